@@ -64,7 +64,8 @@ class Windower(NamedTuple):
     `regular`: windows begin at multiples of a time since 1970, plus `offset`. `dated`: they begin with a day of a zone,
     and have further fields of Window, `DATED`. `overlaps`: a record is in several
     windows. `extends`: a record makes its window longer, which ends `size` after the last one; a record at the end is
-    in time. `together`: a limit, `at_most` or a person ends all windows of a key.
+    in time. `together`: a limit, `at_most` or a person ends all windows of a key. `immediate`: each record has a window
+    and a result of its own, so nothing waits for the end of a window.
 
     `wrong` is what is an error about the numbers, `costly` a warning. `untaken` are actions of `late` that it does not
     have, each with the reason."""
@@ -82,6 +83,7 @@ class Windower(NamedTuple):
     overlaps: bool = False
     extends: bool = False
     together: bool = False
+    immediate: bool = False
     wrong: Remarks = lambda window: None
     costly: Remarks = lambda window: None
     untaken: Mapping[str, str] = MappingProxyType({})
@@ -185,8 +187,24 @@ _SESSION = Windower(
         "revision replaces one result"
     },
 )
+_CHANGES_MANY = "does not go together with sliding: a late record is in the windows of many results that were sent"
+_SLIDING = Windower(
+    "sliding",
+    "sliding.groups:SlidingGroups",
+    (
+        WindowKey(
+            "sliding", "Each record has a result: of the records of its key in this time before it, with itself.", "5m"
+        ),
+    ),
+    "gives a result at each record: of the records of its key in the last {size} of {time}",
+    slots=1,
+    merged=True,
+    together=True,
+    immediate=True,
+    untaken={"new": _CHANGES_MANY, AMEND: _CHANGES_MANY},
+)
 _CORRELATION = Windower(CORRELATION, "correlated:CorrelatedByTime", slots=2)
-ENTRIES = (_TUMBLING, _CALENDAR, _HOPPING, _OVERLAPPING, _SESSION, _CORRELATION)
+ENTRIES = (_TUMBLING, _CALENDAR, _HOPPING, _OVERLAPPING, _SESSION, _SLIDING, _CORRELATION)
 WINDOWERS = {entry.name: entry for entry in ENTRIES}
 WRITTEN = tuple(entry for entry in ENTRIES if entry.keys and entry.word == entry.name)
 """The kinds that the file names."""

@@ -32,7 +32,7 @@ class Closing(msgspec.Struct, frozen=True, gc=False):
     at_most or late; empty for a part of a window that ended early), the watermark that judged it, and how many results
     the group had with this one (`revision`). If the owner's clock closed it, `next` is the offset of the record that
     would have come next; else it is -1. `shared`: other windows have records of it, and may begin with the same
-    one."""
+    one. `own`: it is the window of its last record, and no other one is."""
 
     start: int
     end: int
@@ -41,6 +41,7 @@ class Closing(msgspec.Struct, frozen=True, gc=False):
     revision: int = 1
     next: int = -1
     shared: bool = False
+    own: bool = False
 
 
 class Fire(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +79,8 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
             return self.first if self.revision == 1 else (self.first, 0, self.revision)
         if window.revision > 1:
             return (self.first, window.start, window.revision)
+        if window.own:
+            return self.last
         return (self.first, window.start) if window.shared else self.first
 
     @property

@@ -119,7 +119,7 @@ class ShadowFold:
         self._aside = {offset for offset, each in published.letters.items() if outside(each.dead, self._unseen)}
         timed = self._aside if self._replayed.merges else ()
         self._only_timed = {each for each in timed if moved_the_watermark(published.letters[each].dead)}
-        self._behind = _unfinished(witness) if self._windowed and whole else {}
+        self._behind = _unfinished(witness, live) if self._windowed and whole else {}
         self._stops, self._next = self._all_stops(), 0
 
     def _all_stops(self) -> list[tuple[int, int, bytes, PublishedResult | None]]:
@@ -503,9 +503,11 @@ def _open_extent(group: LiveGroup) -> OpenExtent:
     return OpenExtent(Extent(group.first, group.last, group.records, OPEN), group.values)
 
 
-def _unfinished(witness: Witness) -> dict[bytes, int]:
+def _unfinished(witness: Witness, live: Agent) -> dict[bytes, int]:
     """By key: the first record of a window of the store that goes on behind the range."""
-    firsts = dict[bytes, int]()
+    firsts, window = dict[bytes, int](), live.aggregation.window if live.aggregation else None
+    if window is not None and window.windower.immediate:
+        return firsts
     for name, group in witness.open.items():
         key = key_of(name)
         firsts[key] = min(firsts.get(key, group.first), group.first)

@@ -200,7 +200,7 @@ class Published:
         if window is not None and window.revision > 1:
             numbers = [(first, window.start, window.revision)]
         elif window is not None:
-            numbers.append((first, window.start))
+            numbers += [(first, window.start), named.offset(LAST)]
         elif REVISION in named and (revision := named.integer(REVISION)) > 1:
             numbers = [(first, 0, revision)]
         return next((number for number in numbers if self._fire_id(number) == fire), None)

@@ -65,8 +65,11 @@ def same_key(rule: Agent, live: Agent) -> bool:
 
 
 def leaves_traces(agent: Agent) -> bool:
-    """Whether each group that ends leaves a result, a dead letter, or a message of the history."""
+    """Whether each group that ends leaves a result, a dead letter, or a message of the history; or the input alone tells
+    of it."""
     rule = agent.aggregation
+    if rule is not None and rule.window is not None and rule.window.windower.immediate:
+        return True
     discards = rule is not None and rule.on_timeout == "discard" and rule.timed
     drops = bool(agent.routes) and agent.unrouted == "drop"
     silent = rule is not None and rule.emit is not None and not rule.emit.final

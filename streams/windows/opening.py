@@ -38,8 +38,8 @@ def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Reco
     if window is None or not (window.windower.placed or span):
         return lambda record: None
     time, kind = _re_keyed if window.origins else reader(window, rule.message), tumbling(window)
-    last = 1 if window.windower.keys else 0  # milliseconds from the last time to the end
-    last = kind.size if window.windower.extends else last
+    own = window.windower
+    last = kind.size if own.extends else int(bool(own.keys) and not own.immediate)  # milliseconds before the end
 
     def start(record: Record) -> int | None:
         try:

@@ -63,7 +63,8 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
     if not isinstance(groups, WindowGroups):
         return None
     window, span = groups.window, groups.span(name, state)
-    silent = inf if window.idle is None else window.idle + max(groups.event.seen, span.closes / 1000)
+    waits = window.idle is not None and not window.windower.immediate
+    silent = inf if not waits else (window.idle or 0.0) + max(groups.event.seen, span.closes / 1000)
     latest = inf if window.at_most is None else groups.since(state) + window.at_most
     origins = () if groups.merged is None else tuple(_origins(groups.merged))
     after = _after(groups, name)

@@ -145,6 +145,7 @@ WINDOWS = {
     "tumbling": Feature(windowed("tumbling: 60s"), TIMES, LATER),
     "hopping": Feature(windowed("hopping: 60s, every: 20s"), TIMES, LATER),
     "session": Feature(windowed("session: 30s"), TIMES, LATER),
+    "sliding": Feature(windowed("sliding: 70s", ALL), TIMES, (*orders(2.5, at=30), *LATER)),
     "late records amend": Feature(
         windowed("tumbling: 60s, late: {amend: 1h, every: 1s}"), TIMES, (*orders(8, at=20), 2.0, *LATER)
     ),

@@ -5,6 +5,7 @@ from tests.mutation.guard import NEVER, Guard
 ENGINE = ("tests/unit/engine/test_windows.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
 SESSIONS = ("tests/unit/windows/test_same_sessions.py::test_any_cut_and_any_crash_give_the_sessions_of_the_oracle",)
+SLIDING = ("tests/unit/windows/test_same_sliding.py",)
 HOPPING = ("tests/unit/windows/test_same_hopping.py",)
 SAME = (
     "tests/unit/windows/test_same_as_kafka_streams.py::test_the_windows_and_the_late_records_are_those_of_kafka_streams"
@@ -323,6 +324,63 @@ GUARDS = (
         "        if other[offset] > state[offset]:\n",
         "        if True:\n",
         SESSIONS,
+    ),
+    Guard(
+        "sliding windows: a record of the first moment of the window belongs to it",
+        "streams/windows/sliding/lines.py",
+        "        while entries[self.newest][0] < start:\n",
+        "        while entries[self.newest][0] <= start and self.newest < len(entries) - 1:\n",
+        SLIDING,
+    ),
+    Guard(
+        "sliding windows: a record stays until no record in time can have it",
+        "streams/windows/sliding/groups.py",
+        "        self.keep = self.size + self.grace + 1\n",
+        "        self.keep = self.size + 1\n",
+        SLIDING,
+    ),
+    Guard(
+        "sliding windows: a refused record moves no watermark",
+        "streams/windows/sliding/groups.py",
+        "            self.event.watermark = before\n",
+        "            pass\n",
+        SLIDING,
+    ),
+    Guard(
+        "sliding windows: a record out of order counts in the newest window only if it is in it",
+        "streams/windows/sliding/lines.py",
+        "        if entry[0] < self.entries[-1][0] - self._size:\n            self.newest += 1\n        else:\n",
+        "        if True:\n",
+        SLIDING,
+    ),
+    Guard(
+        "sliding windows: sums are exact, so a restore gives the same ones",
+        "streams/windows/sliding/sums.py",
+        "    return numerator << (_UNIT + 1 - denominator.bit_length())\n",
+        "    return round(value) << _UNIT\n",
+        SLIDING,
+    ),
+    Guard(
+        "sliding windows: the id of a result is made of the offset of its record",
+        "streams/aggregation/events.py",
+        "        if window.own:\n            return self.last\n",
+        "",
+        SLIDING,
+    ),
+    Guard(
+        "sliding windows: nothing ends by silence",
+        "streams/windows/sliding/groups.py",
+        "        return inf  # nothing waits\n",
+        "        return super()._silence_due()\n",
+        SLIDING,
+    ),
+    Guard(
+        "sliding windows: a rebuild knows that results come in the order of the log",
+        "streams/operations/rebuilding/rebuild_plan.py",
+        " and not event.window.own:",
+        ":",
+        ("tests/unit/engine/test_rebuild_windows.py",),
+        "sliding",
     ),
     Guard(
         "sessions: a conversion keeps the times of a session",

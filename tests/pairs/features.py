@@ -30,7 +30,7 @@ def aggregate(**keys: Any) -> Tree:
     return {"aggregate": keys}
 
 
-WINDOWS = frozenset({"tumbling", "hopping", "sessions"})
+WINDOWS = frozenset({"tumbling", "hopping", "sessions", "sliding"})
 AGGREGATIONS = WINDOWS | {"groups"}
 CORRELATIONS = frozenset({"correlation by event time", "correlation by the worker's clock"})
 GROUPS = AGGREGATIONS | CORRELATIONS
@@ -42,6 +42,7 @@ KINDS: Mapping[str, Tree] = {
     "tumbling": {"from": "in", "to": {"topic": "out"}} | window(tumbling="1m"),
     "hopping": {"from": "in", "to": {"topic": "out"}} | window(hopping="2m", every="1m"),
     "sessions": {"from": "in", "to": {"topic": "out"}} | window(session="1m"),
+    "sliding": {"from": "in", "to": {"topic": "out"}} | window(sliding="1m"),
     "correlation by event time": {"correlate": {"legs": LEGS, "timeout": "20s"}, "to": {"topic": "out"}},
     "correlation by the worker's clock": {
         "correlate": {"legs": LEGS, "timeout": {"after": "20s", "clock": "wall"}},

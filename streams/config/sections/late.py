@@ -97,9 +97,10 @@ def written(window: Window) -> object:
 
 
 def on_full(rule: "Aggregate") -> Literal["fire-oldest", "dead-letter", "stop"]:
-    """Windows that may be revised are not ended early unless the file says so, which `findings` refuses."""
-    revised = rule.window is not None and amends(rule.window.late)
-    return "dead-letter" if revised and "on_full" not in rule.model_fields_set else rule.on_full
+    """Windows whose results are of the whole window are not ended early unless the file says so, which `findings`
+    refuses."""
+    whole = rule.window is not None and (amends(rule.window.late) or rule.window.windower.immediate)
+    return "dead-letter" if whole and "on_full" not in rule.model_fields_set else rule.on_full
 
 
 def findings(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[FileFinding]:

@@ -131,7 +131,10 @@ class WindowModel(KeysOfKinds):
     )
     grace: DurationOrZero = Field(
         default=0.0,
-        description="How far the watermark must be past the end of a window before it closes.",
+        description=(
+            "How far the watermark must be past the end of a window before it closes. With `sliding`, how far a record "
+            "may be behind the watermark; unless it is written, the size."
+        ),
         examples=["30s"],
     )
     idle: DurationOrNever = Field(
@@ -199,9 +202,14 @@ class WindowModel(KeysOfKinds):
         return self.size if self.every is None else self.every
 
     @property
+    def disorder(self) -> float:
+        """`grace` in seconds, with its default."""
+        return self.grace if "grace" in self.model_fields_set or not self.windower.immediate else self.size
+
+    @property
     def least(self) -> float:
         """Seconds from the start of a window, or from the last record of a session, until event time may close it."""
-        return self.size + self.grace
+        return self.size + self.disorder
 
 
 WindowField = Annotated[WindowModel, unless_unknown(lambda: WindowModel.model_validate({"tumbling": Native(60.0)}))]
@@ -212,13 +220,14 @@ def built(rule: "Aggregate", emits: bool) -> Window | None:
     window = rule.window
     if window is None:
         return None
-    at_most = window.least + SLACK if window.at_most is None else window.at_most
+    default = float("inf") if window.windower.immediate else window.least + SLACK
+    at_most = default if window.at_most is None else window.at_most
     return Window(
         window.size,
         window.offset,
         window.time.field,
         window.time.unit,
-        window.grace,
+        window.disorder,
         or_none(window.idle),
         or_none(at_most),
         max_ahead=window.max_ahead,
@@ -261,8 +270,10 @@ def time_written(window: Window) -> object:
 
 
 def limits_written(window: Window) -> dict[str, object]:
-    """`idle` and `at_most`."""
-    limits = {"idle": window.idle, "at_most": window.at_most}
+    """`idle` and `at_most`, if the windows can have them."""
+    waits, origins = not window.windower.immediate, bool(window.origins)
+    limits = {"idle": window.idle} if waits or origins else {}
+    limits |= {"at_most": window.at_most} if waits else {}
     return {name: "never" if limit is None else Native(limit) for name, limit in limits.items()}
 
 
@@ -276,6 +287,7 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     yield from _limits(window, at)
     yield from _times(agent, window, at)
     yield from late.findings(agent, rule, path)
+    yield from _immediate(agent, rule, path)
     aggregate = (*path, "aggregate")
     left_out = [
         ((*aggregate, "timeout"), rule.timeout is not None, "idle and at_most of the window take its place"),
@@ -287,6 +299,27 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     for place, wrong, why in left_out:
         if wrong:
             yield FileFinding(place, f"does not go together with a window: {why}", "leave one out", (place, at))
+
+
+def _immediate(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[FileFinding]:
+    """What contradicts a result at each record."""
+    window, aggregate = rule.window, (*path, "aggregate")
+    if window is None or not window.windower.immediate:
+        return
+    at = (*aggregate, WINDOW, window.windower.word)
+    ends = "each record has the result of its own window, and no record ends those of others"
+    silence = "no result waits for silence; with repartition it says when an input partition lets the watermark go"
+    full = "each result is of its whole window, so no record leaves early; dead-letter and stop do"
+    for place, wrong, why in (
+        ((*aggregate, "count"), rule.count is not None, ends),
+        ((*aggregate, "until"), rule.until is not None, ends),
+        ((*path, "emit"), agent.emit is not None, "no result is early: each record has one already"),
+        ((*at[:-1], "at_most"), window.at_most is not None, "no result waits, so there is no time to limit"),
+        ((*at[:-1], "idle"), "idle" in window.model_fields_set and not agent.repartition, silence),
+        ((*aggregate, "on_full"), late.on_full(rule) == "fire-oldest", full),
+    ):
+        if wrong:
+            yield FileFinding(place, f"does not go together with {at[-1]}: {why}", "leave one out", (place, at))
 
 
 def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
@@ -332,7 +365,7 @@ def _limits(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     if window.at_most is not None and window.at_most < window.least:
         what = f"is below the size and grace of the window, {spoken_duration(window.least)}: it would cut windows short"
         yield FileFinding(needs[0], what, "raise it, or leave it out", needs)
-    if window.idle == never and window.at_most == never:
+    if window.idle == never and window.at_most == never and not window.windower.immediate:
         what = "is never, and so is idle: the last windows of a silent partition would stay open for ever"
         yield FileFinding((*at, "at_most"), what, "give one of the two a time", ((*at, "at_most"), (*at, "idle")))
     if window.windower.regular and window.kinds and window.offset >= window.step:
@@ -359,6 +392,8 @@ def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
     """Limits without which a window may stay open for long, and windows that cost much."""
     yield from late.warnings(window, at)
     yield from _remarked(window, window.windower.costly, at)
+    if window.windower.immediate:
+        return
     if window.idle is None:
         limit = spoken_duration(window.at_most or 0.0)
         since = "last" if window.windower.extends else "first"
@@ -371,6 +406,8 @@ def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
 
 def meaning(window: Window, letters: str) -> list[str]:
     """When windows close, and what becomes of late records: one sentence each."""
+    if window.windower.immediate:
+        return _meaning_at_once(window, letters)
     time = "the record's timestamp" if window.time is None else window.time
     grace = f"{spoken_duration(window.grace)} past" if window.grace else "at or past"
     size, entry = spoken_duration(window.size), window.windower
@@ -387,4 +424,19 @@ def meaning(window: Window, letters: str) -> list[str]:
         f"closes a window when {whose} {past if entry.extends else grace} its end",
         f"closes it by the worker's clock {', or '.join(ends)}",
         late.meaning(window, letters),
+    ]
+
+
+def _meaning_at_once(window: Window, letters: str) -> list[str]:
+    """As `meaning`, of windows that give a result at each record."""
+    time = "the record's timestamp" if window.time is None else window.time
+    size, grace = spoken_duration(window.size), spoken_duration(window.grace)
+    kept = spoken_duration(window.size + window.grace)
+    dead = "is only counted" if window.late == "skip" else f"goes to {letters} with the reason late"
+    behind = f"more than {grace} behind" if window.grace else "behind"
+    whose = "the highest time of its partition" if not window.origins else "the least time of all input partitions"
+    return [
+        window.windower.meaning.format(size=size, time=time),
+        f"keeps each record until the highest time is {kept} past its own",
+        f"a record that is {behind} {whose} {dead}",
     ]

@@ -141,8 +141,9 @@ def _window(agent: Agent, headers: MessageHeaders) -> Closing | None:
     by, rests = headers.closed()
     following, watermark = (*rests, *(-1, 0)[len(rests) :])
     window = agent.aggregation.window if agent.aggregation is not None else None
-    shared = window is not None and window.windower.overlaps
-    return Closing(start, end, by, watermark, headers.integer(REVISION), following, shared)
+    kind = None if window is None else window.windower
+    shared, own = kind is not None and kind.overlaps, kind is not None and kind.immediate
+    return Closing(start, end, by, watermark, headers.integer(REVISION), following, shared, own)
 
 
 def _seconds(text: str) -> float:

@@ -101,7 +101,11 @@ def document(group: OpenGroup) -> dict[str, object]:
 
 
 def fire(store: Store, agent: Agent, group: OpenGroup, key: str, person: Person) -> None:
-    """Have the group complete now. `key` names it in the journal. Raises as open_groups.fire."""
+    """Have the group complete now. `key` names it in the journal. Raises as open_groups.fire, and ConfigurationError if
+    each record has had its result."""
+    window = agent.aggregation.window if agent.aggregation is not None else None
+    if window is not None and window.windower.immediate:
+        raise ConfigurationError(f"agent {agent.name}: each record of {key} had its result; no other one is due")
     if agent.scope == "shared":
         batch = _sealed(store, agent, group, "groups fire", key, person)
         shared_groups.fire(store.buffer, group.partition.app, agent, batch)

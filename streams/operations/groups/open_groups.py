@@ -160,7 +160,10 @@ def _ending(group: OpenGroup, rule: Aggregation | None) -> Iterator[str]:
     """When the group ends if no record completes it."""
     yield f"oldest {group.age:.0f} s"
     from_data = rule is not None and rule.deadline is not None
-    yield from _why_open(group.window) if group.window is not None else [_deadline(group.fires_in, from_data)]
+    if rule is not None and rule.window is not None and rule.window.windower.immediate and group.window is not None:
+        yield f"each of them had its result, the last one is forgotten at watermark {_time(group.window.closes)}"
+    else:
+        yield from _why_open(group.window) if group.window is not None else [_deadline(group.fires_in, from_data)]
     yield from _early(group)
     if group.under is not None:
         yield "finishes under an earlier version of the rule"

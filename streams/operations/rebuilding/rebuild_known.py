@@ -65,6 +65,7 @@ class KnownOutputs:
     __slots__ = (
         "_dead_id",
         "_fire_id",
+        "_immediate",
         "begin",
         "closed",
         "crossing",
@@ -84,6 +85,8 @@ class KnownOutputs:
 
     def __init__(self, partition: Partition, topic_id: str, begin: int, agent: Agent) -> None:
         self.partition, self.begin, self.history = partition, begin, agent.history
+        window = agent.aggregation.window if agent.aggregation is not None else None
+        self._immediate = window is not None and window.windower.immediate
         self._fire_id, self._dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
         self.published = Published(
             partition, topic_id, maxsize, maxsize, timed_topics(agent), agent.handler is not None
@@ -134,7 +137,7 @@ class KnownOutputs:
         self.end = max(self.end, last + 1)
         place = record.topic() or "", record.partition() or 0
         of_results = DEAD_TOPIC not in named and record.topic() != self.history
-        if of_results and named.text(REASON) in AT_ITS_LAST:
+        if of_results and (self._immediate or named.text(REASON) in AT_ITS_LAST):
             self._decided(place, last)
         group = record.key() or b""
         if WINDOW in named:

@@ -394,7 +394,7 @@ class Plans:
             event.topic if isinstance(event, Sent) else self._agent.outputs[(event.outputs or ((0, {}),))[0][0]].topic
         )
         place = topic, self._outputs.partition_of(event.key or b"", self._outputs.partitions(topic))
-        if isinstance(event, Fire) and event.window is not None and event.window.by:
+        if isinstance(event, Fire) and event.window is not None and event.window.by and not event.window.own:
             return (event.window.end, in_order(number)[0]) < known.closed.get(place, (-1, -1))
         last = event.last if isinstance(event, Fire) else in_order(number)[0]
         return last < known.newest.get(place, -1)

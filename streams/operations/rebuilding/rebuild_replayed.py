@@ -33,9 +33,10 @@ class Unsent:
         self.doubtful, self.gaps, self.lost, self.untold = list[int](), list[int](), list[int](), list[int]()
         self.settled: set[bytes] = set()
         self._agent, self._results, self._reach, self._begin = agent, results(agent), reach, witness.begin
-        published = witness.published
+        published, rule = witness.published, agent.aggregation
+        self._immediate = rule is not None and rule.window is not None and rule.window.windower.immediate
         self._open, self._letters = dict(published.results), set(published.letters)
-        if agent.aggregation is not None and merges(agent.aggregation):
+        if rule is not None and merges(rule):
             self.lost += [live.first for live in self._open.values() if live.first < self._begin <= live.last]
 
     def result(self, fire: Fire, certain: bool) -> None:
@@ -80,6 +81,8 @@ class Unsent:
         """The record counts in no group."""
 
     def group(self, key: bytes, new: OpenExtent | None, live: OpenExtent | None, certain: bool = True) -> None:
+        if self._immediate:
+            return  # each record of it had a result of its own
         if new is not None and not certain:
             self.untold.append(new.extent.first)
         elif new is not None and self._may_be_gone(key, new.extent.first):

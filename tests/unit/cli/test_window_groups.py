@@ -104,6 +104,35 @@ def test_a_window_that_is_no_time_or_not_open_is_refused(file: str, groups: Call
         assert (result.exit_code, problem in result.stderr) == (2, True)
 
 
+def test_sliding_windows_are_listed_by_key_and_dropped_and_cannot_be_fired(
+    file: str, groups: Callable[..., Result]
+) -> None:
+    Path(file).write_text(FILE.replace("tumbling: 1m", "sliding: 1m").replace("at_most: 1d, ", ""))
+    log = filled(file)
+    assert results(log) == [
+        ("x", "window", "2025-12-31T23:59:00.000Z", 5),
+        ("x", "window", "2026-01-01T00:00:01.000Z", 7),
+        ("y", "window", "2026-01-01T00:00:02.000Z", 1),
+        ("x", "window", "2025-12-31T23:59:59.000Z", 7),
+    ]
+    listed = json.loads(groups("ls", "--json").stdout)["groups"]
+    assert [(each["key"], each["window"], each["count"]) for each in listed] == [
+        ("x", "2026-01-01T00:00:01.000Z", 2),
+        ("y", "2026-01-01T00:00:02.000Z", 1),
+    ]
+    shown = json.loads(groups("show", "x", "--json").stdout)["groups"]
+    assert [each["values"] for each in shown] == [{"total": 9}]
+    why = groups("why", "x").stdout
+    assert "each of them had its result, the last one is forgotten at watermark 2026-01-01T00:03:01.001Z" in why
+    assert "if no record follows" not in why
+    refused = groups("fire", "x")
+    assert (refused.exit_code, "each record of x had its result; no other one is due" in refused.stderr) == (2, True)
+    assert groups("drop", "x", "--yes").exit_code == 0
+    log.append("in", 0, b"x", json.dumps({"at": BEGIN + 63, "amount": 3}).encode())
+    driver(file, log).turns(20)
+    assert results(log)[4:] == [("x", "window", "2026-01-01T00:00:03.000Z", 3)]
+
+
 @pytest.mark.parametrize(
     ("late", "said", "totals"),
     [

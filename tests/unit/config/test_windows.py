@@ -68,6 +68,8 @@ def an_agent(folder: Path, text: str, more: str = "") -> Agent:
         ),
         ("{session: 30m, grace: 1m}", Window(1800.0, grace=60.0, at_most=1800 + 60 + 3600.0, kind="session")),
         ("{hopping: 1h, every: 5m}", Window(3600.0, at_most=7200.0, kind="hopping", every=300.0)),
+        ("{sliding: 10m}", Window(600.0, grace=600.0, kind="sliding")),
+        ("{sliding: 10m, grace: 0s, late: skip}", Window(600.0, late="skip", kind="sliding")),
         ("{tumbling: 5m, late: {new: 10s}}", Window(300.0, at_most=3900.0, late="new", gather=10.0)),
         ("{tumbling: 5m, late: {amend: 1h}}", Window(300.0, at_most=3900.0, late="amend", keep=3600.0, gather=60.0)),
         (
@@ -89,6 +91,8 @@ def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: 
         "{session: 30m, grace: 1m}",
         "{hopping: 1h, every: 5m, offset: 1m}",
         "{session: 30m, late: {new: 10s}}",
+        "{sliding: 10m}",
+        "{sliding: 10m, grace: 0s, late: skip}",
         "{tumbling: 5m, late: {amend: 1h, every: 5s}}",
         "{tumbling: day}",
         "{tumbling: week, zone: Europe/Vienna, week_starts: sunday, late: {amend: 1h}}",
@@ -110,7 +114,7 @@ PAIR = "does not go together with a window"
 @pytest.mark.parametrize(
     ("text", "more", "aggregate", "problem"),
     [
-        ("{}", "", "", "window: names no kind of windows; write one of tumbling, hopping, session"),
+        ("{}", "", "", "window: names no kind of windows; write one of tumbling, hopping, session, sliding"),
         ("{tumbling: 5m, session: 1m}", "", "", "window: names tumbling and session: a window is of one kind"),
         (
             "{tumbling: 1d, offset: -8h}",
@@ -178,6 +182,32 @@ PAIR = "does not go together with a window"
             ", on_full: fire-oldest",
             "on_full: does not go together with amend: a revised result replaces the one before",
         ),
+        ("{sliding: 5m, every: 1m}", "", "", "window.every: does not go together with sliding"),
+        ("{sliding: 5m, offset: 1m}", "", "", "window.offset: does not go together with sliding"),
+        ("{sliding: day}", "", "", "window.sliding: is a unit of the calendar, which only tumbling windows have"),
+        ("{sliding: 5m, session: 5m}", "", "", "window: names session and sliding: a window is of one kind"),
+        ("{sliding: 5m, at_most: 1h}", "", "", "window.at_most: does not go together with sliding: no result waits"),
+        (
+            "{sliding: 5m, idle: 1m}",
+            "",
+            "",
+            "window.idle: does not go together with sliding: no result waits for silence",
+        ),
+        (
+            "{sliding: 5m, late: {new: 1m}}",
+            "",
+            "",
+            "window.late: does not go together with sliding: a late record is in",
+        ),
+        ("{sliding: 5m, late: {amend: 1m}}", "", "", "window.late: does not go together with sliding: a late record"),
+        ("{sliding: 5m}", "", ", count: 5", "count: does not go together with sliding: each record has the result"),
+        ("{sliding: 5m}", "", ", until: total > 1", "until: does not go together with sliding: each record has"),
+        (
+            "{sliding: 5m}",
+            "",
+            ", on_full: fire-oldest",
+            "on_full: does not go together with sliding: each result is of",
+        ),
         (
             "{tumbling: 5m, grace: 1m, at_most: 5m}",
             "",
@@ -206,6 +236,11 @@ def test_a_mistake_is_one_line(tmp_path: Path, text: str, more: str, aggregate: 
 def test_what_windows_cannot_do_yet_is_refused(tmp_path: Path, more: str, problem: str) -> None:
     found = lines(loaded(tmp_path, windowed("{tumbling: 5m, time: at}", more)).problems, tmp_path)
     assert any(f"agents.a.{problem}" in line for line in found), found
+
+
+def test_a_result_at_each_record_is_not_early(tmp_path: Path) -> None:
+    [line] = lines(loaded(tmp_path, windowed("{sliding: 5m}", "emit: {every: 10s}")).problems, tmp_path)
+    assert "agents.a.emit: does not go together with sliding: no result is early" in line
 
 
 def test_a_computed_field_cannot_have_the_name_of_the_window(tmp_path: Path) -> None:
@@ -255,7 +290,25 @@ def test_sessions_in_words(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("window", ["{hopping: 5m, every: 1m}", "{tumbling: 5m, late: {amend: 1h}}"])
+def test_sliding_windows_in_words(tmp_path: Path) -> None:
+    assert words.meaning(an_agent(tmp_path, "{sliding: 10m, time: at, grace: 1m}"))[1:4] == [
+        "gives a result at each record: of the records of its key in the last 10 min of at",
+        "keeps each record until the highest time is 11 min past its own",
+        "a record that is more than 1 min behind the highest time of its partition goes to shop.dead with the reason "
+        "late",
+    ]
+    skips = words.meaning(an_agent(tmp_path, "{sliding: 10m, grace: 0s, late: skip}"))
+    assert skips[3] == "a record that is behind the highest time of its partition is only counted"
+
+
+def test_sliding_windows_need_no_clock(tmp_path: Path) -> None:
+    assert "window" not in "\n".join(lines(loaded(tmp_path, windowed("{sliding: 10m}")).warnings, tmp_path))
+    rule = an_agent(tmp_path, "{sliding: 10m}").aggregation
+    assert rule is not None
+    assert rule.on_full == "dead-letter"
+
+
+@pytest.mark.parametrize("window", ["{hopping: 5m, every: 1m}", "{sliding: 5m}", "{tumbling: 5m, late: {amend: 1h}}"])
 @pytest.mark.parametrize(
     "more", ["handler: m:f", "history: past", "lookup: {item: {table: items, column: id, key: key, fields: [name]}}"]
 )
@@ -317,6 +370,7 @@ def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:
         ("{tumbling: 5m, time: {field: at, unit: ms}}", ("flush", "drop")),
         ("{tumbling: 5m, time: other}", ("flush", "drop")),
         ("{session: 5m, time: at}", ("flush", "drop")),
+        ("{sliding: 5m, time: at}", ("flush", "drop")),
         ("{tumbling: day, time: at}", ("flush", "drop")),
     ],
 )

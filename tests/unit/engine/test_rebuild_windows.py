@@ -22,6 +22,7 @@ COMPUTE = (Reducer("total", "sum", "n"), Reducer("all", "collect", "n"))
 FIELDS = ("total", "all", "window", "reason")
 TUMBLING = Window(5.0, time="at", unit="ms", grace=1.0, idle=None)
 HOPPING = replace(TUMBLING, size=6.0, kind="hopping", every=2.0)
+SLIDING = replace(TUMBLING, size=3.0, grace=3.0, kind="sliding")
 SESSION = replace(TUMBLING, size=3.0, kind="session")
 BY_EVENT: dict[str, dict[str, Any]] = {
     "tumbling": {"window": TUMBLING},
@@ -34,6 +35,9 @@ BY_EVENT: dict[str, dict[str, Any]] = {
     "skip": {"window": replace(TUMBLING, late="skip")},
     "hopping": {"window": HOPPING},
     "overlapping with count": {"window": replace(HOPPING, kind="overlapping"), "count": 3},
+    "sliding": {"window": SLIDING},
+    "sliding, late skip": {"window": replace(SLIDING, late="skip")},
+    "sliding with few items": {"window": SLIDING, "max_items": 2, "on_full": "dead-letter"},
     "having": {"window": TUMBLING},
     "routes": {"window": TUMBLING},
 }

@@ -7,10 +7,10 @@ import pytest
 
 from tests.unit.one_place.copy import Copy
 
-FILE = "streams/windows/sliding.py"
+FILE = "streams/windows/following.py"
 GROUPS = '''
-"""Sliding windows: one begins with each record of a key. It has the records behind it in the partition whose times are
-less than the size after its own. With `count: N` it is a window of N records that follow each other."""
+"""Following windows: one begins with each record of a key. It has the records behind it in the partition whose times
+are less than the size after its own. With `count: N` it is a window of N records that follow each other."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ BEGIN = -1
 """The last slot of a state: the time of the first record, in milliseconds since 1970."""
 
 
-class SlidingGroups(WindowGroups):
+class FollowingGroups(WindowGroups):
     """The name of a group is the offset of the record that opened it, and its key. `windows` are those of each key."""
 
     __slots__ = ("_at", "windows")
@@ -82,16 +82,16 @@ class SlidingGroups(WindowGroups):
         for group in self.states:
             self.windows.setdefault(key_of(group), []).append(group)
 '''
-ENTRY = """_SLIDING = Windower(
-    "sliding",
-    "sliding:SlidingGroups",
-    (WindowKey("sliding", "The size of a window. One begins with each record of a key.", "10m"),),
+ENTRY = """_FOLLOWING = Windower(
+    "following",
+    "following:FollowingGroups",
+    (WindowKey("following", "The size of a window. One begins with each record of a key.", "10m"),),
     "groups by windows of {size} of {time}, one from each record on",
     slots=1,
     overlaps=True,
-    untaken=dict.fromkeys((AMEND, "new"), "does not go together with sliding: a late record begins a window itself"),
+    untaken=dict.fromkeys((AMEND, "new"), "does not go together with following: a late record begins a window itself"),
 )
-ENTRIES += (_SLIDING,)
+ENTRIES += (_FOLLOWING,)
 """
 APP = """\
 app: shop
@@ -105,7 +105,7 @@ agents:
     from: in
     aggregate:
       count: 3
-      window: {sliding: 1m, grace: 5s, idle: never}
+      window: {following: 1m, grace: 5s, idle: never}
       compute: {total: {sum: n}, all: {collect: n}}
     to: {topic: out, format: avro}
 tests:
@@ -134,8 +134,8 @@ from tests.unit.engine.test_rebuild_windows import Windows
 from tests.unit.shadow.scene import all_identical, figures
 from tests.unit.shadow.test_windows import Timed, windows
 
-SLIDING = Window(6.0, time="at", unit="ms", grace=1.0, idle=None, kind="sliding")
-agent = windows(SLIDING, count=3)
+FOLLOWING = Window(6.0, time="at", unit="ms", grace=1.0, idle=None, kind="following")
+agent = windows(FOLLOWING, count=3)
 
 
 def recounted(records):
@@ -210,12 +210,20 @@ def test_its_tests_pass_with_a_death_at_every_place(product: Copy) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
-        ("sliding: 1m", "sliding: 1m, tumbling: 1m", "names tumbling and sliding: a window is of one kind"),
-        ("sliding: 1m", "sliding: 1m, every: 10s", "every: does not go together with sliding; leave it out, or write"),
-        ("sliding: 1m", "sliding: 1m, offset: 10s", "offset: does not go together with sliding"),
-        ("sliding: 1m", "sliding: 1m, late: {amend: 1h}", "late: does not go together with sliding: a late record"),
-        ("sliding: 1m", "slidng: 1m", "did you mean sliding?"),
-        ("sliding: 1m", "sliding: soon", "window.sliding: is not a duration"),
+        ("following: 1m", "following: 1m, tumbling: 1m", "names tumbling and following: a window is of one kind"),
+        (
+            "following: 1m",
+            "following: 1m, every: 10s",
+            "every: does not go together with following; leave it out, or write",
+        ),
+        ("following: 1m", "following: 1m, offset: 10s", "offset: does not go together with following"),
+        (
+            "following: 1m",
+            "following: 1m, late: {amend: 1h}",
+            "late: does not go together with following: a late record",
+        ),
+        ("following: 1m", "folowing: 1m", "did you mean following?"),
+        ("following: 1m", "following: soon", "window.following: is not a duration"),
     ],
 )
 def test_check_names_what_is_wrong(product: Copy, before: str, after: str, problem: str) -> None:
@@ -225,14 +233,14 @@ def test_check_names_what_is_wrong(product: Copy, before: str, after: str, probl
 
 def test_the_schema_of_the_file_has_it(product: Copy) -> None:
     window = json.loads(product.command("schema"))["$defs"]["WindowModel"]
-    assert window["properties"]["sliding"]["description"].startswith("The size of a window.")
-    assert {"required": ["sliding"]} in window["oneOf"]
+    assert window["properties"]["following"]["description"].startswith("The size of a window.")
+    assert {"required": ["following"]} in window["oneOf"]
 
 
 def test_a_changed_size_is_a_change_of_how_the_input_is_read(product: Copy) -> None:
-    product.write("after.yaml", APP.replace("sliding: 1m", "sliding: 2m"))
+    product.write("after.yaml", APP.replace("following: 1m", "following: 2m"))
     planned = product.command("plan", "after.yaml", "--against", "shop.yaml", "--no-replay", code=4)
-    assert "aggregate.window.sliding 60 -> 120" in planned
+    assert "aggregate.window.following 60 -> 120" in planned
     assert "class: how the input is read" in planned
 
 

@@ -20,6 +20,7 @@ COMPUTE = (Reducer("total", "sum", "n"), Reducer("all", "collect", "n"))
 TUMBLING = Window(6.0, time="at", unit="ms", grace=1.0, idle=3.0)
 HOPPING = replace(TUMBLING, kind="hopping", size=6.0, every=2.0)
 SESSION = replace(TUMBLING, kind="session", size=2.0)
+SLIDING = replace(TUMBLING, kind="sliding", size=3.0, grace=3.0)
 OVERLAPPING = replace(HOPPING, kind="overlapping")
 
 
@@ -54,6 +55,11 @@ RULES = {
     "hopping with few groups": windows(HOPPING, max_groups=3),
     "overlapping with count": windows(OVERLAPPING, count=3),
     "overlapping, late amend": windows(replace(OVERLAPPING, late="amend", gather=2.0, keep=20.0)),
+    "sliding": windows(SLIDING),
+    "sliding, late skip": windows(replace(SLIDING, late="skip")),
+    "sliding that refuses": windows(SLIDING, max_groups=3, on_full="dead-letter"),
+    "sliding with few items": windows(SLIDING, max_items=2, on_full="dead-letter"),
+    "sliding with having": replace(windows(SLIDING), having="count > 1"),
     "sessions": windows(SESSION),
     "sessions with at_most": windows(replace(SESSION, idle=None, at_most=4.0)),
     "sessions with count": windows(SESSION, count=3),

@@ -34,6 +34,13 @@ def test_explain_names_the_records_of_a_hopping_window_and_of_no_other() -> None
     assert [offset for offset, second in seconds if reader.takes(record(offset, b"k", 0, second))] == [1, 3, 5]
 
 
+def test_explain_names_the_records_of_a_sliding_window_and_of_no_other() -> None:
+    sliding = an_agent(Window(60.0, time="amount", unit="s", kind="sliding"))
+    reader = GroupHistory(Partition("app", "sums", "in", 0), sliding, 1, b"k", (40_000, 100_000))
+    seconds = [(0, 41), (1, 61), (2, 300), (3, 100), (4, 101), (5, 40), (6, 39)]
+    assert [offset for offset, second in seconds if reader.takes(record(offset, b"k", 0, second))] == [1, 3, 5]
+
+
 def test_a_record_is_judged_without_a_clock() -> None:
     assert becomes("app", MINUTE, record(0, b"k", 0, 4_000_000_000), HeaderProof()).outcome == "taken"
     late = becomes("app", MINUTE, LogRecord("in", 0, 0, b"k", b'{"amount":"yesterday"}'), HeaderProof())
@@ -44,7 +51,7 @@ def test_a_record_is_judged_without_a_clock() -> None:
 
 
 def test_rebuild_takes_windows_of_all_kinds_and_correlations() -> None:
-    for kind, every in (("tumbling", 0.0), ("session", 0.0), ("hopping", 20.0)):
+    for kind, every in (("tumbling", 0.0), ("session", 0.0), ("sliding", 0.0), ("hopping", 20.0)):
         assert unaccountable(an_agent(Window(60.0, time="amount", unit="s", kind=kind, every=every))) is None  # type: ignore[arg-type]
     assert unaccountable(correlated()) is None
 

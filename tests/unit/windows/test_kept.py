@@ -40,7 +40,7 @@ def test_when_a_window_closes_may_change_under_open_groups(change: dict[str, obj
     assert fingerprint(changed) == fingerprint(an_agent(USUAL))
 
 
-@pytest.mark.parametrize("kind", [{"kind": "session"}, {"kind": "hopping", "every": 60.0}])
+@pytest.mark.parametrize("kind", [{"kind": "session"}, {"kind": "sliding"}, {"kind": "hopping", "every": 60.0}])
 def test_another_kind_has_other_windows(kind: dict[str, object]) -> None:
     changed = replace(USUAL, **kind)  # type: ignore[arg-type]
     for one, other in ((changed, USUAL), (USUAL, changed)):
@@ -63,6 +63,34 @@ def test_a_session_that_is_converted_keeps_its_times() -> None:
     assert new.span(name, new.states[name])[:2] == span[:2]
     new.accept([record(2, b"k", 110_000, 5)], 100.0)
     assert new.rule.values(new.states[name], []) == {"total": 12}
+
+
+def test_records_of_sliding_windows_that_are_converted_keep_their_times() -> None:
+    window = Window(60.0, grace=60.0, kind="sliding")
+    stats = (Reducer("least", "min", "amount"), Reducer("entry", "first", "amount"), *TOTAL)
+    old, new = open_windows(window, compute=stats), open_windows(replace(window, late="skip"), compute=TOTAL)
+    old.accept([record(0, b"k", 1_000, 3), record(1, b"k", 50_000, 4), record(2, b"x", 70_000, 1)], 100.0)
+    conversion = Conversion(old, new)
+    for name in [*old.states]:
+        conversion.move(name)
+    new.event.follow(old.event)
+    new.rearm()
+    new.accept([record(3, b"k", 61_001, 5), record(4, b"k", 61_000, 6)], 100.0)
+    assert [event.values for event in new.events if isinstance(event, Fire)] == [{"total": 9}, {"total": 13}]
+
+
+def test_sliding_windows_that_are_flushed_or_dropped_have_no_further_result() -> None:
+    for end in ("flush", "forget", "fire"):
+        groups = open_windows(Window(60.0, grace=60.0, kind="sliding"))
+        groups.notes = True
+        groups.accept([record(0, b"k", 1_000, 3), record(1, b"k", 50_000, 4)], 100.0)
+        groups.events.clear()
+        for name in [*groups.states]:
+            getattr(groups, end)(name, *(["window"] if end == "fire" else []), 100.0)
+        assert (groups.events, groups.states) == ([], {})
+        groups.accept([record(2, b"k", 51_000, 5)], 100.0)
+        [told] = [event.values for event in groups.events if isinstance(event, Fire)]
+        assert told == {"total": 5}
 
 
 def test_a_pane_that_is_converted_keeps_its_next_window() -> None:

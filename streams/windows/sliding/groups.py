@@ -1,0 +1,230 @@
+"""Sliding windows: at each record of a key, the result of the records in the time before it.
+
+A record counts in its own window and in those of later records, so nothing waits for an end, and no clock of a worker
+decides anything. A result has the records that were read until then: a record that comes out of order changes no result
+that was sent. Each record is a group in the changelog, until no window can have it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+from math import inf
+from typing import Any
+
+from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.accept import put
+from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
+from sluicegate.streams.aggregation.groups import Groups, fired
+from sluicegate.streams.aggregation.layout import FIRST, Bags, GroupState
+from sluicegate.streams.aggregation.merging import pour
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.groups import SLICE, WindowGroups
+from sluicegate.streams.windows.sliding.lines import Line, Totalled
+from sluicegate.streams.windows.sliding.totals import AT, TimedState, totals
+from sluicegate.streams.windows.tumbling import Span, key_of, name
+
+
+class SlidingGroups(WindowGroups):
+    """The name of a group is the offset of its record, and its key. `lines` has the records of each key.
+
+    Times are in milliseconds. A record may be `grace` behind the watermark. So another one is forgotten when the
+    watermark is `keep` past its time: it is before the windows of all records that are not late. `_torn`: groups left,
+    and `lines` do not know it."""
+
+    __slots__ = ("_made", "_torn", "grace", "keep", "lines", "size")
+
+    def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
+        super().__init__(rule, window, notes)
+        self.size, self.grace = round(1_000 * window.size), round(1_000 * window.grace)
+        self.keep = self.size + self.grace + 1
+        self._made = totals(rule.aggregation.compute, rule.aggregation.on_missing == "ignore", rule.plan.blank)
+        self.lines: dict[bytes, Line] = {}
+        self._torn = False
+
+    def _placed(self) -> None:
+        """Each record has a result."""
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    def _lead(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
+        before = self.event.watermark
+        self.event.read(time)
+        if not self.count(record, key, time, read, items, now):
+            self.event.watermark = before
+        elif self._due():
+            self.close_passed(now)
+
+    def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
+        if time + self.grace < self.event.watermark:
+            self._late(record, Span(time - self.size, time, time + self.grace + 1))
+            return True
+        if self._torn:
+            self.rearm()
+        line = self.lines.get(key)
+        if not self._has_room(record, line, items, now):
+            return False
+        group = name(record.offset(), key)
+        put(self, group, record, read, items, now)
+        state = self.states[group]
+        state[AT] = time
+        if line is None or key not in self.lines:  # it made room for the record
+            line = self.lines[key] = self._line([])
+        window = line.add((time, record.offset(), state))
+        self._expect(key, line)
+        self._note(key, window[0], WINDOW, now)
+        self.let_out(key, window[0], self._poured(key, window), WINDOW, now, self.emit)
+        return True
+
+    def _line(self, entries: list[TimedState]) -> Line:
+        return Line(self.size, self._made, entries)
+
+    def _poured(self, key: bytes, window: Totalled) -> Bags:
+        """The items of a window, in the order of the log."""
+        bags = self.rule.plan.empty_bags()
+        for offset in sorted(offset for _, offset, _ in window[1]) if bags else ():
+            pour(bags, self.bags[name(offset, key)])
+        return bags
+
+    def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
+        """As in Groups, of the window at a record: `key` is the key."""
+        window = Closing(state[AT] - self.size, state[AT], "event", self.event.watermark, own=True)
+        return fired(key, state, reason, now, values, window)
+
+    def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
+        """No record ends a window of later ones."""
+
+    # -- room ------------------------------------------------------------------------------------------------------
+
+    def _has_room(self, record: Record, line: Line | None, items: Sequence[Any], now: float) -> bool:
+        """Whether there is room for the record, as if the records were gone that the watermark passed. Raises Halt."""
+        rule, size, over = self.rule.aggregation, self.growth(None, list(items)), self.event.watermark - self.keep
+        if self.outgrows(record, size):
+            return False
+        if line is not None and (len(line) >= rule.max_items or line.bytes + size > rule.max_bytes):
+            many, freed = line.leaving(over)
+            if len(line) - many >= rule.max_items:
+                return self.relieve(record, now, f"max_items {rule.max_items}")
+            if line.bytes - freed + size > rule.max_bytes:
+                return self.relieve(record, now, f"max_bytes {rule.max_bytes}")
+        if not self.crowded() and self.bytes + size <= self.most_bytes:
+            return True
+        leaving = [other.leaving(over) for other in self.lines.values()]
+        crowd = len(self.states) + sum(len(elder.states) for elder in self.elders)
+        if crowd - sum(many for many, _ in leaving) >= rule.max_groups:
+            return self.relieve(record, now, f"max_groups {rule.max_groups}")
+        if self.bytes - sum(freed for _, freed in leaving) + size > self.most_bytes:
+            return self.relieve(record, now, f"max_buffered_bytes {rule.max_buffered_bytes}")
+        while self._due():
+            self._close(now, SLICE)
+        return True
+
+    def relieve(self, record: Record, now: float, limit: str) -> bool:
+        """As in Groups. Each result is of its whole window, so no record leaves for another one."""
+        if self.rule.aggregation.on_full == "stop":
+            return Groups.relieve(self, record, now, limit)
+        self.refuse(record, "aggregate", "limit", f"{limit} is reached")
+        return False
+
+    # -- records that leave ----------------------------------------------------------------------------------------
+
+    def _expect(self, key: bytes, line: Line) -> None:
+        """Note when the oldest record of the key is forgotten."""
+        time, offset, _ = line.oldest
+        if not 0 <= line.due <= time + self.keep:
+            line.due = time + self.keep
+            heappush(self._order, (line.due, offset, key))
+
+    def _next(self) -> tuple[int, bytes] | None:
+        """As in WindowGroups, of a record that is forgotten: the key of the next one, and the watermark."""
+        if self._torn:
+            self.rearm()
+        order = self._order
+        while order:
+            known, _, key = order[0]
+            line = self.lines.get(key)
+            if line is None or line.due != known:
+                heappop(order)
+                continue
+            time, offset, _ = line.oldest
+            if time + self.keep == known:
+                return known, key
+            line.due = time + self.keep
+            heapreplace(order, (line.due, offset, key))
+        return None
+
+    def _close(self, now: float, most: int) -> int:
+        """As in WindowGroups: up to `most` records are forgotten."""
+        many = 0
+        while many < most and (following := self._next()) is not None and following[0] <= self.event.watermark:
+            key = following[1]
+            line = self.lines[key]
+            while many < most and len(line) and line.oldest[0] + self.keep <= self.event.watermark:
+                super().drop(name(line.forget()[1], key))
+                many += 1
+            if not len(line):
+                del self.lines[key]
+        return many
+
+    def _arm(self, group: bytes, state: GroupState) -> None:
+        """`_expect` does it, when the state has the time."""
+
+    def _silence_due(self) -> float:
+        return inf  # nothing waits
+
+    def drop(self, key: bytes) -> tuple[GroupState, Bags]:
+        self._torn = True
+        return super().drop(key)
+
+    def fire(self, key: bytes, reason: str, now: float) -> None:
+        """The record had its result: it leaves without another one."""
+        if key in self.states:
+            self.drop(key)
+
+    def forget(self, key: bytes, now: float) -> None:
+        self.fire(key, WINDOW, now)
+
+    def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
+        """A result ends nothing."""
+
+    def judge(self) -> Sequence[tuple[bytes, str]]:
+        """As in Groups: no rule ends a record."""
+        return []
+
+    def rearm(self) -> None:
+        entries = defaultdict[bytes, list[TimedState]](list)
+        for group, state in self.states.items():
+            entries[key_of(group)].append((state[AT], state[FIRST], state))
+        self.lines, self._order, self._torn = {}, [], False
+        for key, own in entries.items():
+            line = self.lines[key] = self._line(sorted(own))
+            line.due = line.oldest[0] + self.keep
+            self._order.append((line.due, line.oldest[1], key))
+        heapify(self._order)
+
+    # -- for people ------------------------------------------------------------------------------------------------
+
+    def span(self, group: bytes, state: GroupState) -> Span:
+        return Span(state[AT] - self.size, state[AT], state[AT] + self.keep)
+
+    def leaves(self, group: bytes, state: GroupState) -> float:
+        return self.span(group, state).closes
+
+    def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
+        return (name(record.offset(), key),)
+
+    def named(self, key: bytes, first: int, start: int) -> bytes:
+        return name(first, key)
+
+    def ending_with(self, group: bytes) -> tuple[bytes, ...]:
+        key = key_of(group)
+        line = self.lines[key]
+        return tuple(name(offset, key) for _, offset, _ in line.entries[line.begin :])
+
+    def listed(self) -> Iterator[tuple[bytes, GroupState, Bags]]:
+        """The newest window of each key, with the name of its last record."""
+        if self._torn:
+            self.rearm()
+        for key, line in self.lines.items():
+            state, entries = line.window
+            yield name(entries[-1][1], key), state, self._poured(key, (state, entries))

@@ -1,0 +1,208 @@
+"""However a log out of order is cut into batches, and wherever the process dies, each record has the result of a naive
+oracle, and the same records are late: over 1,000 random logs."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from sluicegate.streams.agent import Reducer, Window
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.testing.log import LogRecord
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.sliding import totals
+from sluicegate.streams.windows.sliding.groups import SlidingGroups
+from sluicegate.streams.windows.sliding.lines import Line
+from sluicegate.streams.windows.sliding.sums import ExactSum
+from sluicegate.streams.windows.sliding.totals import Earliest, Least, Merged, Numbers
+from tests.unit.windows.oracle import Step
+from tests.unit.windows.sliding_oracle import SlidingOracle, SlidingResult
+from tests.unit.windows.test_same_sessions import crowded
+from tests.unit.windows.test_same_windows import a_log, a_window, played
+from tests.unit.windows.turning import Turned, judged
+
+LOGS = 1_000
+VALUES = ("count", "sum", "min", "max", "mean", "first", "last", "distinct", "collect")
+COMPUTE = tuple(Reducer(kind, kind, None if kind == "count" else "amount") for kind in VALUES)
+SEVENTHS = 7
+
+pytestmark = pytest.mark.usefixtures("small")
+
+
+class Divided(Turned):
+    """The amounts of the records are those of the steps, divided by `parts`: of seven they are doubles, and a sum of
+    them depends on the order in which they are added, if it is rounded each time."""
+
+    parts = 1
+
+    def take(self, first: int, steps: Sequence[Step]) -> None:
+        amounts = (step.amount if self.parts == 1 else step.amount / self.parts for step in steps)
+        records = [
+            LogRecord("in", 0, first + i, step.key, b'{"amount":%s}' % repr(amount).encode(), at=step.time)
+            for i, (step, amount) in enumerate(zip(steps, amounts, strict=True))
+        ]
+        left_out = {first + i for i, step in enumerate(steps) if step.left_out}
+        self.groups.accept(records, steps[0].now, left_out)
+
+
+def told(fire: Fire) -> SlidingResult:
+    assert fire.window is not None
+    assert (fire.reason, fire.window.by, fire.number) == ("window", "event", fire.last)
+    place = (fire.key, fire.window.start, fire.window.end, fire.first, fire.last)
+    return SlidingResult(*place, tuple(fire.values[name] for name in VALUES))
+
+
+def a_sliding(chance: random.Random) -> Window:
+    size, grace = chance.choice([0.1, 0.3, 1.0, 3.0, 10.0]), chance.choice([0.0, 0.3, 3.0, 10.0])
+    return replace(a_window(chance), kind="sliding", size=size, grace=grace, offset=0.0, at_most=None)
+
+
+def rounded(steps: list[Step], chance: random.Random) -> list[Step]:
+    """Records of half of the logs are at the begin of a window, or at one moment."""
+    unit = chance.choice([1, 100])
+    return [step if step.key is None else step._replace(time=step.time // unit * unit) for step in steps]
+
+
+def outcomes(seed: int) -> tuple[SlidingOracle, Turned]:
+    chance = random.Random(seed)
+    window, most = a_sliding(chance), chance.choice([4, 10_000, 10_000])
+    steps = rounded(crowded(a_log(chance), chance), chance)
+    parts = chance.choice([1, SEVENTHS])
+    size, grace = round(1000 * window.size), round(1000 * window.grace)
+    oracle = judged(SlidingOracle(size, grace, window.max_ahead, most, parts), steps)
+    partition = Divided(window, told, compute=COMPUTE, max_items=most, on_full="dead-letter")
+    partition.parts = parts
+    return oracle, played(partition, steps, chance)
+
+
+def differs(seed: int) -> bool:
+    oracle, partition = outcomes(seed)
+    same = partition.results == oracle.results and partition.refused == oracle.refused
+    return not (same and len(partition.groups.states) == oracle.left)
+
+
+def differences(logs: int = LOGS) -> int:
+    """In how many logs the results, or the records that were refused, differ from those of the oracle."""
+    return sum(differs(seed) for seed in range(logs))
+
+
+def test_any_cut_and_any_crash_give_the_results_of_the_oracle() -> None:
+    assert differences() == 0
+
+
+def test_a_few_logs() -> None:
+    assert differences(60) == 0
+
+
+def test_reducers_without_totals_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their parts of the records are merged, in the order of the log: sums of integers are the same then."""
+    monkeypatch.setattr(totals, "_TOTALS", {})
+    monkeypatch.setattr(__name__ + ".SEVENTHS", 1)
+    assert differences(60) == 0
+
+
+def test_the_logs_have_every_kind_of_refusal_and_much_disorder() -> None:
+    reasons, disorder = set[str](), 0
+    for seed in range(100):
+        oracle, _ = outcomes(seed)
+        reasons |= {why for _, why in oracle.refused}
+        ends = [each.end for each in oracle.results if each.key == b"a"]
+        disorder += sum(later < earlier for earlier, later in pairwise(ends))
+    assert reasons == {"late", "time-ahead", "limit"}
+    assert disorder > 100
+
+
+def test_a_restore_that_forgets_the_watermark_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WindowGroups, "restore_clock", lambda self, clock, origins: None)
+    assert differences(100)
+
+
+def test_a_window_without_its_first_moment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    init = Line.__init__
+    monkeypatch.setattr(Line, "__init__", lambda self, size, *rest: init(self, size - 1, *rest))
+    assert differences(100)
+
+
+def test_a_record_that_is_forgotten_with_its_window_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that is out of order may still have it in its own window."""
+    init = SlidingGroups.__init__
+
+    def without_grace(self: SlidingGroups, *rest: Any) -> None:
+        init(self, *rest)
+        self.keep = self.size + 1
+
+    monkeypatch.setattr(SlidingGroups, "__init__", without_grace)
+    with pytest.raises(KeyError):
+        differences(100)
+
+
+def test_a_refused_record_that_moves_the_watermark_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SlidingGroups, "_lead", moving)
+    assert differences(200)
+
+
+def moving(self: SlidingGroups, record: Any, key: bytes, time: int, *rest: Any) -> None:
+    self.event.read(time)
+    self.count(record, key, time, *rest)
+
+
+def test_a_total_that_lets_nothing_go_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in (Numbers, Earliest, Merged):
+        with monkeypatch.context() as patch:
+            patch.setattr(kind, "remove", lambda self, entry: None)
+            patch.setattr(totals, "_TOTALS", {} if kind is Merged else totals._TOTALS)
+            assert differences(60), kind
+
+
+def test_a_least_value_that_is_not_in_its_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_the_end(self: Least, entry: Any, rank: Any) -> None:
+        while self._kept and self._kept[-1][2] >= rank:
+            self._kept.pop()
+        self._kept.append((*entry[:2], rank, entry[2]))
+
+    monkeypatch.setattr(Least, "add", at_the_end)
+    assert differences(100)
+
+
+def test_a_sum_that_is_rounded_at_each_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(sign: int) -> Callable[[ExactSum, float], None]:
+        def added(self: ExactSum, value: float) -> None:
+            self._integers += sign * value  # type: ignore[assignment]
+
+        return added
+
+    monkeypatch.setattr(ExactSum, "add", add(1))
+    monkeypatch.setattr(ExactSum, "remove", add(-1))
+    assert differences(100)
+
+
+def test_an_exact_sum_is_that_of_fractions() -> None:
+    chance = random.Random(7)
+    for _ in range(200):
+        numbers = [chance.choice([chance.randint(-9, 9), chance.uniform(-1, 1) * 10.0 ** chance.randint(-320, 300)])
+                   for _ in range(chance.randint(1, 30))]  # fmt: skip
+        total, others = ExactSum(), [chance.uniform(-1e300, 1e300) for _ in range(5)]
+        for number in [*others, *numbers]:
+            total.add(number)
+        for number in others:
+            total.remove(number)
+        whole = all(type(number) is int for number in numbers)
+        assert total.value == (sum(numbers) if whole else float(sum(map(Fraction, numbers))))
+
+
+def test_a_sum_without_a_double_is_infinite_until_the_numbers_are_gone() -> None:
+    total = ExactSum()
+    for number in (1e308, 1e308, 0.5):
+        total.add(number)
+    assert total.value == float("inf")
+    total.remove(1e308)
+    total.remove(1e308)
+    assert total.value == 0.5
+    total.add(float("-inf"))
+    assert total.value == float("inf")
+    total.remove(float("-inf"))
+    assert total.value == 0.5
