@@ -65,8 +65,8 @@ def same_key(rule: Agent, live: Agent) -> bool:
 
 
 def leaves_traces(agent: Agent) -> bool:
-    """Whether each group that ends leaves a result, a dead letter, or a message of the history; or the input alone tells
-    of it."""
+    """Whether each group that ends leaves a result, a dead letter, or a message of the history. Of a window with a
+    result at each record the input tells."""
     rule = agent.aggregation
     if rule is not None and rule.window is not None and rule.window.windower.immediate:
         return True
