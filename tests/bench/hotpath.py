@@ -46,6 +46,8 @@ COUNT, SUM, MAX = Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reduce
 HOUR = Window(3600.0, max_ahead=inf)  # of the records' timestamps, which are after NOW
 HOPPING = Window(3600.0, max_ahead=inf, kind="hopping", every=300.0)
 SESSION = Window(1800.0, max_ahead=inf, kind="session")
+SLIDING = Window(1.0, max_ahead=inf, kind="sliding", grace=1.0)
+CALENDAR = Window(90_000.0, max_ahead=inf, kind="calendar", calendar="day", zone="Europe/Vienna")
 J1 = Aggregation(count=100, since_first=600.0, compute=(COUNT, SUM, MAX))
 TWICE = (COUNT, Reducer("sum", "sum", "twice"), Reducer("max", "max", "twice"))
 RULES = {
@@ -63,7 +65,9 @@ RULES = {
     ),
     "the same, on_missing: ignore": Aggregation(count=100, on_missing="ignore", compute=(COUNT, SUM, MAX)),
     "the same, in tumbling windows": Aggregation(count=100, window=HOUR, compute=(COUNT, SUM, MAX)),
+    "the same, in windows of a calendar (days)": Aggregation(count=100, window=CALENDAR, compute=(COUNT, SUM, MAX)),
     "the same, in hopping windows (1 h by 5 min)": Aggregation(window=HOPPING, compute=(COUNT, SUM, MAX)),
+    "the same, in sliding windows (1 s)": Aggregation(window=SLIDING, compute=(COUNT, SUM, MAX)),
     "the same, in sessions": Aggregation(window=SESSION, compute=(COUNT, SUM, MAX)),
     "sum, and last of another field": Aggregation(count=100, compute=(COUNT, SUM, Reducer("last", "last", "id"))),
     "sum, first and last": Aggregation(
