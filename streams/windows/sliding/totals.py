@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COLUMNS, FIRST, LAST, OPENED, GroupState
 from sluicegate.streams.aggregation.reducers import places
-from sluicegate.streams.reducers import NUMBERS, REDUCERS, Accumulator, Place, parts_of
+from sluicegate.streams.reducers import NUMBERS, REDUCERS, parts_of
+from sluicegate.streams.reduction import Accumulator, Place
 from sluicegate.streams.windows.sliding.sums import ExactSum
 
 TimedState = tuple[int, int, GroupState]
