@@ -111,10 +111,10 @@ class Rows:
         "_letters",
         "_lineage",
         "_most",
-        "_name",
         "_partition",
         "_place",
         "_rule",
+        "_sender",
         "_shards",
         "_targets",
         "_to",
@@ -134,7 +134,7 @@ class Rows:
         self._letters = target(agent.dead_letters, letters_codec(agent, codec))
         self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
-        self._name = agent.name.encode()
+        self._sender: Header = (AGENT, agent.name.encode())
         self._place = b"%s/%d/" % (partition.topic.encode(), partition.number)
         self._rule: Header = (RULE, rule_of(agent).short.encode())
         self.under_rule = True
@@ -191,7 +191,7 @@ class Rows:
             return []
 
     def _sent(self, sent: Sent) -> OutboxRow:
-        headers: list[Header] = [*sent.headers, (FIRE, sent.fire.encode()), (AGENT, self._name)]
+        headers: list[Header] = [*sent.headers, (FIRE, sent.fire.encode()), self._sender]
         if sent.trace is not None and not any(name == "traceparent" for name, _ in headers):
             headers.append(("traceparent", sent.trace.encode("ascii", "replace")))
         identity, value = output_id(sent.fire, sent.index), sent.value
@@ -262,14 +262,14 @@ class Rows:
 
     def _of_group(self, fire: Fire, rule: str | None = None) -> list[Header]:
         """`rule` is as in GroupEnded."""
-        where = self._place
+        place = self._place
         headers: list[Header] = [
             (FIRE, self.fire_id(fire.number).encode()),
             (REASON, fire.reason.encode()),
             (COUNT, b"%d" % fire.count),
-            (FIRST, b"%s%d" % (where, fire.first)),
-            (LAST, b"%s%d" % (where, fire.last)),
-            (AGENT, self._name),
+            (FIRST, b"%s%d" % (place, fire.first)),
+            (LAST, b"%s%d" % (place, fire.last)),
+            self._sender,
         ]
         if rule is None and self.under_rule:
             headers.append(self._rule)
@@ -277,7 +277,8 @@ class Rows:
             headers.append((self._rule[0], rule.encode()))
         if fire.window is not None:
             headers += _of_window(fire.window)
-        headers += revision_headers(fire.revision, fire.final, fire.window is not None)
+        if fire.final is not None or fire.revision > 1:
+            headers += revision_headers(fire.revision, fire.final, fire.window is not None)
         if fire.trace is not None:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
         return headers
@@ -285,7 +286,7 @@ class Rows:
     def _marks(self, mark: TimeMark) -> list[OutboxRow]:
         """One for each partition of the topic."""
         topic, identify = self._agent.outputs[0].topic, self.fire_id
-        headers: list[Header] = [*of_mark(mark, *self._partition[2:]), (AGENT, self._name)]
+        headers: list[Header] = [*of_mark(mark, *self._partition[2:]), self._sender]
         return [
             self._row(output_id(identify(mark.offset), -1 - self.number), topic, None, None, headers, place)
             for place in range(self._facts.partitions(topic))
@@ -392,8 +393,10 @@ class Rows:
         shard = self._shards.get(topic) or self._shard(topic)
         if place is None:
             count = self._facts.partitions(topic)
-            alone = zlib.crc32(shard.partition(b">")[0]) % count
-            place = alone if key is None else self._facts.partition_of(key, count)
+            if key is not None:
+                place = self._facts.partition_of(key, count)
+            else:
+                place = zlib.crc32(shard.partition(b">")[0]) % count
         ours: list[Header] = [(ID, identity.encode()), (SHARD, shard), (NUMBER, b"%d" % self.number)]
         return OutboxRow(self.number, self._lineage, identity, topic, place, key, value, ours + headers)
 
