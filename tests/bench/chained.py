@@ -159,7 +159,7 @@ def main() -> int:
     right = True
     if options.log:
         right = compared(
-            "every, one process, in memory", options.log, options.rounds, lambda kind: on_a_log(kind, options.log)
+            "every, one process, in memory", options.log, options.rounds, lambda kind: on_a_log(options.log, kind)
         )
     with ExitStack() as cleaning:
         if options.stores:

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.unit.schemas.protos import descriptors
+
 PARTITIONS = 4
 ATTACKED = 0
 """The partition of each input that the attacker writes to; good records go to all."""
@@ -37,6 +39,14 @@ SCHEMA = {
     "required": ["id"],
 }
 AVRO_RECORD = b"\x02\x04\x03\xe8"
+PROTO = """
+syntax = "proto3";
+import "google/protobuf/any.proto";
+message Order {
+  int64 id = 1; repeated Order parts = 2; google.protobuf.Any more = 3; string word = 4; repeated int64 numbers = 5;
+}
+"""
+PROTO_RECORD = b"\x08\x01"
 
 
 def agents(name: str) -> dict[str, Any]:
@@ -49,6 +59,7 @@ def agents(name: str) -> dict[str, Any]:
         "expressions": {"select": {"id": "id", "lines": lines, "wait": wait}},
         "schema": {"format": "json-schema", "schema": "order.json", "validate": True},
         "avro": {"format": "avro", "schema": "paid.avsc", "aggregate": last},
+        "protobuf": {"format": "protobuf", "schema": "order.desc", "message": "Order", "aggregate": rule},
         "lookup": {
             "lookup": {"who": {"hash": "customer:{key}", "key": "customer", "fields": ["name"], "missing": None}}
         },
@@ -97,6 +108,7 @@ def topics(name: str) -> dict[str, tuple[int, dict[str, Any]]]:
 def schemas(folder: Path) -> None:
     (folder / "order.json").write_text(json.dumps(SCHEMA))
     (folder / "paid.avsc").write_text(json.dumps(AVRO))
+    (folder / "order.desc").write_bytes(descriptors(PROTO))
 
 
 def claims() -> int:
@@ -105,5 +117,6 @@ def claims() -> int:
 
 
 def good(agent: str, number: int) -> bytes:
-    key = b"good-%d" % number
-    return AVRO_RECORD if agent == "avro" else b'{"id":%d,"key":"%b","customer":"ann","word":"aaa"}' % (number, key)
+    binary = {"avro": AVRO_RECORD, "protobuf": PROTO_RECORD}
+    text = b'{"id":%d,"key":"good-%d","customer":"ann","word":"aaa"}' % (number, number)
+    return binary.get(agent, text)

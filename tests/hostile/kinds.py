@@ -7,6 +7,8 @@ from typing import NamedTuple
 from tests.hostile.agents import ATTACKED
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SIZE = 900_000
+"""Bytes of a record of a large batch."""
 ONE_EACH = dict.fromkeys(CODECS, 1)
 Headers = Sequence[tuple[str, bytes | None]]
 

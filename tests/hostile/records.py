@@ -4,6 +4,7 @@ worker."""
 import json
 from typing import Any
 
+from tests.fuzz.binary import field
 from tests.hostile import forged, unpacked
 from tests.hostile.agents import HALTS, LIST
 from tests.hostile.kinds import Kind, Sent, Turn, always
@@ -101,6 +102,27 @@ def decimals(turn: Turn) -> Sent:
     return Sent(b"\x02" + name + bytes([length]) + b"\x7f" * size)
 
 
+def protobuf() -> list[Kind]:
+    """Messages that are larger in memory than on the wire, and bytes that are no message."""
+    deep = deep_any = b""
+    for _ in range(2_000):
+        deep = field(2, deep)
+    for _ in range(200):
+        deep_any = field(3, field(1, b"x/Order") + field(2, deep_any))
+    values = {
+        "messages without a byte": field(2, b"") * 450_000,
+        "deep messages": deep,
+        "Any in Any": deep_any,
+        "Any of no type": field(3, field(1, b"x/none") + field(2, b"a")),
+        "no UTF-8 text": field(4, b"\xff" * 1_000),
+        "numbers": field(5, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" * 80_000),
+        "groups": b"\xa3\x06" * 200_000 + b"\xa4\x06" * 200_000,
+        "unknown fields": field(99, b"") * 300_000,
+        "a length beyond the end": field(4, b"a" * 1_000)[:-1],
+    }
+    return [Kind(name, "protobuf", always(Sent(value))) for name, value in values.items()]
+
+
 def lookup(turn: Turn) -> Sent:
     """Names of other kinds of keys, and values that are no name."""
     names = [LIST, "x" * 200_000, 10**30, [1], {}, "a\0b", "*", STEERING, 1e300]
@@ -111,7 +133,7 @@ def kinds(largest: int) -> list[Kind]:
     """`largest`: as in unpacked.kinds."""
     return [
         *(each for agent in ("groups", "expressions") for each in of_json(agent)),
-        *(Kind("noise", agent, noise) for agent in ("groups", "expressions", "schema", "avro", "lookup")),
+        *(Kind("noise", agent, noise) for agent in ("groups", "expressions", "schema", "avro", "protobuf", "lookup")),
         *(Kind("large", agent, large) for agent in ("groups", "schema", "avro")),
         *(Kind("steering", agent, steering) for agent in ("groups", "schema")),
         Kind("copies", "expressions", copies),
@@ -122,6 +144,7 @@ def kinds(largest: int) -> list[Kind]:
         Kind("unique items", "schema", unique),
         Kind("alternatives", "schema", alternatives),
         Kind("decimals", "avro", decimals),
+        *protobuf(),
         Kind("names of keys", "lookup", lookup),
         Kind("letters that Kafka refuses", HALTS, refused, batch=REFUSED),
         *forged.kinds(),

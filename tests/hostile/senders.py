@@ -12,13 +12,16 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.hostile.agents import ATTACKED, FORGED, PARTITIONS, STANDS, agents, good
-from tests.hostile.kinds import CODECS, Headers, Kind, Turn
+from tests.hostile.kinds import CODECS, SIZE, Headers, Kind, Turn
 
 Place = tuple[str, int, int]
 """Topic, partition and offset."""
 WIDE = {"message.max.bytes": 1_000_000_000, "queue.buffering.max.kbytes": 1_000_000, "log_level": 0}
 SINGLES, BATCHES = 8.0, 0.5
-"""Sends a second."""
+"""Sends a second, at most."""
+UNPACKED_BYTES = 20e6
+"""What batches unpack to in a second. Two cores make dead letters of about 30 MB a second of one partition. More than
+that is load (docs/attacker.md)."""
 ONE_BATCH = {"linger.ms": 60_000, "batch.size": 2_000_000_000}
 
 
@@ -99,7 +102,7 @@ class Attacker:
             while not ended.is_set():
                 self._random.shuffle(turn)
                 for kind, codec in turn:
-                    if ended.wait(1 / rate):
+                    if ended.wait(max(1 / rate, (kind.batch[codec] - 1) * SIZE / UNPACKED_BYTES)):
                         break
                     self._read(reader)
                     self._send(kind, codec)

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from tests.hostile.agents import REFUSING, UNPACKED
-from tests.hostile.kinds import Kind, Sent, Turn
+from tests.hostile.kinds import SIZE, Kind, Sent, Turn
 
-SIZE = 900_000
 BATCHES = {"none": 1, "gzip": 333, "snappy": 20, "lz4": 270, "zstd": 50}
 """Records of SIZE in a batch, at most: what a megabyte holds, and no more than 300 MB. The client refuses to unpack
 100 MB of zstd, and may refuse 50 MB."""
