@@ -47,16 +47,22 @@ calls = []
 INSERT = text("insert into readings (id, amount) values (:id, :amount)")
 
 
+def told(rows, batch, id):
+    value = batch.value
+    fields = {"total": value["total"], "final": value.get("final")}
+    return {"stored": len(rows), "reason": batch.reason, "id": id, **fields}
+
+
 def store(rows, id, session, send, batch):
     calls.append(id)
     session.connection.execute(INSERT, [{"id": row["id"], "amount": row["amount"]} for row in rows])
-    send({"stored": len(rows), "total": batch.value["total"], "reason": batch.reason, "final": batch.value.get("final"), "id": id})
+    send(told(rows, batch, id))
 
 
 def remote(rows, id, send, batch):
     calls.append(id)
     with open("mended"):
-        send({"stored": len(rows), "total": batch.value["total"], "reason": batch.reason, "final": batch.value.get("final"), "id": id})
+        send(told(rows, batch, id))
 
 
 def choosy(rows, send):
