@@ -54,17 +54,19 @@ class Reducer:
     """One computed field of the result.
 
     `kind` is the name of an entry in streams/reducers.py. `field` is a path (`a.b`). It is None for count, for reduce,
-    and for a collect of whole messages. `function` is the `module:function` of reduce.
+    and for a collect of whole messages. `function` is the `module:function` of reduce. `option` is the number that a
+    few reducers need beside the field.
     """
 
     name: str
     kind: str
     field: str | None = None
     function: str | None = None
+    option: float | None = None
 
     @property
     def argument(self) -> str | None:
-        """As the file has it behind the name of the reducer."""
+        """What it is computed of."""
         return self.field if self.function is None else self.function
 
 

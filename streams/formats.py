@@ -135,6 +135,8 @@ class FieldTypes:
         match kind_of(reducer).result:
             case "integer":
                 return {"type": "long", "default": 0}
+            case "counts":
+                return {"type": {"type": "map", "values": "long"}, "default": {}}
             case "list":
                 return {"type": {"type": "array", "items": simple}, "default": []}
             case "double":

@@ -13,9 +13,12 @@ from typing import Any
 import msgspec
 
 from sluicegate.schemas.codecs import base64_text
-from sluicegate.schemas.json import document, encode, same
+from sluicegate.schemas.json import document, same
 from sluicegate.streams.agent import Reducer
+from sluicegate.streams.bags import SET, ListForm, encoded_length
 from sluicegate.streams.causes import Cause, cause
+from sluicegate.streams.counting import counted, counts
+from sluicegate.streams.ends import NUMBER, first_values, last_values, values_of
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.importing import imported, waits, yields
 from sluicegate.streams.moments import MOMENTS, deviation, variance
@@ -211,17 +214,18 @@ def _later(place: Place) -> Merge:
 # -- bags --------------------------------------------------------------------------------------------------------------
 
 
-def _distinct(reducer: Reducer, get: Getter, shown: Shown, kept: Kept) -> Bag:
-    return Bag(lambda record, value: None if (item := get(record)) is None else same(item), True, False, len)
+def _distinct(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
+    return Bag(SET, lambda record, value, offset: None if (item := get(record)) is None else same(item))
 
 
-def _collect(reducer: Reducer, get: Getter, shown: Shown, kept: Kept) -> Bag:
-    if reducer.field is not None:
-        return Bag(lambda record, value: get(record), False, False, lambda item: len(encode(item)), get)
+def _collect(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
+    if place.reducer.field is not None:
+        return Bag(ListForm(encoded_length), lambda record, value, offset: get(record))
     if kept is not None:
-        return Bag(kept, False, False, len)
+        return Bag(ListForm(len), lambda record, value, offset: kept(record, value))
     encoded = shown is base64_text
-    return Bag(lambda record, value: value, False, not encoded, _base64_length if encoded else len)
+    form = ListForm(_base64_length if encoded else len)
+    return Bag(form, lambda record, value, offset: value, whole=not encoded)
 
 
 def _base64_length(item: bytes) -> int:
@@ -291,6 +295,7 @@ def _message_of(shown: Shown) -> Callable[[bytes], Any]:
 
 
 _number = partial(ReducerKind, takes="number", slots=NUMBERS, until="groups")
+_ends = partial(ReducerKind, result="list", keeps_values=True)
 _spread = partial(ReducerKind, result="double", takes="number", slots=MOMENTS, until="groups", total=True)
 _value = partial(ReducerKind, until="legs", keeps_values=True)
 _FIRST, _LAST = Accumulator(_blank_value, _first, _earlier), Accumulator(_blank_value, _last, _later)
@@ -324,6 +329,33 @@ ENTRIES = (
     ),
     _value("first", "The field of the first record.", "the first {}", "field", _stat(0), slots=_FIRST),
     _value("last", "The field of the last record.", "the last {}", "field", _stat(0), slots=_LAST, others=("latest",)),
+    _ends(
+        "first_n",
+        "The field of the first records: a list of up to `n`.",
+        "the first {option} of {}",
+        read=values_of,
+        bag=first_values,
+        option=NUMBER,
+        others=("head",),
+    ),
+    _ends(
+        "last_n",
+        "The field of the last records: a list of up to `n`.",
+        "the last {option} of {}",
+        read=values_of,
+        bag=last_values,
+        option=NUMBER,
+        others=("tail", "latest_n"),
+    ),
+    ReducerKind(
+        "count_by",
+        "The number of records for each value of the field.",
+        "how many records have each {}",
+        "counts",
+        counts,
+        bag=counted,
+        others=("value_counts", "histogram", "count_values"),
+    ),
     ReducerKind(
         "distinct",
         _DISTINCT,
@@ -362,6 +394,15 @@ REDUCERS = {entry.name: entry for entry in ENTRIES}
 
 def kind_of(reducer: Reducer) -> ReducerKind:
     return REDUCERS[reducer.kind]
+
+
+def written(reducer: Reducer) -> Any:
+    """As the file has it."""
+    if reducer.argument is None:
+        return reducer.kind
+    option = REDUCERS[reducer.kind].option if reducer.kind in REDUCERS else None
+    argument = reducer.argument if option is None else {"field": reducer.argument, option.name: reducer.option}
+    return {reducer.kind: argument}
 
 
 def kept_as(windower: Windower, kinds: Iterable[str], ends: bool, revised: bool) -> str:

@@ -52,16 +52,53 @@ class Place(NamedTuple):
         return range(self.at, self.at + self.size)
 
 
-class Bag(NamedTuple):
-    """One bag. `item(record, value)` is the item to keep of a record, or None; `field` is the same of the record alone,
-    where that is enough. `unique` keeps equal items once. `weight` is the number of bytes that an item adds to its
-    group; `whole` means that this is the record's own length."""
+class BagForm(Protocol):
+    """How a bag holds its items. What a bag holds follows from its items and their order alone: the changelog has the
+    items, and a bag that gets the items of another one holds what both hold."""
 
-    item: Callable[[Any, bytes], Any]
-    unique: bool
-    whole: bool
-    weight: Callable[[Any], int]
-    field: Getter | None = None
+    def empty(self) -> Any:
+        """A bag without items. It has `copy()` and a length."""
+
+    def growth(self, bag: Any, item: Any) -> int:
+        """By how many bytes at most the bag would grow with the item. None is an empty bag. Negative where it would
+        shrink."""
+
+    def load(self, bag: Any, item: Any) -> int:
+        """The bytes of the item where the bag would take it. It differs from the growth if others leave for it."""
+        return self.growth(bag, item)
+
+    def put(self, bag: Any, item: Any) -> int | None:
+        """Add the item. Returns by how many bytes the bag grew. None: it holds the same as before."""
+
+    def items(self, bag: Any) -> list[Any]:
+        """Items that make an equal bag of an empty one."""
+
+    def extend(self, bag: Any, items: Any) -> None:
+        """Add the items, in this order. Raises TypeError for what is no item of this form."""
+        for item in items:
+            self.put(bag, item)
+
+
+class Bag(NamedTuple):
+    """One bag. `item(record, value, offset)` is the item to keep of a record, or None. `of_field` is the same of the
+    value of the field and the offset; None: the loop has code of its own. `whole` means that an item has the
+    bytes of the record."""
+
+    form: BagForm
+    item: Callable[[Any, bytes, int], Any]
+    of_field: Callable[[Any, int], Any] | None = None
+    whole: bool = False
+
+
+class Option(NamedTuple):
+    """A number that a reducer needs beside its field. `whole`: an integer."""
+
+    name: str
+    meaning: str
+    example: float
+    least: int
+    most: int
+    whole: bool = True
 
 
 class Accumulator(NamedTuple):
@@ -79,24 +116,32 @@ class ReducerKind(NamedTuple):
     with the field or function as {}, and `alone` the same without one, if the reducer can be without.
 
     `result` is the type of the result: an integer, a double, the number type of the field, its type, a list of it, or
-    any. `apart` is the bag of groups that are merged, in place of slots that cannot be. `until` names the expressions
-    that may ask for the value of an open group. `total`: a result that is `unwritable` is an error. `keeps_values`: a
-    group holds values of records as they are. `others` are words of other products for it."""
+    any; `counts` is a map of integers. `apart` is the bag of groups that are merged, in place of slots that cannot be.
+    `shares` is the name of a bag that reducers of one field share. `until` names the expressions that may ask for the
+    value of an open group. `total`: a result that is `unwritable` is an error. `keeps_values`: a group holds values of
+    records as they are. `others` are words of other products for it."""
 
     name: str
     meaning: str
     phrase: str
-    result: Literal["integer", "double", "number", "field", "list", "any"]
+    result: Literal["integer", "double", "number", "field", "list", "counts", "any"]
     read: Callable[[Place, Shown], ReadReducer]
     takes: Literal["nothing", "number", "field", "function"] = "field"
     slots: Accumulator | None = None
-    bag: Callable[[Reducer, Getter, Shown, Kept], Bag] | None = None
-    apart: Callable[[Reducer, Getter, Shown, Kept], Bag] | None = None
+    bag: Callable[[Place, Getter, Shown, Kept], Bag] | None = None
+    apart: Callable[[Place, Getter, Shown, Kept], Bag] | None = None
+    shares: str = ""
+    option: Option | None = None
     alone: str = ""
     until: Literal["groups", "legs", ""] = ""
     total: bool = False
     keeps_values: bool = False
     others: tuple[str, ...] = ()
+
+    @property
+    def accumulator(self) -> str:
+        """The name of what reducers of one field share. Empty: none."""
+        return self.slots.name if self.slots is not None else self.shares
 
 
 def as_float(value: Any) -> float:

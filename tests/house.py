@@ -593,11 +593,11 @@ def _aggregation_refusal(target: str) -> str | None:
         "schemas",
     )
     allowed += ("streams.causes", "streams.expressions", "streams.formats", "streams.importing", "streams.reducers")
-    allowed += ("streams.reduction", "streams.windowers")
+    allowed += ("streams.bags", "streams.reduction", "streams.windowers")
     if within(target, *PACKAGES) and not within(target, *allowed):
         return (
-            "streams.aggregation imports only values, errors, agent, record, causes, expressions, formats, importing, "
-            "reducers, reduction, windowers and schemas"
+            "streams.aggregation imports only values, errors, agent, record, bags, causes, expressions, formats, "
+            "importing, reducers, reduction, windowers and schemas"
         )
     return "streams.aggregation is pure" if target.split(".")[0] in IMPURE_MODULES else None
 

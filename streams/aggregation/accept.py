@@ -67,8 +67,7 @@ def admitted(groups: Groups, key: bytes | None, record: Record, items: list[Any]
     """The group of this name, with room for the record. None: the record was refused."""
     if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
         return None
-    size = groups.growth(key, items)
-    if key is not None and not groups.admits(key, groups.states.get(key), record, size, now):
+    if key is not None and not groups.admits(key, groups.states.get(key), record, items, now):
         return None
     state = groups.states.get(key) if key is not None else None
     return groups.open(key, record, now) if state is None else state
@@ -81,7 +80,8 @@ def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]
     key = record.key() if rule.key_of is None else rule.key_of(read)
     if len(value) > rule.max_record_bytes:  # type: ignore[arg-type]
         raise OverflowError
-    return key, read, [bag.item(read, value) for bag in rule.plan.bags]  # type: ignore[arg-type]
+    offset = record.offset()
+    return key, read, [bag.item(read, value, offset) for bag in rule.plan.bags]  # type: ignore[arg-type]
 
 
 class NotAdded(Exception):

@@ -10,6 +10,7 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, Bags, GroupState, fit_deadline, merges
 from sluicegate.streams.aggregation.reducers import kept_as, places
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.reduction import Bag
 
 
 class Conversion:
@@ -35,7 +36,8 @@ class Conversion:
         state, bags = self._old.drop(key)
         kept: Bags = [bags[index].copy() for index in self._bags]
         moved: GroupState = [*state[:COLUMNS], *(state[slot] for slot in self._slots), *state[self._end :]]
-        moved[BYTES] = sum(_size(bag, made.weight) for bag, made in zip(kept, self._new.rule.plan.bags, strict=True))
+        items = self._new.rule.plan.items(kept)
+        moved[BYTES] = sum(map(_size, self._new.rule.plan.bags, items))
         new = self._new
         fit_deadline(moved, new.width, new.rule.completion.from_data)
         new.states[key] = new.touched[key] = moved
@@ -45,10 +47,12 @@ class Conversion:
             new.early.past[key] = past
         if kept:
             new.bags[key] = kept
-            new.added[key] = [list(bag) for bag in kept]
+            new.added[key] = items
         new.bytes += moved[BYTES]
         return int(moved[BYTES])
 
 
-def _size(bag: Any, weight: Any) -> int:
-    return sum(map(weight, bag))
+def _size(kind: Bag, items: list[Any]) -> int:
+    """The bytes of a bag with these items."""
+    bag = kind.form.empty()
+    return sum(kind.form.put(bag, item) or 0 for item in items)

@@ -47,6 +47,7 @@ from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.errors import BufferFull, PersistenceError, SluicegateError
 from sluicegate.streams.reducers import BEYOND, ReducerFailed
+from sluicegate.streams.reduction import BagForm
 
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55
@@ -203,16 +204,19 @@ class Groups:
         return self.rule.completion.due(state, self.idle)
 
     def growth(self, key: bytes | None, items: list[Any]) -> int:
-        """By how many bytes these items would make the group larger; None is nothing, nor is what a set holds
-        already."""
-        if not items:
-            return 0
-        total, held = 0, self.bags.get(key, ()) if key is not None else ()
+        """By how many bytes these items would make the group larger; None is nothing."""
+        return sum(form.growth(bag, item) for form, bag, item in self._into(key, items))
+
+    def load(self, key: bytes | None, items: list[Any]) -> int:
+        """The bytes of those of these items that the group would take."""
+        return sum(form.load(bag, item) for form, bag, item in self._into(key, items))
+
+    def _into(self, key: bytes | None, items: list[Any]) -> Iterator[tuple[BagForm, Any, Any]]:
+        """The items that are something, each with the form of its bag, and the bag. None: the group is not open."""
+        bags = self.bags.get(key) if key is not None else None
         for index, item in enumerate(items):
-            bag = self.rule.plan.bags[index]
-            if item is not None and not (bag.unique and held and item in held[index]):
-                total += bag.weight(item)
-        return total
+            if item is not None:
+                yield self.rule.plan.bags[index].form, None if bags is None else bags[index], item
 
     def collect(self, key: bytes, state: GroupState, items: list[Any]) -> None:
         """Put what the bags take of a record into them; None is nothing."""
@@ -220,15 +224,10 @@ class Groups:
         if fresh is None:
             fresh = self.added[key] = [[] for _ in items]
         for index, item in enumerate(items):
-            bag = held[index]
-            if item is None or (type(bag) is dict and item in bag):
-                continue
-            if type(bag) is dict:
-                bag[item] = None
-            else:
-                bag.append(item)
-            fresh[index].append(item)
-            size += self.rule.plan.bags[index].weight(item)
+            grown = None if item is None else self.rule.plan.bags[index].form.put(held[index], item)
+            if grown is not None:
+                fresh[index].append(item)
+                size += grown
         state[BYTES] += size
         self.bytes += size
 
@@ -428,12 +427,13 @@ class Groups:
             if not self.early.on_change:
                 self.grew(key, self.states[key], now)
 
-    def admits(self, key: bytes, state: GroupState | None, record: Record, size: int, now: float) -> bool:
-        """Whether there is room for `size` more bytes in the group and in the partition. Makes room if the file says
-        so."""
+    def admits(self, key: bytes, state: GroupState | None, record: Record, items: list[Any], now: float) -> bool:
+        """Whether there is room for these items of the record in the group and in the partition. Makes room if the file
+        says so."""
         aggregation = self.rule.aggregation
-        if self.outgrows(record, size):
+        if self.outgrows(record, self.load(key, items)):
             return False
+        size = self.growth(key, items)
         if state is not None and state[BYTES] + size > aggregation.max_bytes:
             if not self.rule.parts:
                 return self.relieve(record, now, f"max_bytes {aggregation.max_bytes}")

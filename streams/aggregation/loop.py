@@ -11,6 +11,7 @@ of the loop, and headers are read only when a group opens.
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from math import inf
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,10 +24,11 @@ from sluicegate.streams.aggregation.groups import LARGEST_ITEM
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN
 from sluicegate.streams.aggregation.loop_group import of_group
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.bags import SET, ListForm
 from sluicegate.streams.expressions.templates import expression, name, statements
 from sluicegate.streams.expressions.typed import NotTyped, Proof, TypedCode, unproven
 from sluicegate.streams.reducers import NUMBERS, REDUCERS, kind_of, plus, reads_messages
-from sluicegate.streams.reduction import Add, Getter, Place
+from sluicegate.streams.reduction import Add, BagForm, Getter, Place
 
 _START_OF_BAGS = """
 bags = groups.bags
@@ -175,6 +177,20 @@ if N not in bag:
     fresh[INDEX].append(N)
     grown += len(N)
 """
+_PUT = """
+if N is not None:
+    more = PUT(bags[key][INDEX], N)
+    if more is not None:
+        fresh = added.get(key)
+        if fresh is None:
+            fresh = added[key] = EMPTY
+        fresh[INDEX].append(N)
+        grown += more
+"""
+_GROWTH = """
+if I is not None:
+    size += GROWTH(None if state is None else bags[key][INDEX], I)
+"""
 _SEEN = "state[SEEN] = now"
 _UNTIL = "N == X"
 _END = """
@@ -228,7 +244,7 @@ class Bagged(NamedTuple):
     number: int
     item: str
     size: str
-    unique: bool
+    form: BagForm
     maybe: bool
 
 
@@ -330,8 +346,20 @@ class _Values:
         if self.code is not None:
             raise NotTyped
         item, weight = f"item{bag.number}", f"weight{bag.number}"
-        self._getters |= {item: kind.item, weight: kind.weight}
-        return statements("I = F(read, value)\nS = W(I)", I=bag.item, S=bag.size, F=item, W=weight)
+        self._getters |= {item: kind.item, weight: partial(kind.form.growth, None)}
+        return statements("I = F(read, value, 0)\nS = W(I)", I=bag.item, S=bag.size, F=item, W=weight)
+
+    def item(self, bag: Bagged, of_field: Callable[[Any, int], Any]) -> str:
+        """The name of the function that makes an item of the value of a field."""
+        self._getters[f"of{bag.number}"] = of_field
+        return f"of{bag.number}"
+
+    def form(self, bag: Bagged) -> dict[str, str]:
+        """The names of the functions of a form for which the loop has no code."""
+        functions = {"GROWTH": bag.form.growth, "PUT": bag.form.put}
+        names = {hole: f"{hole.lower()}{bag.number}" for hole in functions}
+        self._getters |= {names[hole]: function for hole, function in functions.items()}
+        return names
 
     def largest(self) -> int:
         return self._rule.max_record_bytes if self.code is None else self.code.largest()
@@ -350,11 +378,11 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
     items = [made for bag, statement in bags for made in statement]
     key, ends, find = _key(rule, values), _until(rule, values), _found(placing, values)
     values.compute(needed(rule.agent))
-    collect = [made for bag, _ in bags for made in _collected(bag, len(bags))]
+    collect = [made for bag, _ in bags for made in _collected(bag, len(bags), values)]
     if (values.code or rule.unchecked) and any(map(reads_messages, rule.aggregation.compute)):
         items = [*statements(_DOCUMENT), *items]
     if bags:
-        items += _sizes([bag for bag, _ in bags])
+        items += _sizes([bag for bag, _ in bags], values)
         collect = [*statements("grown = 0"), *collect, *statements(_GROWN, **_SLOTS)]
     more = statements(placing.joins + (_SEEN if completion.since_last < inf else ""), **_SLOTS)
     add = statements(_ADD, REDUCERS=[stage("reducers"), *reducers] if reducers else [], **_SLOTS)
@@ -460,11 +488,14 @@ def _bagged(rule: Rule, place: Place, values: _Values) -> tuple[Bagged, list[ast
     index, field = place.bag, place.reducer.field
     bag, item, size = rule.plan.bags[index], f"i{index}", f"s{index}"
     maybe = field is not None and place.lenient
-    made = Bagged(index, item, size, bag.unique, maybe)
+    made = Bagged(index, item, size, bag.form, maybe)
     if field is None:
         return made, values.message(made)
-    local = values.local(field, "any", place.lenient)
-    if bag.unique:
+    is_number = kind_of(place.reducer).takes == "number"
+    local = values.local(field, "number" if is_number else "any", place.lenient)
+    if bag.of_field is not None:
+        code = statements("I = OF(N, record.offset())", I=item, N=local, OF=values.item(made, bag.of_field))
+    elif bag.form is SET:
         code = statements("I = encode(N) if type(N) is str or type(N) is int else same(N)", I=item, N=local)
     else:
         code = statements("I = N\nS = len(encode(N))", I=item, S=size, N=local)
@@ -472,24 +503,27 @@ def _bagged(rule: Rule, place: Place, values: _Values) -> tuple[Bagged, list[ast
     return made, statements("if N is None:\n    A\nelse:\n    B", N=local, A=nothing, B=code) if maybe else code
 
 
-def _sizes(bags: list[Bagged]) -> list[ast.stmt]:
+def _sizes(bags: list[Bagged], values: _Values) -> list[ast.stmt]:
     """By how many bytes the items make the group larger."""
     code = statements("size = 0")
     for bag in bags:
-        if bag.unique:
+        if bag.form is SET:
             pattern = "if state is None or I not in bags[key][INDEX]:\n    size += len(I)"
             if bag.maybe:
                 pattern = "if I is not None and (state is None or I not in bags[key][INDEX]):\n    size += len(I)"
         else:
-            pattern = "size += S"
-        code += statements(pattern, I=bag.item, S=bag.size, INDEX=ast.Constant(bag.number))
+            pattern = "size += S" if isinstance(bag.form, ListForm) else _GROWTH
+        names = values.form(bag) if pattern == _GROWTH else {}
+        code += statements(pattern, I=bag.item, S=bag.size, INDEX=ast.Constant(bag.number), **names)
     return [*code, *statements(_ROOM, **_SLOTS)]
 
 
-def _collected(bag: Bagged, bags: int) -> list[ast.stmt]:
+def _collected(bag: Bagged, bags: int, values: _Values) -> list[ast.stmt]:
     empty = ast.List([ast.List([], ast.Load()) for _ in range(bags)], ast.Load())
-    pattern = _ADD_ONCE if bag.unique else _APPEND
-    code = statements(pattern, N=bag.item, S=bag.size, INDEX=ast.Constant(bag.number), EMPTY=empty)
+    holes: dict[str, Any] = {"N": bag.item, "S": bag.size, "INDEX": ast.Constant(bag.number), "EMPTY": empty}
+    if bag.form is not SET and not isinstance(bag.form, ListForm):
+        return statements(_PUT, **holes, **values.form(bag))
+    code = statements(_ADD_ONCE if bag.form is SET else _APPEND, **holes)
     return statements("if N is not None:\n    A", N=bag.item, A=code) if bag.maybe else code
 
 

@@ -6,13 +6,13 @@ from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED, SEEN, Bags, GroupState
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.reducers import of_both, parts_of
-from sluicegate.streams.reduction import Merge
+from sluicegate.streams.reduction import Bag, Merge
 
 
-def pour(bags: Bags, other: Bags) -> None:
-    """Add the items of other bags to these bags of the same reducers: to a list behind its own, to a set once."""
-    for into, items in zip(bags, other, strict=True):
-        into.update(items) if type(into) is dict else into.extend(items)
+def pour(kinds: Sequence[Bag], bags: Bags, other: Bags) -> None:
+    """Add the items of other bags to these bags of the same reducers, which are of these kinds."""
+    for kind, into, bag in zip(kinds, bags, other, strict=True):
+        kind.form.extend(into, kind.form.items(bag))
 
 
 def merging(compute: Sequence[Reducer], lenient: bool) -> Merge:

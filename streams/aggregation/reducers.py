@@ -40,7 +40,11 @@ class Plan(NamedTuple):
 
     def empty_bags(self) -> Bags:
         """The bags of a group without records."""
-        return [{} if bag.unique else [] for bag in self.bags]
+        return [bag.form.empty() for bag in self.bags]
+
+    def items(self, bags: Bags) -> Bags:
+        """The items of these bags, as the changelog has them."""
+        return [kind.form.items(bag) for kind, bag in zip(self.bags, bags, strict=True)]
 
 
 def plan(
@@ -71,8 +75,8 @@ def plan(
                 adders[place.at] = kind.slots.add(place, get)
             else:
                 folds.append(Fold(place.at, of_reduce(str(reducer.function))))
-        elif kind.bag is not None:
-            bags.append(kind.bag(reducer, get, shown, kept))
+        elif place.own and kind.bag is not None:
+            bags.append(kind.bag(place, get, shown, kept))
     inline = numbers[0] if len(numbers) == 1 and not lenient else 0
     also = together([add for slot, add in adders.items() if slot != inline])
     in_order_of_the_file = tuple((reducer.name, reads[reducer.name]) for reducer in compute)
@@ -92,7 +96,7 @@ def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False) -> l
         place = Place(reducer, keeps, end, 0, bags, kind.bag is not None, COUNT, LAST, lenient, merged)
         if kind.slots is not None:
             place = place._replace(size=len(kind.slots.blank(place)))
-            shared |= {name: place} if kind.slots.name else {}
+        shared |= {name: place} if kind.accumulator else {}
         end, bags = end + place.size, bags + (kind.bag is not None)
         made.append(place)
     return made
@@ -101,8 +105,9 @@ def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False) -> l
 def kept_as(reducer: Reducer) -> object:
     """What the reducer keeps of a group. Reducers that keep the same have places of their own, unless they share an
     accumulator."""
-    slots = kind_of(reducer).slots
-    return (slots.name, reducer.field) if slots and slots.name else (reducer.kind, reducer.field, reducer.function)
+    accumulator = kind_of(reducer).accumulator
+    own = (reducer.kind, reducer.field, reducer.function, *(() if reducer.option is None else (reducer.option,)))
+    return (accumulator, reducer.field) if accumulator else own
 
 
 def together(adders: Sequence[Add]) -> Add | None:

@@ -194,7 +194,9 @@ def fingerprint(agent: Agent) -> str:
     may be missing, a scope other than partition, the computed fields that key and compute name, the topics of
     CloudEvents, and which windows there are."""
     rule = agent.aggregation or Aggregation()
-    compute = sorted([r.name, r.kind, r.field, r.function] for r in rule.compute)
+    compute = sorted(
+        [r.name, r.kind, r.field, r.function, *([] if r.option is None else [r.option])] for r in rule.compute
+    )
     more: list[object] = [] if agent.scope == "partition" else [agent.scope]
     lets = computed(
         agent.let, {each.partition(".")[0] for each in (rule.key, *(r.field for r in rule.compute)) if each}

@@ -140,6 +140,8 @@ def _json_type(avro: Any) -> JsonObject:
     if isinstance(avro, dict):
         if avro.get(CONTENT):
             return {}
+        if avro["type"] == "map":
+            return {"type": "object", "additionalProperties": _json_type(avro["values"])}
         return {"type": "array", "items": _json_type(avro["items"])}
     return {"type": _TYPES.get(avro, avro if avro in ("null", "string") else "string")}
 

@@ -180,4 +180,4 @@ def _aggregation(agent: AgentModel, rule: Aggregate) -> run.Aggregation:
 
 
 def _reducer(name: str, reducer: ReducerModel) -> run.Reducer:
-    return run.Reducer(name, reducer.kind, reducer.field, reducer.function)
+    return run.Reducer(name, reducer.kind, reducer.field, reducer.function, reducer.option)

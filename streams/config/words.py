@@ -244,7 +244,7 @@ def _result(rule: Aggregation) -> str:
 
 def _reducer(reducer: Reducer) -> str:
     kind = kind_of(reducer)
-    return kind.alone if reducer.argument is None else kind.phrase.format(reducer.argument)
+    return kind.alone if reducer.argument is None else kind.phrase.format(reducer.argument, option=reducer.option)
 
 
 def _listed(words: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ See docs/protocol.md, Correlations.
 """
 
 from math import inf
+from typing import Any
 
 from sluicegate.streams.agent import Correlation
 from sluicegate.streams.aggregation.groups import Groups
@@ -52,11 +53,11 @@ class CorrelatedGroups(Groups):
         super().set_back(now)
         self.ended.ids.set_back(now)
 
-    def admits(self, key: bytes, state: GroupState | None, record: Record, size: int, now: float) -> bool:
+    def admits(self, key: bytes, state: GroupState | None, record: Record, items: list[Any], now: float) -> bool:
         """As in Groups; a late record gets no room."""
         if state is None and self.ended.refuses(self, key, record, now):
             return False
-        return super().admits(key, state, record, size, now)
+        return super().admits(key, state, record, items, now)
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         """As in Groups; None for a late record."""

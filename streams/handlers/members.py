@@ -7,7 +7,6 @@ document of the remaining messages can be computed again.
 import base64
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -96,17 +95,17 @@ class GroupMembers:
     def _group(self, fire: Fire, messages: Sequence[bytes], removed: tuple[int, ...]) -> Fire:
         rule, plan = self._rule, self._rule.plan
         state: GroupState = [0, fire.first, fire.last, fire.opened, None, fire.trace, 0, *plan.blank]
-        bags: list[Any] = [{} if bag.unique else [] for bag in plan.bags]
+        bags = plan.empty_bags()
         with self._one_at_a_time:
-            for value in messages:
+            for offset, value in enumerate(messages):
                 read = rule.read(KeptRecord(("", 0, 0), fire.key, value, [], (0, 0)))
                 state[COUNT] += 1
                 for add in plan.adders:
                     add(state, read)
                 for bag, kind in zip(bags, plan.bags, strict=True):
-                    item = kind.item(read, value)
+                    item = kind.item(read, value, offset)
                     if item is not None:
-                        bag.update({item: None}) if kind.unique else bag.append(item)
+                        kind.form.put(bag, item)
                 for fold in plan.folds:
                     state[fold.slot] = apply(fold, state, rule.message(value))
             return replace(fire, count=len(messages), values=rule.values(state, bags), removed=removed)

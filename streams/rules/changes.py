@@ -129,9 +129,8 @@ def _is_kept(reducer: Any, reducers: Any) -> bool:
 
 
 def _accumulator(kind: str) -> str:
-    """The name of the accumulator that reducers of this kind share. Empty: none."""
-    slots = REDUCERS[kind].slots if kind in REDUCERS else None
-    return slots.name if slots is not None else ""
+    """The name of what reducers of this kind share. Empty: nothing."""
+    return REDUCERS[kind].accumulator if kind in REDUCERS else ""
 
 
 def _has_function(reducer: Any) -> bool:
@@ -140,7 +139,9 @@ def _has_function(reducer: Any) -> bool:
 
 
 def _reducer(reducer: Any) -> tuple[str, Any]:
-    return next(iter(reducer.items())) if isinstance(reducer, dict) else (reducer, None)
+    """The kind, and the field or function."""
+    kind, argument = next(iter(reducer.items())) if isinstance(reducer, dict) else (reducer, None)
+    return kind, argument["field"] if isinstance(argument, dict) else argument
 
 
 def _of_lets(old: AgentDocument, new: AgentDocument) -> Iterator[Change]:

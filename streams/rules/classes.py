@@ -41,7 +41,7 @@ _AGGREGATE = {
     **dict.fromkeys(("window", "window.offset", "window.zone", "window.week_starts"), INPUT),
     **{f"window.{key.name}": INPUT for entry in WINDOWERS.values() for key in entry.keys},
     **dict.fromkeys(("window.time", "window.time.field", "window.time.unit"), INPUT),
-    **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function"), COMPUTED),
+    **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function", "compute.option"), COMPUTED),
 }
 _LEGS = ("through", "legs", "legs.key", "legs.keep", "legs.where", "legs.on_null", "legs.from", "legs.from.topic")
 _READ = ("format", "schema", "writer_schema", "writer_schemas", "framing", "schema_id", "message", "validate")

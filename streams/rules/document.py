@@ -25,7 +25,6 @@ from sluicegate.streams.agent import (
     HandlerSettings,
     Lookup,
     OnError,
-    Reducer,
     RetrySettings,
     Selected,
     Until,
@@ -35,6 +34,7 @@ from sluicegate.streams.aggregation.selected_schema import selected_schema
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.keys import keys_of
+from sluicegate.streams.reducers import written
 from sluicegate.streams.windowers import CORRELATION
 
 AgentDocument = dict[str, Any]
@@ -89,7 +89,7 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
     if rule.window is not None and rule.window.kind != CORRELATION:
         keys["window"] = _window(rule.window)
     if rule.compute:
-        keys["compute"] = [{each.name: _reducer(each)} for each in rule.compute]
+        keys["compute"] = [{each.name: written(each)} for each in rule.compute]
     if rule.max_items != max(Aggregation().max_items, rule.count or 0):
         keys["max_items"] = rule.max_items
     return keys
@@ -145,10 +145,6 @@ def _lookup(lookup: Lookup) -> AgentDocument:
     if lookup.missing != "null":
         keys["missing"] = {"wait": _number(lookup.wait)} if lookup.missing == "wait" else lookup.missing
     return keys
-
-
-def _reducer(reducer: Reducer) -> object:
-    return reducer.kind if reducer.argument is None else {reducer.kind: reducer.argument}
 
 
 def _to(agent: Agent) -> object:

@@ -179,7 +179,7 @@ class HoppingGroups(WindowGroups):
         """The items of the panes, pane by pane."""
         merged = self.rule.plan.empty_bags()
         for pane in members if merged else ():
-            pour(merged, self.bags[pane])
+            pour(self.rule.plan.bags, merged, self.bags[pane])
         return merged
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:

@@ -134,10 +134,10 @@ class SessionGroups(LateGroups):
         if not self._others:
             return state, bags
         joined, held = state.copy(), self.rule.plan.empty_bags()
-        pour(held, bags)
+        pour(self.rule.plan.bags, held, bags)
         for each in self._others:
             self._merge(joined, self.states[each])
-            pour(held, self.bags.get(each, []))
+            pour(self.rule.plan.bags, held, self.bags.get(each, []))
         return joined, held
 
     def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
@@ -218,7 +218,7 @@ class SessionGroups(LateGroups):
     def _collect_all(self, group: bytes, state: GroupState, bags: Bags) -> None:
         """The items of another session follow the items of this one."""
         for index, bag in enumerate(bags):
-            for item in bag:
+            for item in self.rule.plan.bags[index].form.items(bag):
                 self.collect(group, state, [item if at == index else None for at in range(len(bags))])
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:

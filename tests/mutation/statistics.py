@@ -2,6 +2,7 @@
 
 from tests.mutation.guard import Guard
 
+COUNTS = ("tests/unit/statistics/test_counts_and_ends.py",)
 MOMENTS = ("tests/unit/statistics/test_moments.py",)
 
 GUARDS = (
@@ -32,5 +33,40 @@ GUARDS = (
         "    elif kind.keeps_values:\n",
         "    elif kind.slots is not None:\n",
         MOMENTS,
+    ),
+    Guard(
+        "statistics: the number of a value outlives a compaction",
+        "streams/counting.py",
+        "        return [[value, number] for value, number in bag.items()]\n",
+        "        return [*bag]\n",
+        COUNTS,
+    ),
+    Guard(
+        "statistics: a value counts towards the bytes of a group once",
+        "streams/counting.py",
+        "        return 0 if before else len(value) + ENTRY\n",
+        "        return len(value) + ENTRY\n",
+        COUNTS,
+    ),
+    Guard(
+        "statistics: the first and last values of merged groups go by their offsets",
+        "streams/ends.py",
+        "            insort(bag, item, key=_offset)\n",
+        "            bag.append(item)\n",
+        COUNTS,
+    ),
+    Guard(
+        "statistics: a value that leaves a group takes its bytes with it",
+        "streams/ends.py",
+        "            size -= encoded_length(bag.pop(leaving))\n",
+        "            bag.pop(leaving)\n",
+        COUNTS,
+    ),
+    Guard(
+        "statistics: a value larger than a group is refused where another one would leave for it",
+        "streams/aggregation/groups.py",
+        "        if self.outgrows(record, self.load(key, items)):\n",
+        "        if self.outgrows(record, self.growth(key, items)):\n",
+        COUNTS,
     ),
 )

@@ -195,7 +195,7 @@ class Changelog:
             entry.past |= _chosen(groups.early.past, (key,))
             bags = groups.bags.get(key)
             if bags is not None:
-                entry.whole[key] = [list(bag) for bag in bags]
+                entry.whole[key] = groups.rule.plan.items(bags)
                 entry.added.pop(key, None)
             spent = _weight(groups, key, state)
             budget -= spent
@@ -330,17 +330,17 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
         old = states.get(key)
         if kinds and (old is None or old[FIRST] != state[FIRST]):
             states.pop(key, None)
-            bags[key] = [{} if kind.unique else [] for kind in kinds]
+            bags[key] = groups.rule.plan.empty_bags()
         states[key] = state
     for source, fresh in ((entry.whole, True), (entry.added, False)):
         for key, new in source.items():
             if key not in states or len(new) != len(kinds):  # filled under an earlier rule: it ends further on
                 continue
             if fresh:
-                bags[key] = [{} if kind.unique else [] for kind in kinds]
-            for bag, items in zip(bags[key], new, strict=True):
+                bags[key] = groups.rule.plan.empty_bags()
+            for kind, bag, items in zip(kinds, bags[key], new, strict=True):
                 with suppress(TypeError):  # arrays of an earlier rule: that group ends further on, too
-                    bag.update(dict.fromkeys(items)) if isinstance(bag, dict) else bag.extend(items)
+                    kind.form.extend(bag, items)
 
 
 def _settle(groups: Groups) -> None:

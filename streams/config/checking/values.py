@@ -20,6 +20,7 @@ from sluicegate.streams.config.text.problems import FileFinding, Path, dotted
 from sluicegate.streams.config.text.scalars import Native
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.hints import did_you_mean
+from sluicegate.streams.reducers import written
 
 Tree = dict[str, Any]
 NAMED = ("agents", "compute", "let", "lookups")
@@ -288,7 +289,7 @@ def _aggregate(rule: run.Aggregation) -> Tree:
     return _given(
         timeout=deadlines.written(rule),
         until={"field": until.field, "equals": until.equals} if isinstance(until, run.Until) else until,
-        compute={each.name: _reducer(each) for each in rule.compute},
+        compute={each.name: written(each) for each in rule.compute},
         max_items=rule.max_items,
         **entries.written(run.GroupSettings, rule),
         window=None if rule.window is None else windows.written(rule.window),
@@ -297,7 +298,3 @@ def _aggregate(rule: run.Aggregation) -> Tree:
 
 def _emit(emit: run.Emit) -> Tree:
     return entries.written(run.EmitSettings, emit)
-
-
-def _reducer(reducer: run.Reducer) -> object:
-    return reducer.kind if reducer.argument is None else {reducer.kind: reducer.argument}

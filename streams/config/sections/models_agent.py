@@ -186,7 +186,7 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
         if self.correlate is not None and self.aggregate is None:
             aggregate = correlating.aggregate(self.correlate)
             compute = {
-                name: ReducerModel.model_construct(kind=kind, field=field, function=None)
+                name: ReducerModel.model_construct(kind=kind, field=field, function=None, option=None)
                 for name, (kind, field) in aggregate["compute"].items()
             }
             timeout = self.correlate.timeout

@@ -23,6 +23,7 @@ from sluicegate.streams.config.sections.windows import WindowField
 from sluicegate.streams.config.text.scalars import Unknown
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.reducers import ENTRIES, REDUCERS
+from sluicegate.streams.reduction import Option, ReducerKind
 
 _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
 RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
@@ -50,6 +51,7 @@ class ReducerModel(FilePart, frozen=True):
     kind: str
     field: FieldPath | None = None
     function: Function | None = None
+    option: float | int | None = None
 
 
 def _as_reducer(value: object) -> object:
@@ -61,11 +63,39 @@ def _as_reducer(value: object) -> object:
             raise refused("is no reducer", _nearest(str(kind)))
         if entry.takes == "nothing":
             raise refused("takes no field", f"write {kind}")
+        if entry.option is not None:
+            return {"kind": kind, **_with_option(entry, entry.option, argument)}
         return {"kind": kind, _ARGUMENTS[entry.takes]: argument if argument is not None else ""}
     if isinstance(value, str):
-        of_a_field = value in REDUCERS and _ARGUMENTS[REDUCERS[value].takes] == "field"
-        raise refused("is no reducer", f"write {{{value}: FIELD}}" if of_a_field else _nearest(value))
+        entry = REDUCERS.get(value)
+        of_a_field = entry is not None and _ARGUMENTS[entry.takes] == "field"
+        raise refused("is no reducer", f"write {_form(entry)}" if entry and of_a_field else _nearest(value))
     raise refused("is no reducer", "write count, collect, or {sum: FIELD} and the like")
+
+
+def _with_option(entry: ReducerKind, option: Option, argument: object) -> dict[str, object]:
+    """The field and the number of a reducer that needs both."""
+    if not isinstance(argument, dict) or {*argument} != {"field", option.name}:
+        raise refused(f"needs a field and {option.name}", f"write {_form(entry)}")
+    number = argument[option.name]
+    if isinstance(number, Unknown):
+        number = option.least
+    kinds = int if option.whole else int | float
+    if isinstance(number, bool) or not isinstance(number, kinds) or not option.least <= number <= option.most:
+        what = "an integer" if option.whole else "a number"
+        raise refused(f"needs {what} from {option.least} to {option.most:,} as {option.name}", f"write {_form(entry)}")
+    return {
+        "field": argument["field"] if argument["field"] is not None else "",
+        "option": int(number) if isinstance(number, int) else float(number),
+    }
+
+
+def _form(entry: ReducerKind) -> str:
+    return f"{{{entry.name}: {'FIELD' if (option := entry.option) is None else _with_number(option)}}}"
+
+
+def _with_number(option: Option) -> str:
+    return f"{{field: FIELD, {option.name}: {option.example}}}"
 
 
 def _nearest(word: str) -> str:
@@ -73,6 +103,26 @@ def _nearest(word: str) -> str:
 
 
 _PATTERNS = {"field": FIELD, "function": FUNCTION}
+
+
+def _argument_schema(entry: ReducerKind) -> dict[str, object]:
+    argument: dict[str, object] = {"type": "string", "pattern": _PATTERNS[_ARGUMENTS[entry.takes]]}
+    if (option := entry.option) is None:
+        return {**argument, "description": entry.meaning}
+    number = {"type": "integer" if option.whole else "number", "minimum": option.least, "maximum": option.most}
+    return {
+        "type": "object",
+        "required": ["field", option.name],
+        "additionalProperties": False,
+        "properties": {
+            "field": {**argument, "description": "The field."},
+            option.name: {**number, "description": option.meaning, "examples": [option.example]},
+        },
+        "description": entry.meaning,
+        "examples": [{"field": "amount", option.name: option.example}],
+    }
+
+
 _REDUCER_SCHEMA = {
     "anyOf": [
         {"enum": _ALONE},
@@ -81,11 +131,7 @@ _REDUCER_SCHEMA = {
             "minProperties": 1,
             "maxProperties": 1,
             "additionalProperties": False,
-            "properties": {
-                each.name: {"type": "string", "pattern": _PATTERNS[_ARGUMENTS[each.takes]], "description": each.meaning}
-                for each in ENTRIES
-                if each.takes != "nothing"
-            },
+            "properties": {each.name: _argument_schema(each) for each in ENTRIES if each.takes != "nothing"},
         },
     ]
 }

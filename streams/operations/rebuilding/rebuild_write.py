@@ -73,7 +73,7 @@ def _entries(built: Rebuilt, at: float) -> Iterator[ChangelogEntry]:
         if key in groups.early.past:
             part.past[key] = groups.early.past[key]
         if key in groups.bags:
-            part.whole[key] = [list(bag) for bag in groups.bags[key]]
+            part.whole[key] = groups.rule.plan.items(groups.bags[key])
         size += 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
         if size >= COMMIT_BYTES:
             yield part

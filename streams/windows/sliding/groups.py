@@ -83,7 +83,7 @@ class SlidingGroups(WindowGroups):
         """The items of a window, in the order of the log."""
         bags = self.rule.plan.empty_bags()
         for offset in sorted(offset for _, offset, _ in window[1]) if bags else ():
-            pour(bags, self.bags[name(offset, key)])
+            pour(self.rule.plan.bags, bags, self.bags[name(offset, key)])
         return bags
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:

@@ -69,7 +69,21 @@ DEADLINES = (
     DataDeadline(after="sla", since="last"),
     DataDeadline(after="o.x", since="last", unit="ms", cancel='s == "y"'),
 )
-REDUCERS = ("sum", "min", "max", "mean", "variance", "stddev", "first", "last", "distinct", "collect")
+WITH_NUMBER = ("first_n", "last_n")
+REDUCERS = (
+    *WITH_NUMBER,
+    "count_by",
+    "sum",
+    "min",
+    "max",
+    "mean",
+    "variance",
+    "stddev",
+    "first",
+    "last",
+    "distinct",
+    "collect",
+)
 NUMBERS = (0, 1, 2, 3, 4, 5, -1, 2.5, 0.0, -0.0, 2**62, 2**63 - 1, 2**70, 1e308, -1e308, 10**310)
 DEEP = json.loads("[" * 66 + "]" * 66)
 TEXTS = ("x", "y", "z", "", "é")
@@ -89,7 +103,8 @@ def a_rule(chance: random.Random) -> Agent:
     for number in range(chance.randint(0, 4)):
         kind = chance.choice(REDUCERS)
         whole = kind == "collect" and chance.random() < 0.6
-        compute.append(Reducer(f"r{number}", kind, None if whole else chance.choice(fields)))
+        option = chance.randint(1, 3) if kind in WITH_NUMBER else None
+        compute.append(Reducer(f"r{number}", kind, None if whole else chance.choice(fields), option=option))
     if chance.random() < 0.1:
         return a_correlation(chance)
     window = a_window(chance) if chance.random() < 0.5 else None

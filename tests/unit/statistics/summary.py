@@ -10,6 +10,7 @@ from sluicegate.streams.agent import Aggregation, Reducer, Window
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.reduction import BagForm
 from tests.unit.aggregation.turning import Turned, an_agent, record
 
 KEY = b"a"
@@ -38,19 +39,20 @@ def computed(reducer: Reducer, items: Sequence[Any], chance: random.Random, **ru
     return turned.fires[KEY][0][-1][reducer.name]
 
 
-def merged(reducer: Reducer, parts: Sequence[Sequence[Any]], **rule: Any) -> Any:
-    """The value of groups with the records of these parts that became one, in the order of the parts."""
+def merged(reducer: Reducer, parts: Sequence[Sequence[Any]], order: Sequence[int] = (), **rule: Any) -> Any:
+    """The value of groups with the records of these parts that became one, in the order of the parts or in this
+    one."""
     made = Rule(an_agent(Aggregation(window=SESSION, compute=(reducer,), **rule)), codec("json"))
     merge = merging(made.aggregation.compute, made.aggregation.on_missing == "ignore")
-    whole, bags, offset = GroupState(), made.plan.empty_bags(), 0
-    for part in parts:
-        state, own = _filled(made, part, offset)
-        offset += len(part)
+    whole, bags = GroupState(), made.plan.empty_bags()
+    offsets = [sum(map(len, parts[:number])) for number in range(len(parts))]
+    for number in order or range(len(parts)):
+        state, own = _filled(made, parts[number], offsets[number])
         if whole:
             merge(whole, state)
         else:
             whole = state
-        pour(bags, own)
+        pour(made.plan.bags, bags, own)
     return made.values(whole, bags)[reducer.name]
 
 
@@ -63,7 +65,23 @@ def _filled(rule: Rule, part: Sequence[Any], offset: int) -> tuple[GroupState, l
         state[2] = offset + number
         for add in rule.plan.adders:
             add(state, read)
+        for kind, bag in zip(rule.plan.bags, bags, strict=True):
+            if (item := kind.item(read, value, offset + number)) is not None:
+                kind.form.put(bag, item)
     return state, bags
+
+
+def held(reducer: Reducer, items: Sequence[Any], merges: bool) -> tuple[BagForm, Any, int]:
+    """What a group of records with these values holds, and its bytes."""
+    window = SESSION if merges else None
+    made = Rule(an_agent(Aggregation(window=window, count=None if merges else 9, compute=(reducer,))), codec("json"))
+    [kind], bag, size = made.plan.bags, made.plan.empty_bags()[0], 0
+    for number, value in enumerate(documents(items)):
+        item = kind.item(made.decode(value), value, number)
+        expected, grown = kind.form.growth(bag, item), kind.form.put(bag, item)
+        assert expected == (grown or 0)
+        size += grown or 0
+    return kind.form, bag, size
 
 
 def cut(items: Sequence[Any], chance: random.Random) -> list[Sequence[Any]]:
