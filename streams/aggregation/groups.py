@@ -1,7 +1,7 @@
 """The open groups of one partition: what they hold, what changed since the last commit, which time out next."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -365,6 +365,10 @@ class Groups:
         if not emits and self._revision == 1:
             return fire
         return replace(fire, revision=self._revision, final=fire.reason != EARLY if emits else None)
+
+    def current(self) -> Mapping[bytes, GroupState]:
+        """The states, without those that only wait to be dropped."""
+        return self.states
 
     def listed(self) -> Iterator[tuple[bytes, GroupState, Bags]]:
         """The open groups as people know them: the name in the changelog, the state and the bags of each."""

@@ -49,6 +49,7 @@ class Rule:
 
     __slots__ = (
         "_parse",
+        "_totals",
         "agent",
         "aggregation",
         "chains",
@@ -117,6 +118,7 @@ class Rule:
             else None
         )
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
+        self._totals = [each.name for each in aggregation.compute if kind_of(each).total]
         self.where = Where(agent.where, agent.let, codec, opaque=agent.passes_values) if agent.where else None
         self.results = None if agent.lookups else results(agent)
 
@@ -167,8 +169,7 @@ class Rule:
 
     def overflowed(self, values: Mapping[str, Any]) -> list[str]:
         """The sums and means of these computed fields that no result can hold."""
-        totals = (each.name for each in self.aggregation.compute if kind_of(each).total)
-        return [name for name in totals if unwritable(values.get(name))]
+        return [name for name in self._totals if unwritable(values.get(name))]
 
 
 def _blank_times(aggregation: Aggregation) -> list[Any]:

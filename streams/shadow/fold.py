@@ -486,7 +486,7 @@ class ShadowFold:
 
     def _judge_open(self) -> None:
         groups, live = self._groups, self._witness.open
-        for key, state in groups.states.items():
+        for key, state in groups.current().items():
             if self._passes(key):
                 continue
             values = groups.rule.values(state, groups.bags.get(key, []))

@@ -328,8 +328,8 @@ GUARDS = (
     Guard(
         "sliding windows: a record of the first moment of the window belongs to it",
         "streams/windows/sliding/lines.py",
-        "        while entries[self.newest][0] < start:\n",
-        "        while entries[self.newest][0] <= start and self.newest < len(entries) - 1:\n",
+        "        while entries[at][0] < start:\n",
+        "        while entries[at][0] <= start and at < len(entries) - 1:\n",
         SLIDING,
     ),
     Guard(

@@ -301,7 +301,7 @@ class Shadowing:
                 within.rule.values(state, within.groups.bags.get(key, [])),
             )
             for within in parts(contents, self._store)
-            for key, state in within.groups.states.items()
+            for key, state in within.groups.current().items()
         }
 
 

@@ -6,39 +6,43 @@ that was sent. Each record is a group in the changelog, until no window can have
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
+from sys import maxsize
 from typing import Any
 
 from sluicegate.streams.agent import Window
-from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.groups import Groups, fired
+from sluicegate.streams.aggregation.groups import Groups, fired, traceparent
 from sluicegate.streams.aggregation.layout import FIRST, Bags, GroupState
 from sluicegate.streams.aggregation.merging import pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.windows.groups import SLICE, WindowGroups
+from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.sliding.lines import Line, Totalled
 from sluicegate.streams.windows.sliding.totals import AT, TimedState, totals
 from sluicegate.streams.windows.tumbling import Span, key_of, name
+
+SLACK = 16
+"""A record leaves when the watermark has gone so small a part of `keep` further. So many leave at one look."""
 
 
 class SlidingGroups(WindowGroups):
     """The name of a group is the offset of its record, and its key. `lines` has the records of each key.
 
     Times are in milliseconds. A record may be `grace` behind the watermark. So another one is forgotten when the
-    watermark is `keep` past its time: it is before the windows of all records that are not late. `_torn`: groups left,
-    and `lines` do not know it."""
+    watermark is `keep` past its time: it is before the windows of all records that are not late. It leaves with others
+    of its key, up to `slack` later. `_torn`: groups left, and `lines` do not know it."""
 
-    __slots__ = ("_made", "_torn", "grace", "keep", "lines", "size")
+    __slots__ = ("_made", "_torn", "grace", "keep", "lines", "size", "slack")
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
         self.size, self.grace = round(1_000 * window.size), round(1_000 * window.grace)
         self.keep = self.size + self.grace + 1
-        self._made = totals(rule.aggregation.compute, rule.aggregation.on_missing == "ignore", rule.plan.blank)
+        self.slack = self.keep // SLACK
+        self._made = totals(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
         self.lines: dict[bytes, Line] = {}
         self._torn = False
 
@@ -52,7 +56,7 @@ class SlidingGroups(WindowGroups):
         self.event.read(time)
         if not self.count(record, key, time, read, items, now):
             self.event.watermark = before
-        elif self._due():
+        elif self._order[0][0] <= time:
             self.close_passed(now)
 
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
@@ -64,17 +68,30 @@ class SlidingGroups(WindowGroups):
         line = self.lines.get(key)
         if not self._has_room(record, line, items, now):
             return False
-        group = name(record.offset(), key)
-        put(self, group, record, read, items, now)
-        state = self.states[group]
-        state[AT] = time
+        entry = self._kept(record, key, time, read, items, now)
         if line is None or key not in self.lines:  # it made room for the record
             line = self.lines[key] = self._line([])
-        window = line.add((time, record.offset(), state))
-        self._expect(key, line)
-        self._note(key, window[0], WINDOW, now)
-        self.let_out(key, window[0], self._poured(key, window), WINDOW, now, self.emit)
+        window = line.add(entry, bool(items))
+        if not 0 <= line.due <= time + self.keep + self.slack:
+            self._expect(key, line)
+        if self.notes:
+            self._note(key, window[0], WINDOW, now)
+        self.let_out(key, window[0], self._poured(key, window) if items else [], WINDOW, now, self.emit)
         return True
+
+    def _kept(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> TimedState:
+        """The record as a group of its own."""
+        offset, plan = record.offset(), self.rule.plan
+        group = name(offset, key)
+        state: GroupState = [1, offset, offset, now, None, traceparent(record), 0, *plan.blank]
+        state[AT] = time
+        for add in plan.adders:
+            add(state, read)
+        self.states[group] = self.touched[group] = state
+        if items:
+            self.bags[group] = plan.empty_bags()
+            self.collect(group, state, items)
+        return time, offset, state
 
     def _line(self, entries: list[TimedState]) -> Line:
         return Line(self.size, self._made, entries)
@@ -96,14 +113,19 @@ class SlidingGroups(WindowGroups):
 
     # -- room ------------------------------------------------------------------------------------------------------
 
-    def _has_room(self, record: Record, line: Line | None, items: Sequence[Any], now: float) -> bool:
+    def _has_room(self, record: Record, line: Line | None, items: list[Any], now: float) -> bool:
         """Whether there is room for the record, as if the records were gone that the watermark passed. Raises Halt."""
-        rule, size, over = self.rule.aggregation, self.growth(None, list(items)), self.event.watermark - self.keep
-        if self.outgrows(record, size):
+        rule, over, many = (
+            self.rule.aggregation,
+            self.event.watermark - self.keep,
+            0 if line is None else len(line.entries),
+        )
+        size = self.growth(None, items) if items else 0
+        if size and self.outgrows(record, size):
             return False
-        if line is not None and (len(line) >= rule.max_items or line.bytes + size > rule.max_bytes):
-            many, freed = line.leaving(over)
-            if len(line) - many >= rule.max_items:
+        if line is not None and (many >= rule.max_items or line.bytes + size > rule.max_bytes):
+            gone, freed = line.leaving(over)
+            if many - gone >= rule.max_items:
                 return self.relieve(record, now, f"max_items {rule.max_items}")
             if line.bytes - freed + size > rule.max_bytes:
                 return self.relieve(record, now, f"max_bytes {rule.max_bytes}")
@@ -115,8 +137,8 @@ class SlidingGroups(WindowGroups):
             return self.relieve(record, now, f"max_groups {rule.max_groups}")
         if self.bytes - sum(freed for _, freed in leaving) + size > self.most_bytes:
             return self.relieve(record, now, f"max_buffered_bytes {rule.max_buffered_bytes}")
-        while self._due():
-            self._close(now, SLICE)
+        for other in [*self.lines]:
+            self._leave(other, maxsize)
         return True
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
@@ -130,10 +152,9 @@ class SlidingGroups(WindowGroups):
 
     def _expect(self, key: bytes, line: Line) -> None:
         """Note when the oldest record of the key is forgotten."""
-        time, offset, _ = line.oldest
-        if not 0 <= line.due <= time + self.keep:
-            line.due = time + self.keep
-            heappush(self._order, (line.due, offset, key))
+        time, offset, _ = line.entries[0]
+        line.due = time + self.keep + self.slack
+        heappush(self._order, (line.due, offset, key))
 
     def _next(self) -> tuple[int, bytes] | None:
         """As in WindowGroups, of a record that is forgotten: the key of the next one, and the watermark."""
@@ -146,10 +167,10 @@ class SlidingGroups(WindowGroups):
             if line is None or line.due != known:
                 heappop(order)
                 continue
-            time, offset, _ = line.oldest
-            if time + self.keep == known:
+            time, offset, _ = line.entries[0]
+            if time + self.keep + self.slack == known:
                 return known, key
-            line.due = time + self.keep
+            line.due = time + self.keep + self.slack
             heapreplace(order, (line.due, offset, key))
         return None
 
@@ -157,14 +178,24 @@ class SlidingGroups(WindowGroups):
         """As in WindowGroups: up to `most` records are forgotten."""
         many = 0
         while many < most and (following := self._next()) is not None and following[0] <= self.event.watermark:
-            key = following[1]
-            line = self.lines[key]
-            while many < most and len(line) and line.oldest[0] + self.keep <= self.event.watermark:
-                super().drop(name(line.forget()[1], key))
-                many += 1
-            if not len(line):
-                del self.lines[key]
+            many += self._leave(following[1], most - many)
         return many
+
+    def _leave(self, key: bytes, most: int) -> int:
+        """Up to `most` records of the key that the watermark has passed leave. Returns how many."""
+        line, states, touched, size = self.lines[key], self.states, self.touched, self.bytes
+        before, gone = line.bytes, line.forget(self.event.watermark - self.keep, most)
+        for _, offset, _ in gone:
+            group = name(offset, key)
+            del states[group]
+            touched[group] = None
+            if self.bags:
+                del self.bags[group]
+                self.added.pop(group, None)
+        self.bytes = size + line.bytes - before
+        if not line.entries:
+            del self.lines[key]
+        return len(gone)
 
     def _arm(self, group: bytes, state: GroupState) -> None:
         """`_expect` does it, when the state has the time."""
@@ -198,8 +229,8 @@ class SlidingGroups(WindowGroups):
         self.lines, self._order, self._torn = {}, [], False
         for key, own in entries.items():
             line = self.lines[key] = self._line(sorted(own))
-            line.due = line.oldest[0] + self.keep
-            self._order.append((line.due, line.oldest[1], key))
+            line.due = line.entries[0][0] + self.keep + self.slack
+            self._order.append((line.due, line.entries[0][1], key))
         heapify(self._order)
 
     # -- for people ------------------------------------------------------------------------------------------------
@@ -219,7 +250,11 @@ class SlidingGroups(WindowGroups):
     def ending_with(self, group: bytes) -> tuple[bytes, ...]:
         key = key_of(group)
         line = self.lines[key]
-        return tuple(name(offset, key) for _, offset, _ in line.entries[line.begin :])
+        return tuple(name(offset, key) for _, offset, _ in line.entries)
+
+    def current(self) -> Mapping[bytes, GroupState]:
+        over = self.event.watermark - self.keep
+        return {group: state for group, state in self.states.items() if state[AT] > over}
 
     def listed(self) -> Iterator[tuple[bytes, GroupState, Bags]]:
         """The newest window of each key, with the name of its last record."""

@@ -8,28 +8,32 @@ states of the window for each result.
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.aggregation.layout import COLUMNS, FIRST, LAST, OPENED, GroupState
+from sluicegate.streams.aggregation.layout import COUNT, FIRST, OPENED, GroupState
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.reducers import NUMBERS, REDUCERS, parts_of
 from sluicegate.streams.reduction import Accumulator, Place
 from sluicegate.streams.windows.sliding.sums import ExactSum
 
 TimedState = tuple[int, int, GroupState]
-"""A record of a window: its time in milliseconds since 1970, its offset, and its state. Entries are in the order of
-their times, equal ones in the order of their offsets."""
-
-
+"""A record of a window: its time in milliseconds since 1970, its offset, and its state. They are in the order of their
+times, equal ones in the order of their offsets."""
 AT = -1
 """The last slot of a state: the time of the record, in milliseconds since 1970."""
+Worse = Callable[[TimedState, TimedState], bool]
+"""Whether the first record is not needed while the second one, which leaves later, is in the window."""
 
 
 class FieldTotal(Protocol):
     """The part of one reducer."""
 
-    def add(self, entry: TimedState) -> None: ...
+    def append(self, entry: TimedState) -> None:
+        """A record enters that is behind all others in the order of entries, and in the log."""
+
+    def insert(self, entry: TimedState) -> None:
+        """A record enters that is behind all others in the log."""
 
     def remove(self, entry: TimedState) -> None:
         """The first entry in the order of entries leaves."""
@@ -38,70 +42,67 @@ class FieldTotal(Protocol):
         """Write it into the slots of the reducer."""
 
 
-class Least:
-    """The entry with the least rank. An entry is not kept while a later one has a rank as low: it leaves before it."""
-
-    __slots__ = ("_kept",)
-
-    def __init__(self) -> None:
-        self._kept = deque[tuple[int, int, Any, GroupState]]()
-
-    def add(self, entry: TimedState, rank: Any) -> None:
-        kept, (time, offset, state) = self._kept, entry
-        made = (time, offset, rank, state)
-        if not kept or kept[-1] < made:
-            while kept and kept[-1][2] >= rank:
-                kept.pop()
-            kept.append(made)
-            return
-        later = [kept.pop()]  # the record is out of order
-        while kept and kept[-1] > made:
-            later.append(kept.pop())
-        if later[-1][2] > rank:
-            while kept and kept[-1][2] >= rank:
-                kept.pop()
-            kept.append(made)
-        kept.extend(reversed(later))
-
-    def remove(self, entry: TimedState) -> None:
-        if self._kept and self._kept[0][1] == entry[1]:
-            self._kept.popleft()
-
-    @property
-    def state(self) -> GroupState | None:
-        return self._kept[0][3] if self._kept else None
+def inserted(best: deque[TimedState], entry: TimedState, worse: Worse) -> None:
+    """`best` has the best entry of a window, then the best one behind it, and so on. Put this one in its place."""
+    later = list[TimedState]()
+    while best and best[-1] > entry:
+        later.append(best.pop())
+    if not later or not worse(entry, later[-1]):
+        while best and worse(best[-1], entry):
+            best.pop()
+        best.append(entry)
+    best.extend(reversed(later))
 
 
 class Numbers:
     """Sum, least and greatest of one field."""
 
-    __slots__ = ("_at", "_greatest", "_least", "_lenient", "_many", "_sum")
+    __slots__ = ("_at", "_greatest", "_least", "_lenient", "_many", "_slot", "_sum")
 
     def __init__(self, place: Place) -> None:
-        self._at, self._lenient, self._many = place.at, place.lenient, 0
-        self._sum, self._least, self._greatest = ExactSum(), Least(), Least()
+        self._at, self._slot, self._lenient, self._many = place.at, place.at + 1, place.lenient, 0
+        self._sum, self._least, self._greatest = ExactSum(), deque[TimedState](), deque[TimedState]()
 
-    def add(self, entry: TimedState) -> None:
-        value = entry[2][self._at + 1]
+    def append(self, entry: TimedState) -> None:
+        slot = self._slot
+        value = entry[2][slot]
+        if value is None:
+            return
+        self._many += 1
+        self._sum.add(value)
+        least, greatest = self._least, self._greatest
+        while least and least[-1][2][slot] >= value:
+            least.pop()
+        least.append(entry)
+        while greatest and greatest[-1][2][slot] <= value:
+            greatest.pop()
+        greatest.append(entry)
+
+    def insert(self, entry: TimedState) -> None:
+        slot = self._slot
+        value = entry[2][slot]
         if value is not None:
             self._many += 1
             self._sum.add(value)
-            self._least.add(entry, value)
-            self._greatest.add(entry, -value)
+            inserted(self._least, entry, lambda one, other: one[2][slot] >= other[2][slot])
+            inserted(self._greatest, entry, lambda one, other: one[2][slot] <= other[2][slot])
 
     def remove(self, entry: TimedState) -> None:
-        value = entry[2][self._at + 1]
-        if value is not None:
-            self._many -= 1
-            self._sum.remove(value)
-            self._least.remove(entry)
-            self._greatest.remove(entry)
+        value = entry[2][self._slot]
+        if value is None:
+            return
+        self._many -= 1
+        self._sum.remove(value)
+        if self._least[0] is entry:
+            self._least.popleft()
+        if self._greatest[0] is entry:
+            self._greatest.popleft()
 
     def put(self, state: GroupState) -> None:
-        at, least, greatest = self._at, self._least.state, self._greatest.state
+        at, slot = self._at, self._slot
         state[at] = self._sum.value
-        state[at + 1] = None if least is None else least[at + 1]
-        state[at + 2] = None if greatest is None else greatest[at + 1]
+        state[slot] = self._least[0][2][slot] if self._least else None
+        state[slot + 1] = self._greatest[0][2][slot] if self._greatest else None
         if self._lenient:
             state[at + 3] = self._many
 
@@ -109,29 +110,50 @@ class Numbers:
 class Earliest:
     """The value with the least offset."""
 
-    __slots__ = ("_at", "_entries")
-    sign = 1
+    __slots__ = ("_at", "_best")
 
     def __init__(self, place: Place) -> None:
-        self._at, self._entries = place.at, Least()
+        self._at, self._best = place.at, deque[TimedState]()
 
-    def add(self, entry: TimedState) -> None:
+    def append(self, entry: TimedState) -> None:
         if entry[2][self._at + 1] >= 0:
-            self._entries.add(entry, self.sign * entry[1])
+            self._best.append(entry)
+
+    def insert(self, entry: TimedState) -> None:
+        if entry[2][self._at + 1] >= 0:
+            inserted(self._best, entry, after)
 
     def remove(self, entry: TimedState) -> None:
-        self._entries.remove(entry)
+        if self._best and self._best[0] is entry:
+            self._best.popleft()
 
     def put(self, state: GroupState) -> None:
-        at, source = self._at, self._entries.state
-        state[at : at + 2] = (None, -1) if source is None else source[at : at + 2]
+        at = self._at
+        state[at : at + 2] = self._best[0][2][at : at + 2] if self._best else (None, -1)
 
 
 class Latest(Earliest):
     """The value with the greatest offset."""
 
     __slots__ = ()
-    sign = -1
+
+    def append(self, entry: TimedState) -> None:
+        if entry[2][self._at + 1] >= 0:
+            self._best.clear()
+            self._best.append(entry)
+
+    def insert(self, entry: TimedState) -> None:
+        if entry[2][self._at + 1] >= 0:
+            inserted(self._best, entry, before)
+
+
+def after(one: TimedState, other: TimedState) -> bool:
+    """Whether it is later in the log."""
+    return one[1] > other[1]
+
+
+def before(one: TimedState, other: TimedState) -> bool:
+    return one[1] < other[1]
 
 
 class Merged:
@@ -144,7 +166,10 @@ class Merged:
         self._slots, self._blank, self._merge = place.slots, slots.blank(place), slots.merge(place)
         self._entries = list[TimedState]()
 
-    def add(self, entry: TimedState) -> None:
+    def append(self, entry: TimedState) -> None:
+        self._entries.append(entry)
+
+    def insert(self, entry: TimedState) -> None:
         insort(self._entries, entry)
 
     def remove(self, entry: TimedState) -> None:
@@ -153,7 +178,7 @@ class Merged:
     def put(self, state: GroupState) -> None:
         for slot, value in zip(self._slots, self._blank, strict=True):
             state[slot] = value
-        for _, _, other in sorted(self._entries, key=_offset):
+        for _, _, other in sorted(self._entries, key=offset_of):
             self._merge(state, other)
 
 
@@ -167,51 +192,57 @@ _TOTALS: Mapping[Accumulator | None, Callable[[Place], FieldTotal]] = {
 class WindowTotals:
     """The totals of all reducers, the number of records and the first one of them."""
 
-    __slots__ = ("_blank", "_first", "_many", "_parts")
+    __slots__ = ("_first", "_many", "_parts")
 
-    def __init__(self, parts: Sequence[FieldTotal], blank: Sequence[Any]) -> None:
-        self._parts, self._blank, self._first, self._many = parts, blank, Least(), 0
+    def __init__(self, parts: Sequence[FieldTotal]) -> None:
+        self._parts, self._first, self._many = parts, deque[TimedState](), 0
 
-    def add(self, entry: TimedState) -> None:
+    def append(self, entry: TimedState) -> None:
+        """As in FieldTotal."""
         self._many += 1
-        self._first.add(entry, entry[1])
+        self._first.append(entry)
         for part in self._parts:
-            part.add(entry)
+            part.append(entry)
+
+    def insert(self, entry: TimedState) -> None:
+        """As in FieldTotal."""
+        self._many += 1
+        inserted(self._first, entry, after)
+        for part in self._parts:
+            part.insert(entry)
 
     def remove(self, entry: TimedState) -> None:
-        """The first entry in the order of entries leaves."""
+        """As in FieldTotal."""
         self._many -= 1
-        self._first.remove(entry)
+        if self._first[0] is entry:
+            self._first.popleft()
         for part in self._parts:
             part.remove(entry)
 
     def state(self, entry: TimedState) -> GroupState:
-        """The state of the window at this record, which has the greatest offset. Its bags are not counted."""
-        first, own = self._first.state, entry[2]
-        assert first is not None
-        state = [self._many, first[FIRST], own[LAST], first[OPENED], *own[OPENED + 1 : COLUMNS], *self._blank]
-        state[AT] = entry[0]
+        """The state of the window at this record, which is the last one in the log. Its bags are not counted."""
+        state, first = entry[2].copy(), self._first[0][2]
+        state[COUNT], state[FIRST], state[OPENED] = self._many, first[FIRST], first[OPENED]
         for part in self._parts:
             part.put(state)
         return state
 
 
-def totals(
-    compute: Sequence[Reducer], lenient: bool, blank: Sequence[Any]
-) -> Callable[[Iterable[TimedState]], WindowTotals]:
-    """The function that makes the totals of entries. `blank` is what a state without records has behind COLUMNS."""
+def totals(compute: Sequence[Reducer], lenient: bool) -> Callable[[Iterable[TimedState]], WindowTotals]:
+    """The function that makes the totals of entries."""
     own = [(place, parts_of(place.reducer, merged=True).slots) for place in places(compute, lenient, merged=True)]
     kept = [(place, slots) for place, slots in own if place.own and slots is not None]
 
     def made(entries: Iterable[TimedState]) -> WindowTotals:
-        parts = [_TOTALS[slots](place) if slots in _TOTALS else Merged(place, slots) for place, slots in kept]
-        whole = WindowTotals(parts, blank)
+        whole = WindowTotals(
+            [_TOTALS[slots](place) if slots in _TOTALS else Merged(place, slots) for place, slots in kept]
+        )
         for entry in entries:
-            whole.add(entry)
+            whole.insert(entry)
         return whole
 
     return made
 
 
-def _offset(entry: TimedState) -> int:
+def offset_of(entry: TimedState) -> int:
     return entry[1]
