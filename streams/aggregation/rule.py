@@ -118,9 +118,8 @@ class Rule:
             else None
         )
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
-        self._totals = [each.name for each in aggregation.compute if kind_of(each).total]
         self.where = Where(agent.where, agent.let, codec, opaque=agent.passes_values) if agent.where else None
-        self.results = None if agent.lookups else results(agent)
+        self.results, self._totals = None if agent.lookups else results(agent), _totals(aggregation)
 
     @property
     def merged(self) -> bool:
@@ -170,6 +169,11 @@ class Rule:
     def overflowed(self, values: Mapping[str, Any]) -> list[str]:
         """The sums and means of these computed fields that no result can hold."""
         return [name for name in self._totals if unwritable(values.get(name))]
+
+
+def _totals(aggregation: Aggregation) -> list[str]:
+    """The computed fields that may be numbers which no result can hold."""
+    return [each.name for each in aggregation.compute if kind_of(each).total]
 
 
 def _blank_times(aggregation: Aggregation) -> list[Any]:
