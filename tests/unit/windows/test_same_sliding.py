@@ -29,7 +29,10 @@ from tests.unit.windows.turning import Turned, judged
 
 LOGS = 1_000
 VALUES = ("count", "sum", "min", "max", "mean", "first", "last", "distinct", "collect")
-COMPUTE = tuple(Reducer(kind, kind, None if kind == "count" else "amount") for kind in VALUES)
+COMPUTE = (
+    *(Reducer(kind, kind, None if kind == "count" else "amount") for kind in VALUES),
+    *(Reducer(kind, kind, "amount", option=2) for kind in ("first_n", "last_n")),
+)
 SEVENTHS = 7
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -55,6 +58,8 @@ def told(fire: Fire) -> SlidingResult:
     assert fire.window is not None
     assert (fire.reason, fire.window.by, fire.number) == ("window", "event", fire.last)
     place = (fire.key, fire.window.start, fire.window.end, fire.first, fire.last)
+    amounts = fire.values["collect"]
+    assert (fire.values["first_n"], fire.values["last_n"]) == (amounts[:2], amounts[-2:])
     return SlidingResult(*place, tuple(fire.values[name] for name in VALUES))
 
 
