@@ -135,6 +135,11 @@ class FieldTypes:
         match kind_of(reducer).result:
             case "integer":
                 return {"type": "long", "default": 0}
+            case "ranking":
+                numbers = [{"name": name, "type": "long"} for name in ("count", "error")]
+                fields = [{"name": "value", "type": "string"}, *numbers]
+                entry = {"type": "record", "name": f"{reducer.name}_entry", "fields": fields}
+                return {"type": {"type": "array", "items": entry}, "default": []}
             case "counts":
                 return {"type": {"type": "map", "values": "long"}, "default": {}}
             case "list":

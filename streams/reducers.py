@@ -16,12 +16,15 @@ from sluicegate.schemas.codecs import base64_text
 from sluicegate.schemas.json import document, same
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.bags import SET, ListForm, encoded_length
+from sluicegate.streams.cardinality import cardinality, registered
 from sluicegate.streams.causes import Cause, cause
 from sluicegate.streams.counting import counted, counts
 from sluicegate.streams.ends import NUMBER, first_values, last_values, values_of
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.frequent import TOP, ranked, ranking
 from sluicegate.streams.importing import imported, waits, yields
 from sluicegate.streams.moments import MOMENTS, deviation, variance
+from sluicegate.streams.quantiles import PERCENTILE, bucketed, percentile
 from sluicegate.streams.reduction import (
     Accumulator,
     Add,
@@ -355,6 +358,38 @@ ENTRIES = (
         counts,
         bag=counted,
         others=("value_counts", "histogram", "count_values"),
+    ),
+    ReducerKind(
+        "percentile",
+        "The percentile `p` of the field, up to 0.8 % nearer to zero.",
+        "percentile {option} of {}",
+        "double",
+        percentile,
+        takes="number",
+        bag=bucketed,
+        shares="buckets",
+        option=PERCENTILE,
+        total=True,
+        others=("quantile", "median", "approx_percentile"),
+    ),
+    ReducerKind(
+        "approx_distinct",
+        "The approximate number of different values of the field, with a standard error of 1.6 %.",
+        "about how many different values of {}",
+        "integer",
+        cardinality,
+        bag=registered,
+        others=("approx_count_distinct", "hyperloglog", "cardinality"),
+    ),
+    ReducerKind(
+        "top",
+        "The most frequent values of the field: a list of up to `n` with their numbers of records.",
+        "the {option} most frequent values of {}",
+        "ranking",
+        ranking,
+        bag=ranked,
+        option=TOP,
+        others=("top_n", "top_k", "topk", "most_common"),
     ),
     ReducerKind(
         "distinct",

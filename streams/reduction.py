@@ -116,15 +116,16 @@ class ReducerKind(NamedTuple):
     with the field or function as {}, and `alone` the same without one, if the reducer can be without.
 
     `result` is the type of the result: an integer, a double, the number type of the field, its type, a list of it, or
-    any; `counts` is a map of integers. `apart` is the bag of groups that are merged, in place of slots that cannot be.
-    `shares` is the name of a bag that reducers of one field share. `until` names the expressions that may ask for the
-    value of an open group. `total`: a result that is `unwritable` is an error. `keeps_values`: a group holds values of
-    records as they are. `others` are words of other products for it."""
+    any; `counts` is a map of integers, `ranking` a list of values with their numbers. `apart` is the bag of groups that
+    are merged, in place of slots that cannot be. `shares` is the name of a bag that reducers of one field share.
+    `until` names the expressions that may ask for the value of an open group. `total`: a result that is `unwritable` is
+    an error. `keeps_values`: a group holds values of records as they are. `others` are words of other products for
+    it."""
 
     name: str
     meaning: str
     phrase: str
-    result: Literal["integer", "double", "number", "field", "list", "counts", "any"]
+    result: Literal["integer", "double", "number", "field", "list", "counts", "ranking", "any"]
     read: Callable[[Place, Shown], ReadReducer]
     takes: Literal["nothing", "number", "field", "function"] = "field"
     slots: Accumulator | None = None

@@ -140,6 +140,11 @@ def _json_type(avro: Any) -> JsonObject:
     if isinstance(avro, dict):
         if avro.get(CONTENT):
             return {}
+        if avro["type"] == "record":
+            return {
+                "type": "object",
+                "properties": {field["name"]: _json_type(field["type"]) for field in avro["fields"]},
+            }
         if avro["type"] == "map":
             return {"type": "object", "additionalProperties": _json_type(avro["values"])}
         return {"type": "array", "items": _json_type(avro["items"])}

@@ -35,6 +35,7 @@ ALL = (
     "l: {last: id}, d: {distinct: id}, c: {collect: id}, whole: collect"
 )
 ENDS = "c: {count_by: id}, f: {first_n: {field: id, n: 2}}, l: {last_n: {field: id, n: 2}}"
+SKETCHES = "p: {percentile: {field: amount, p: 50}}, a: {approx_distinct: id}, t: {top: {field: id, n: 2}}"
 REDUCE = "f: {reduce: tests.pairs.functions:add}"
 TIMES = (*orders(1, 2, at=10), *orders(3, at=70), *orders(4, key="other", at=75))
 LATER = (*orders(5, at=80), *orders(6, at=200), *orders(7, key="other", at=400), 180.0)
@@ -52,6 +53,7 @@ GROUPS = {
     "variance": Feature(
         agent("count: 4, compute: {v: {variance: amount}, d: {stddev: amount}}"), orders(1, 2.5, 10**30), orders(4)
     ),
+    "sketches": Feature(agent(f"count: 5, compute: {{{SKETCHES}}}"), orders(1, -2.5, 1, 0), orders(4)),
     "counts and ends": Feature(agent(f"count: 4, compute: {{{ENDS}}}"), orders(1, 2.5, 1), orders(4)),
     "timeout since the first": Feature(
         agent("timeout: {after: 10s, since: first}"), orders(1, 2), (5.0, *orders(3), 6.0)
@@ -176,6 +178,8 @@ WINDOWS = {
         (*TIMES, ("in", "k", {"at": 76})),
         (("in", "k", {"at": 77}), *LATER),
     ),
+    "sketches in sessions": Feature(windowed("session: 30s", SKETCHES), TIMES, LATER),
+    "sketches in hopping windows": Feature(windowed("hopping: 60s, every: 20s", SKETCHES), TIMES, LATER),
     "counts and ends in sessions": Feature(windowed("session: 30s", ENDS), TIMES, LATER),
     "counts and ends in hopping windows": Feature(windowed("hopping: 60s, every: 20s", ENDS), TIMES, LATER),
     "variance in sessions": Feature(windowed("session: 30s", "v: {variance: amount}"), TIMES, LATER),

@@ -3,6 +3,7 @@
 from tests.mutation.guard import Guard
 
 COUNTS = ("tests/unit/statistics/test_counts_and_ends.py",)
+SKETCHES = ("tests/unit/statistics/test_sketches.py",)
 MOMENTS = ("tests/unit/statistics/test_moments.py",)
 
 GUARDS = (
@@ -68,5 +69,47 @@ GUARDS = (
         "        if self.outgrows(record, self.load(key, items)):\n",
         "        if self.outgrows(record, self.growth(key, items)):\n",
         COUNTS,
+    ),
+    Guard(
+        "statistics: the buckets of a percentile are bounded",
+        "streams/quantiles.py",
+        "        while len(bag) > MOST_BUCKETS:\n",
+        "        while False:\n",
+        SKETCHES,
+    ),
+    Guard(
+        "statistics: the buckets of a percentile stay as coarse as they were",
+        "streams/quantiles.py",
+        "        if shift > bag.shift:\n",
+        "        if False:\n",
+        SKETCHES,
+    ),
+    Guard(
+        "statistics: a register holds the greatest rank",
+        "streams/cardinality.py",
+        "        if rank <= known:\n",
+        "        if rank == known:\n",
+        SKETCHES,
+    ),
+    Guard(
+        "statistics: the values of a ranking are bounded",
+        "streams/frequent.py",
+        "        if len(counts) < self._room:\n",
+        "        if True:\n",
+        SKETCHES,
+    ),
+    Guard(
+        "statistics: what a value lost outlives a restart",
+        "streams/frequent.py",
+        "*([bag.lost] if bag.lost else []), ",
+        "",
+        SKETCHES,
+    ),
+    Guard(
+        "statistics: percentiles of one field share what they keep",
+        "streams/reducers.py",
+        '        shares="buckets",\n',
+        "",
+        SKETCHES,
     ),
 )

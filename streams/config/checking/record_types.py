@@ -116,6 +116,8 @@ def _of_reducer(kind: str, field: ValueType) -> ValueType:
             return INTEGER if field.kind == "integer" else NUMBER
         case "list":
             return list_of(field)
+        case "ranking":
+            return list_of(record_of({"value": TEXT, "count": INTEGER, "error": INTEGER}))
         case "counts":
             return map_of(INTEGER)
         case "field":

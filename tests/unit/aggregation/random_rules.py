@@ -69,10 +69,11 @@ DEADLINES = (
     DataDeadline(after="sla", since="last"),
     DataDeadline(after="o.x", since="last", unit="ms", cancel='s == "y"'),
 )
-WITH_NUMBER = ("first_n", "last_n")
+WITH_NUMBER = ("first_n", "last_n", "percentile", "top")
 REDUCERS = (
     *WITH_NUMBER,
     "count_by",
+    "approx_distinct",
     "sum",
     "min",
     "max",

@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate.connectors.registry import avro as registry_avro
 from sluicegate.schemas import avro_logical, avro_sizes, json, protobuf_values
-from sluicegate.streams import reducers
+from sluicegate.streams import cardinality, frequent, quantiles, reducers
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Lookup, Window
 from sluicegate.streams.aggregation import deadline, group_faults, groups
 from sluicegate.streams.config.text import document
@@ -49,6 +49,9 @@ LIMITS: dict[str, list[str]] = {
     "levels of arrays and objects, where values are kept or handed to your code": [f"{json.DEEPEST}"],
     "a number, where it is read, and everywhere where whole messages are kept or handed to your code": ["4,300"],
     "a sum of integers": [f"{reducers.MOST_DIGITS:,}"],
+    "buckets of a [percentile](statistics.md#percentiles) in a group": [f"{quantiles.MOST_BUCKETS:,}"],
+    "what `approx_distinct` keeps in a group": [kibibytes(cardinality.REGISTERS)],
+    "values that `top` keeps in a group": [f"{frequent.TIMES}", f"{frequent.LEAST}"],
     "the time ahead of the worker's clock": [f"{of_class(Window, 'max_ahead') // 3600} hour"],
     f"records at once of a partition where one has {kibibytes(worker.LARGE)} or more": [f"{worker.SMALL_CHUNK}"],
     "deaths of processes, or errors of the engine, at one record": [f"{group_faults.DEATHS}"],

@@ -44,6 +44,12 @@ REFUSED = {
     "{tail: name}": "is no reducer; did you mean last_n?",
     "{std: ms}": "is no reducer; did you mean stddev?",
     "{stddev: name}": "needs a number, but name is text",
+    "{percentile: {field: ms, p: 101}}": "needs a number from 0 to 100 as p; write {percentile: {field: FIELD, p: 99}}",
+    "{percentile: {field: ms, p: .nan}}": "needs a number from 0 to 100 as p",
+    "{percentile: {field: name, p: 50}}": "needs a number, but name is text",
+    "{top: {field: name, n: 101}}": "needs an integer from 1 to 100 as n; write {top: {field: FIELD, n: 10}}",
+    "{median: ms}": "is no reducer; did you mean percentile?",
+    "{top_k: name}": "is no reducer; did you mean top?",
     "{variance: [1]}": "must be text",
 }
 
@@ -60,6 +66,13 @@ def test_what_is_wrong_is_refused_at_its_place(reducer: str, tmp_path: Any) -> N
 
 
 OPTIONAL = (Reducer("x", "last_n", "ms", option=3), Reducer("y", "count_by", "name"), Reducer("z", "stddev", "ms"))
+
+
+SKETCHES = (
+    Reducer("p", "percentile", "ms", option=99.9),
+    Reducer("a", "approx_distinct", "name"),
+    Reducer("t", "top", "name", option=3),
+)
 
 
 def test_a_reducer_with_a_number_is_written_as_the_file_has_it_and_restored_from_its_fingerprint() -> None:
@@ -83,11 +96,19 @@ def test_check_says_what_they_compute() -> None:
 
 
 def test_the_types_of_their_results_in_avro_and_in_a_description() -> None:
-    agent = an_agent(Aggregation(count=3, compute=OPTIONAL))
+    agent = an_agent(Aggregation(count=3, compute=(*OPTIONAL, *SKETCHES)))
     fields = {each["name"]: each for each in json.loads(formats.result_schema(agent))["fields"]}
     assert fields["y"]["type"] == {"type": "map", "values": "long"}
     assert fields["x"]["type"]["type"] == "array"
     assert fields["z"]["type"] == ["null", "double"]
+    assert fields["p"]["type"] == ["null", "double"]
+    assert fields["a"]["type"] == "long"
+    entry = fields["t"]["type"]["items"]
+    assert [(each["name"], each["type"]) for each in entry["fields"]] == [
+        ("value", "string"),
+        ("count", "long"),
+        ("error", "long"),
+    ]
     shown = messages._fields(agent)
     assert shown["y"] == {"type": "object", "additionalProperties": {"type": "integer"}}
 

@@ -9,7 +9,7 @@ from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play_with_crashes
 
 DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "statistics.md").read_text(encoding="utf-8")
-REDUCERS = {"variance", "stddev", "count_by", "first_n", "last_n"}
+REDUCERS = {"variance", "stddev", "count_by", "percentile", "approx_distinct", "top", "first_n", "last_n"}
 
 
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path) -> None:
