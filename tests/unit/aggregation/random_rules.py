@@ -251,7 +251,8 @@ def seen(groups: Groups, in_order: bool) -> list[str]:
     come before others: then not `in_order`."""
     added = sorted((key, bags) for key, bags in groups.added.items() if any(bags))
     outcomes = {clause: count for clause, count in groups.outcomes.items() if count}
-    parts = (groups.states, groups.bags, groups.touched, added, sorted(outcomes.items()), groups.counts)
+    held = {key: groups.rule.plan.items(bags) for key, bags in groups.bags.items()}
+    parts = (groups.states, held, groups.touched, added, sorted(outcomes.items()), groups.counts)
     events = [re.sub(" object at 0x[0-9a-f]+", "", repr(event)) for event in groups.events]
     state = [*map(repr, parts), repr(groups.bytes), repr(sorted(groups.heap)), repr(groups.closed)]
     state += [repr(groups.event.state())] if isinstance(groups, WindowGroups) else []
