@@ -212,13 +212,8 @@ def names(root: Path) -> list[str]:
 
 def nouns(root: Path) -> list[str]:
     """Locals and parameters of the product whose name is no noun. `left` stands beside `right`, or is no noun either.
-    `each` is one item of what has no name in the plural. tests/house_names.txt has the files that hold such names yet:
-    a file that lost its last one leaves the list."""
-    listed = root / "tests" / "house_names.txt"
-    older = set(listed.read_text().split()) if listed.exists() else set()
-    named = {path: _no_nouns(tree) for path, tree in sources(root) if path.split("/")[0] in PACKAGES}
-    problems = [f"{path}:{what}" for path, found in named.items() if path not in older for what in found]
-    return problems + [f"tests/house_names.txt: {path} holds no such name" for path in older if not named.get(path)]
+    `each` is one item of what has no name in the plural."""
+    return [f"{path}:{what}" for path, tree in _product(root) for what in _no_nouns(tree)]
 
 
 def _no_nouns(tree: ast.Module) -> list[str]:

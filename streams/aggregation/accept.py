@@ -108,8 +108,8 @@ def addition(
     if rule.ending is None:
         return with_it, rule.until is not None and rule.until(read)
     try:
-        whole, held = groups.whole(with_it, bags)
-        return with_it, rule.ending.holds(record, whole, with_items(held, items))
+        whole, kept = groups.whole(with_it, bags)
+        return with_it, rule.ending.holds(record, whole, with_items(kept, items))
     except Exception as error:
         raise NotAdded(partial(refuse, groups, record, error)) from error
 
@@ -171,16 +171,16 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
         _unread(groups, record, rule.on_error.decode, "too-large", text)
     elif isinstance(error, msgspec.ValidationError) and _passes(rule.valid, value):
         missing = rule.aggregation.on_missing if rule.grouped else rule.on_error.decode
-        said = message(error)
-        _unread(groups, record, missing, _unfit(said), said, cause(error, record.key() or b"", value))
+        text = message(error)
+        _unread(groups, record, missing, _unfit(text), text, cause(error, record.key() or b"", value))
     else:
         raised = cause(error, record.key() or b"", value)
         _unread(groups, record, rule.on_error.decode, "undecodable", _said(error, raised, value), raised)
 
 
-def _unfit(said: str) -> str:
+def _unfit(text: str) -> str:
     """The reason for a value without what the rule needs, by the decoder's words. Null counts as missing."""
-    return "wrong-type" if said.startswith("Expected") and "got `null`" not in said else "missing-field"
+    return "wrong-type" if text.startswith("Expected") and "got `null`" not in text else "missing-field"
 
 
 def _unanswered(groups: Groups, record: Record, error: ClauseFailed) -> None:
@@ -236,8 +236,8 @@ def _for_logs(error: str, raised: Cause) -> str:
     """Without the payload; msgspec ends its messages with the path of the field, as the type names it."""
     if raised.where:
         return raised.placed(raised.shown)
-    said, before, path = error.rpartition(" - at `$")
-    return masked(said, raised.payload) + before + path if before else masked(error, raised.payload)
+    reason, before, path = error.rpartition(" - at `$")
+    return masked(reason, raised.payload) + before + path if before else masked(error, raised.payload)
 
 
 def _passes(check: Callable[[bytes], Any], value: bytes) -> bool:

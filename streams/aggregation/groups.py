@@ -191,8 +191,8 @@ class Groups:
 
     def crowded(self) -> bool:
         """Whether there are as many groups as there may be."""
-        held = len(self.states) + self.cold + (sum(len(each.states) for each in self.elders) if self.elders else 0)
-        return held >= self.rule.aggregation.max_groups
+        count = len(self.states) + self.cold + (sum(len(elder.states) for elder in self.elders) if self.elders else 0)
+        return count >= self.rule.aggregation.max_groups
 
     @property
     def width(self) -> int:
@@ -220,11 +220,11 @@ class Groups:
 
     def collect(self, key: bytes, state: GroupState, items: list[Any]) -> None:
         """Put what the bags take of a record into them; None is nothing."""
-        held, fresh, size = self.bags[key], self.added.get(key), 0
+        kept, fresh, size = self.bags[key], self.added.get(key), 0
         if fresh is None:
             fresh = self.added[key] = [[] for _ in items]
         for index, item in enumerate(items):
-            grown = None if item is None else self.rule.plan.bags[index].form.put(held[index], item)
+            grown = None if item is None else self.rule.plan.bags[index].form.put(kept[index], item)
             if grown is not None:
                 fresh[index].append(item)
                 size += grown
@@ -472,14 +472,14 @@ class Groups:
 
     def fire_oldest(self, now: float) -> None:
         """Make room: fire the group that was opened first, of the earliest version that has one."""
-        groups = next((each for each in self.elders if each.states), self)
+        groups = next((elder for elder in self.elders if elder.states), self)
         groups.fire(next(iter(groups.states)), "limit", now)
 
     @property
     def most_bytes(self) -> int:
         """What the bags may hold, beside those of `elders`."""
         most = self.rule.aggregation.max_buffered_bytes
-        return most - sum(each.bytes for each in self.elders) if self.elders else most
+        return most - sum(elder.bytes for elder in self.elders) if self.elders else most
 
     def fold(self, state: GroupState, record: Record, value: bytes) -> Callable[[], None] | None:
         """The user's reducers: all of them, or none when one raises. Then the function is returned that refuses the

@@ -112,14 +112,14 @@ class Rule:
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
         self.time_of = getters[window.time] if window is not None and window.time is not None else None
         self.until = _until(until, getters) if isinstance(until, Until) else None
-        self.ending = (
-            Ending(until, aggregation.compute, agent.let, codec, self.plan, _legs(aggregation, lenient))
-            if isinstance(until, str)
-            else None
-        )
+        legs = _legs(aggregation, lenient)
+        self.ending = None
+        if isinstance(until, str):
+            self.ending = Ending(until, aggregation.compute, agent.let, codec, self.plan, legs)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
         self.where = Where(agent.where, agent.let, codec, opaque=agent.passes_values) if agent.where else None
-        self.results, self._totals = None if agent.lookups else results(agent), _totals(aggregation)
+        self.results = None if agent.lookups else results(agent)
+        self._totals = _totals(aggregation)
 
     @property
     def merged(self) -> bool:
@@ -260,7 +260,7 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
     scope: Literal["partition", "shared"] = "shared" if "shared" in others else "partition"
     let = tuple(Let(*each) for lets in others if isinstance(lets, list) for each in lets)
     reducers = tuple(Reducer(*each) for each in compute)
-    shape = next((each for each in others if isinstance(each, dict) and {"size", "kind"} & each.keys()), None)
+    shape = next((other for other in others if isinstance(other, dict) and {"size", "kind"} & other.keys()), None)
     window = _window(agent.aggregation.window if agent.aggregation else None, shape)
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"
     known = agent.aggregation or Aggregation()
@@ -273,19 +273,19 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
 
 def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
     """The wanted fields, numbers first: the hot loop has a short way to the first of them."""
-    found: dict[str, Field] = {}
+    fields: dict[str, Field] = {}
     for reducer in sorted(aggregation.compute, key=lambda r: kind_of(r).slots is not NUMBERS):
         if reducer.field is not None:
-            known = found.get(reducer.field, Field(reducer.field, required=not lenient))
+            known = fields.get(reducer.field, Field(reducer.field, required=not lenient))
             is_number = kind_of(reducer).takes == "number" and not lenient
-            found[reducer.field] = known._replace(kind="number") if is_number else known
+            fields[reducer.field] = known._replace(kind="number") if is_number else known
     if aggregation.key:
-        found[aggregation.key] = found.get(aggregation.key, Field(aggregation.key))._replace(required=True)
-    if aggregation.window is not None and (time := aggregation.window.time) is not None and time not in found:
-        found[time] = Field(time, required=False)
-    if isinstance(aggregation.until, Until) and aggregation.until.field not in found:
-        found[aggregation.until.field] = Field(aggregation.until.field, required=False)
-    return list(found.values())
+        fields[aggregation.key] = fields.get(aggregation.key, Field(aggregation.key))._replace(required=True)
+    if aggregation.window is not None and (time := aggregation.window.time) is not None and time not in fields:
+        fields[time] = Field(time, required=False)
+    if isinstance(aggregation.until, Until) and aggregation.until.field not in fields:
+        fields[aggregation.until.field] = Field(aggregation.until.field, required=False)
+    return list(fields.values())
 
 
 def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:

@@ -140,18 +140,20 @@ class WindowGroups(Groups):
     def pass_over(self, record: Record, now: float) -> None:
         """One record of which only the time counts."""
         if self.merged is not None:
-            found = stamp(record)
-            if found is not None and self._ahead(max(found.time, found.said), now):
+            time_stamp = stamp(record)
+            if time_stamp is not None and self._ahead(max(time_stamp.time, time_stamp.said), now):
                 self.counts["marks_ahead"] += 1
-            elif found is not None and (self.merged.hear(found) if found.state else self._moved(self.merged, found)):
+            elif time_stamp is not None and self._moved(self.merged, time_stamp):
                 self.close_passed(now)
         elif (time := self._readable(record)) is not None and not self._ahead(time, now) and self.event.read(time):
             self.close_passed(now)
 
-    def _moved(self, clock: MergedClock, found: Stamp) -> bool:
-        """Whether the time of a record of this origin moves the watermark."""
-        clock.reading = found.origin
-        return clock.read(found.time)
+    def _moved(self, clock: MergedClock, time_stamp: Stamp) -> bool:
+        """Whether the time of a record of this origin, or a mark, moves the watermark."""
+        if time_stamp.state:
+            return clock.hear(time_stamp)
+        clock.reading = time_stamp.origin
+        return clock.read(time_stamp.time)
 
     def take(self, record: Record, now: float) -> None:
         """One record that `where` takes. Raises Halt."""
@@ -221,8 +223,8 @@ class WindowGroups(Groups):
 
     def next_close(self) -> float:
         """The event time at which the next open window closes; infinity without one."""
-        found = self._next()
-        return inf if found is None else found[0]
+        nearest = self._next()
+        return inf if nearest is None else nearest[0]
 
     def next_end(self) -> float:
         """The watermark at which the next group ends; infinity without one."""
@@ -237,11 +239,11 @@ class WindowGroups(Groups):
         """Raises NoTime."""
         if self.merged is None:
             return self._time(record) if self.rule.time_of is None else self._field(self.rule.time_of(read))
-        found = stamp(record)
-        if found is None or found.time == NEVER:
+        time_stamp = stamp(record)
+        if time_stamp is None or time_stamp.time == NEVER:
             raise NoTime("no-time", f"it has no {TIME}: the agent that re-keys for these windows did not write it")
-        self.merged.reading = found.origin
-        return found.time
+        self.merged.reading = time_stamp.origin
+        return time_stamp.time
 
     def _field(self, value: Any) -> int:
         return milliseconds(value, self.window.unit, self.window.time or "")
@@ -282,8 +284,8 @@ class WindowGroups(Groups):
         """Fire up to `most` groups whose windows the watermark closed, by (end, first offset), and not many more than
         SLICE_BYTES. Returns how many."""
         fired, enough = 0, self._sent + SLICE_BYTES
-        while (found := self._next()) is not None and fired < most and self._sent <= enough:
-            closes, group = found
+        while (nearest := self._next()) is not None and fired < most and self._sent <= enough:
+            closes, group = nearest
             if closes > self.event.watermark:
                 break
             self._end(group, self.event.closed_by(closes), now)
@@ -331,8 +333,8 @@ class WindowGroups(Groups):
             return
         over = min((self.end_asked - (self.window.idle or 0.0)) * 1000, self.event.silent_until())
         to, ended = round(self.next_close()), []  # fractions of a millisecond may be rounded away in `over`
-        while (found := self._next()) is not None and found[0] <= over:
-            to = max(to, self._last_over(*found, over))
+        while (nearest := self._next()) is not None and nearest[0] <= over:
+            to = max(to, self._last_over(*nearest, over))
             ended.append(heappop(self._order))
         for each in ended:
             heappush(self._order, each)
@@ -422,12 +424,12 @@ class WindowGroups(Groups):
     def fire_oldest(self, now: float) -> None:
         """Make room: fire the group whose window closes next. If the watermark closed it already, the limit changes
         nothing about its result."""
-        if any(each.states for each in self.elders):
+        if any(elder.states for elder in self.elders):
             super().fire_oldest(now)
         elif self._due():
             self._close(now, 1)
-        elif (found := self._next()) is not None:
-            self.fire(found[1], "limit", now)
+        elif (nearest := self._next()) is not None:
+            self.fire(nearest[1], "limit", now)
 
     def rearm(self) -> None:
         opened = ((group, each) for group, each in self.states.items() if group not in self.closed)

@@ -55,10 +55,10 @@ def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Reco
 
 def _re_keyed(record: Record) -> int:
     """The time that the agent wrote which re-keyed the record. Raises ValueError."""
-    found = stamp(record)
-    if found is None or found.time == NEVER:
+    time_stamp = stamp(record)
+    if time_stamp is None or time_stamp.time == NEVER:
         raise ValueError(f"it has no {TIME}")
-    return found.time
+    return time_stamp.time
 
 
 def known_ids(groups: Groups) -> KnownIds | None:

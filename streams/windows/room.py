@@ -68,7 +68,7 @@ def _has_room(
             return windows.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
         opened += state is None
         larger += size - (own if own + size > aggregation.max_bytes else 0)
-    more = len(windows.states) + sum(len(each.states) for each in windows.elders) + opened - aggregation.max_groups
+    more = len(windows.states) + sum(len(elder.states) for elder in windows.elders) + opened - aggregation.max_groups
     for name, each in windows.states.items() if more > 0 or larger > 0 else ():
         if windows.leaves(name, each) <= time:
             more, larger = more - 1, larger - each[BYTES]

@@ -113,7 +113,7 @@ class SessionGroups(LateGroups):
             return False
         before = state[BEGIN], state[END], state[SEEN]
         state[BEGIN], state[END], state[SEEN] = min(before[0], time), max(before[1], time), now
-        self._others = [each for each in others if each in self.states]  # a session may have made room for the record
+        self._others = [other for other in others if other in self.states]  # one may have made room for the record
         try:
             if not add_to(self, group, state, record, read, items, now):
                 state[BEGIN], state[END], state[SEEN] = before
@@ -133,12 +133,12 @@ class SessionGroups(LateGroups):
         """As in Groups: with the sessions that the record joins."""
         if not self._others:
             return state, bags
-        joined, held = state.copy(), self.rule.plan.empty_bags()
-        pour(self.rule.plan.bags, held, bags)
-        for each in self._others:
-            self._merge(joined, self.states[each])
-            pour(self.rule.plan.bags, held, self.bags.get(each, []))
-        return joined, held
+        joined, kept = state.copy(), self.rule.plan.empty_bags()
+        pour(self.rule.plan.bags, kept, bags)
+        for other in self._others:
+            self._merge(joined, self.states[other])
+            pour(self.rule.plan.bags, kept, self.bags.get(other, []))
+        return joined, kept
 
     def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
         """As in Groups. `until` ends the sessions that the record joins as one. A count or a limit that is reached
@@ -165,13 +165,13 @@ class SessionGroups(LateGroups):
     def _touched(self, sessions: dict[bytes, list[bytes]], key: bytes, time: int) -> list[bytes]:
         """Those of these sessions that a record at this time belongs to, the lowest first offset first. The watermark
         has not closed them, or they gather late records."""
-        found, gap, states, late = [], self.gap, self.states, sessions is self._gathering
+        names, gap, states, late = [], self.gap, self.states, sessions is self._gathering
         for group in sessions.get(key, ()):
             state = states[group]
             open_still = late or state[END] + self.lasts > self.event.watermark
             if open_still and state[BEGIN] - gap <= time <= state[END] + gap:
-                found.append(group)
-        return sorted(found, key=lambda group: states[group][FIRST]) if len(found) > 1 else found
+                names.append(group)
+        return sorted(names, key=lambda group: states[group][FIRST]) if len(names) > 1 else names
 
     def _join(self, group: bytes, state: GroupState, now: float) -> None:
         """Make one session of those that the record touches. It may be complete then."""

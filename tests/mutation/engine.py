@@ -151,8 +151,8 @@ GUARDS = (
     Guard(
         "cold groups count for max_groups",
         "streams/aggregation/groups.py",
-        "        held = len(self.states) + self.cold + (",
-        "        held = len(self.states) + (",
+        "        count = len(self.states) + self.cold + (",
+        "        count = len(self.states) + (",
         COLD,
     ),
     Guard(

@@ -223,7 +223,7 @@ GUARDS = (
     Guard(
         "windows: a time mark that is too far ahead is not believed",
         "streams/windows/groups.py",
-        "self._ahead(max(found.time, found.said), now)",
+        "self._ahead(max(time_stamp.time, time_stamp.said), now)",
         "False",
         ORIGINS,
     ),
@@ -314,8 +314,8 @@ GUARDS = (
     Guard(
         "sessions: the merged session keeps the lower first offset",
         "streams/windows/sessions.py",
-        "        return sorted(found, key=lambda group: states[group][FIRST]) if len(found) > 1 else found\n",
-        "        return found[::-1]\n",
+        "        return sorted(names, key=lambda group: states[group][FIRST]) if len(names) > 1 else names\n",
+        "        return names[::-1]\n",
         SESSIONS,
     ),
     Guard(

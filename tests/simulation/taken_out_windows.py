@@ -135,7 +135,7 @@ def merged_kept_twice(patch: Patch) -> None:
 
 def closed_forgotten(patch: Patch) -> None:
     """The changelog does not tell which windows have closed."""
-    patch.setattr("sluicegate.streams.aggregation.durable.changelog._closed", lambda groups, keys: {})
+    patch.setattr("sluicegate.streams.aggregation.durable.changelog._chosen", lambda known, keys: {})
 
 
 def dropped_at_close(patch: Patch) -> None:

@@ -3,6 +3,7 @@ no longer has fails on that day. A read of a module's attribute does not, so the
 
 import ast
 import importlib
+import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,9 @@ def test_an_attribute_that_is_gone_is_named_with_its_line() -> None:
     assert list(missing(text, "a.py")) == ["a.py:3: sluicegate.streams.outbox.sizes has no GONE"]
     assert list(missing("from sluicegate.streams.outbox import sizes\nsizes.NEW = 1\n", "a.py")) == []
     assert list(missing("from sluicegate.streams.outbox import sizes\ndef f(sizes):\n    sizes.GONE\n", "a.py")) == []
+    patch = 'patch.setattr("sluicegate.streams.outbox.sizes.{}", 1)\n'
+    gone = list(missing(patch.format("GONE") + patch.format("cut"), "a.py"))
+    assert gone == ["a.py:1: there is no sluicegate.streams.outbox.sizes.GONE"]
 
 
 def missing(text: str, path: str) -> Iterator[str]:
@@ -29,6 +33,8 @@ def missing(text: str, path: str) -> Iterator[str]:
     for name in rebound(tree):
         modules.pop(name, None)
     for node in ast.walk(tree):
+        if (target := patched(node)) is not None and not exists(target):
+            yield f"{path}:{node.lineno}: there is no {target}"
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
             continue
         module = modules.get(node.value.id)
@@ -47,6 +53,22 @@ def imported(node: ast.AST) -> Iterator[tuple[str, ModuleType]]:
         value = getattr(package, alias.name)
         if isinstance(value, ModuleType):
             yield alias.asname or alias.name, value
+
+
+def patched(node: ast.AST) -> str | None:
+    """The dotted name that a call of `setattr` of pytest patches."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "setattr":
+        return None
+    name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+    return name if isinstance(name, str) and name.startswith("sluicegate.") else None
+
+
+def exists(target: str) -> bool:
+    try:
+        pkgutil.resolve_name(target)
+    except (AttributeError, ImportError):
+        return False
+    return True
 
 
 def rebound(tree: ast.AST) -> set[str]:

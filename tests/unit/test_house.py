@@ -273,12 +273,6 @@ def test_a_local_that_is_no_noun_is_found(tree, text, problems):
     assert len(house.nouns(tree("streams/a.py", f"def f(a):\n    {text}\n"))) == problems
 
 
-def test_a_file_without_such_a_local_leaves_the_list_of_older_files(tree):
-    tree("tests/house_names.txt", "streams/a.py\nstreams/b.py\n")
-    tree("streams/a.py", "def f(told): ...\n")
-    assert house.nouns(tree("streams/b.py", "")) == ["tests/house_names.txt: streams/b.py holds no such name"]
-
-
 @pytest.mark.parametrize("path", ["streams/utils.py", "streams/helpers/a.py", "tests/kafka_utils.py"])
 def test_a_file_or_folder_whose_name_says_nothing_is_found(tree, path):
     assert len(house.names(tree(path, ""))) == 1

@@ -64,7 +64,7 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
     """A handler may send to any topic."""
     agents = file.agents.values()
     reads = {source.topic for agent in agents for source in agent.from_}
-    writes = {each.topic for agent in agents for each in agent.outputs.values()}
+    writes = {output.topic for agent in agents for output in agent.outputs.values()}
     writes |= {dead_letters(file, agent) for agent in agents}
     writes |= {topic for agent in agents for topic in (agent.repartition, agent.history) if topic}
     looked_up = [each for agent in agents for each in (agent.lookup or {}).values()]
