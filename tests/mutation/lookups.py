@@ -139,8 +139,8 @@ GUARDS = (
     Guard(
         "lookup: having and routes wait for the row",
         "streams/aggregation/rule.py",
-        "self.results, self._totals = None if agent.lookups else results(agent), _totals(aggregation)",
-        "self.results, self._totals = results(agent), _totals(aggregation)",
+        "self.results = None if agent.lookups else results(agent)",
+        "self.results = results(agent)",
         RESULTS,
     ),
     Guard(
