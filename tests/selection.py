@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterable
 from datetime import date
+from itertools import product
 from zlib import crc32
 
 import pytest
@@ -74,6 +75,28 @@ CORE = (
 
 OTHER_STORES = ("mariadb", "mongodb", "redis-cluster")
 """A contract of the core runs on memory, SQLite, Redis and PostgreSQL."""
+LEASES = (
+    "tests/contracts/buffer/test_leases.py",
+    "tests/contracts/buffer/test_insert.py::test_a_key_that_was_removed_is_known_for_the_time_asked",
+    "tests/contracts/timeouts/test_clocks.py",
+    "tests/contracts/timeouts/test_leases.py",
+)
+"""Contracts that wait until a lease ends: in the core on memory and SQLite."""
+SERVERS = ("[postgresql", "[redis")
+_EARLY = (
+    "having",
+    "history",
+    "session",
+    "slow",
+    "handler-tumbling",
+    "handler-hopping",
+    "handler-sessions",
+    "handler-groups-every",
+)
+_UNREACHED = (
+    "store_that_cannot_be_reached_ends_with_3_and_its_password_is_not_said",
+    "broker_that_cannot_be_reached_ends_with_3",
+)
 LONG = (
     # Every evaluation of many expressions, in CPU time.
     "tests/expressions/test_bounds.py",
@@ -233,6 +256,24 @@ LONG = (
     "tests/unit/windows/test_same_windows.py::test_a_watermark_that_is_not_in_the_compacted_log_is_found",
     "tests/simulation/test_mutants.py",
     "tests/unit/test_selection.py",
+    *(f"tests/unit/testing/test_early_handlers.py::test_a_handler_is_called_for_each_result[{kind}" for kind in _EARLY),
+    "tests/unit/testing/test_early_handlers.py::test_a_session",
+    "tests/unit/testing/test_early_handlers.py::test_an_early_result_at_which_the_handler_fails",
+    "tests/unit/aggregation/test_until.py::test_any_cut_and_any_crash",
+    "tests/unit/cli/test_dead_shared.py::test_a_command_that_is_killed_anywhere",
+    "tests/unit/cli/test_dead_shared.py::test_without_the_watermark",
+    "tests/unit/cli/test_test_command.py::test_with_crash_it_says_what_was_survived",
+    "tests/unit/engine/test_deployments.py::test_each_record_is_in_one_result_while_records_are_read_again",
+    "tests/unit/windows/test_same_calendar.py::test_days_of_24_hours",
+    "tests/unit/windows/test_same_calendar.py::test_midnight_by",
+    "tests/unit/windows/test_same_calendar.py::test_an_end_that",
+    "tests/unit/windows/test_same_sliding.py::test_a_least_value",
+    # Each waits for a server that does not answer; the first case of each command stays.
+    "tests/unit/cli/test_eval.py::test_brokers_that_do_not_answer_end_with_3",
+    "tests/unit/cli/test_plan.py::test_another_password_is_the_same_store",
+    "tests/unit/cli/test_plan.py::test_another_store_carries_nothing_over_and_shows_no_password",
+    "tests/unit/cli/test_replay.py::test_without_kafka_it_says_so_and_writes_no_state",
+    *(f"tests/unit/cli/test_commands.py::test_a_{system}[args{n}" for system, n in product(_UNREACHED, (1, 2, 3))),
 )
 """What the core leaves out of its folders."""
 
@@ -271,6 +312,7 @@ def is_over() -> bool:
 
 def is_core(test: str) -> bool:
     elsewhere = test.startswith("tests/contracts/") and any(store in test.lower() for store in OTHER_STORES)
+    elsewhere = elsewhere or (test.startswith(LEASES) and any(store in test for store in SERVERS))
     return test.startswith(CORE) and not test.startswith(LONG) and not elsewhere
 
 
