@@ -12,7 +12,7 @@ from math import inf, log, sqrt
 from typing import Any
 
 from sluicegate.schemas.json import same
-from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Place, ReadReducer, Shown
+from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Place, ReadReducer, Shown, bag_of_field
 
 INDEX_BITS = 12
 REGISTERS = 1 << INDEX_BITS
@@ -88,11 +88,7 @@ def register_of(value: Any) -> int:
 
 
 def registered(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
-    return Bag(
-        _FORM,
-        lambda record, value, offset: None if (field := get(record)) is None else register_of(field),
-        lambda field, offset: register_of(field),
-    )
+    return bag_of_field(_FORM, get, lambda field, offset: register_of(field))
 
 
 def cardinality(place: Place, shown: Shown) -> ReadReducer:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sluicegate.schemas.json import key_text
-from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Place, ReadReducer, Shown
+from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Place, ReadReducer, Shown, bag_of_field
 
 ENTRY = 16
 """Bytes of a value beside its text: its number, and what a result writes around it."""
@@ -40,11 +40,12 @@ def text_of(value: Any) -> bytes:
 
 
 def counted(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
-    return Bag(
-        _FORM,
-        lambda record, value, offset: None if (field := get(record)) is None else text_of(field),
-        lambda field, offset: text_of(field),
-    )
+    return bag_of_text(_FORM, get)
+
+
+def bag_of_text(form: BagForm, get: Getter) -> Bag:
+    """Of values of the field as text."""
+    return bag_of_field(form, get, lambda field, offset: text_of(field))
 
 
 def counts(place: Place, shown: Shown) -> ReadReducer:

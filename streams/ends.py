@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from sluicegate.streams.bags import encoded_length
-from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Option, Place, ReadReducer, Shown
+from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Option, Place, ReadReducer, Shown, bag_of_field
 
 NUMBER = Option("n", "The most values of the list.", 5, 1, 1000)
 _offset = itemgetter(0)
@@ -69,12 +69,8 @@ def last_values(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
 
 
 def _of_end(place: Place, get: Getter, last: bool) -> Bag:
-    of_field: Callable[[Any, int], Any] = _with_offset if place.merged else lambda field, offset: field
-    return Bag(
-        _EndForm(int(place.reducer.option or 1), last, place.merged),
-        lambda record, value, offset: None if (field := get(record)) is None else of_field(field, offset),
-        of_field,
-    )
+    item: Callable[[Any, int], Any] = _with_offset if place.merged else lambda field, offset: field
+    return bag_of_field(_EndForm(int(place.reducer.option or 1), last, place.merged), get, item)
 
 
 def _with_offset(field: Any, offset: int) -> list[Any]:

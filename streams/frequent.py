@@ -8,7 +8,7 @@ fewer values all numbers are exact.
 
 from typing import Any
 
-from sluicegate.streams.counting import ENTRY, text_of
+from sluicegate.streams.counting import ENTRY, bag_of_text
 from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Option, Place, ReadReducer, Shown
 
 TOP = Option("n", "The most values of the list.", 10, 1, 100)
@@ -67,11 +67,7 @@ class _RankingForm(BagForm):
 
 
 def ranked(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
-    return Bag(
-        _RankingForm(max(TIMES * int(place.reducer.option or 1), LEAST)),
-        lambda record, value, offset: None if (field := get(record)) is None else text_of(field),
-        lambda field, offset: text_of(field),
-    )
+    return bag_of_text(_RankingForm(max(TIMES * int(place.reducer.option or 1), LEAST)), get)
 
 
 def ranking(place: Place, shown: Shown) -> ReadReducer:

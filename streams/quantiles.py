@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import ceil, frexp, inf, ldexp
 from typing import Any
 
-from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Option, Place, ReadReducer, Shown
+from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Option, Place, ReadReducer, Shown, bag_of_field
 
 PERCENTILE = Option("p", "The percentile: 50 is the median.", 99, 0, 100, whole=False)
 FINE = 7
@@ -105,7 +105,7 @@ def value_of(bucket: int, shift: int) -> float:
 
 
 def bucketed(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
-    return Bag(_FORM, lambda record, value, offset: _item(get(record), offset), _item)
+    return bag_of_field(_FORM, get, _item)
 
 
 def _item(value: Any, offset: int) -> int | None:

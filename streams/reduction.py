@@ -90,6 +90,13 @@ class Bag(NamedTuple):
     whole: bool = False
 
 
+def bag_of_field(form: BagForm, get: Getter, item: Callable[[Any, int], Any]) -> Bag:
+    """A bag whose items are made of the value of the field and of the offset. A record without the field has none."""
+    return Bag(
+        form, lambda record, value, offset: None if (field := get(record)) is None else item(field, offset), item
+    )
+
+
 class Option(NamedTuple):
     """A number that a reducer needs beside its field. `whole`: an integer."""
 

@@ -115,11 +115,8 @@ class SlidingGroups(WindowGroups):
 
     def _has_room(self, record: Record, line: Line | None, items: list[Any], now: float) -> bool:
         """Whether there is room for the record, as if the records were gone that the watermark passed. Raises Halt."""
-        rule, over, many = (
-            self.rule.aggregation,
-            self.event.watermark - self.keep,
-            0 if line is None else len(line.entries),
-        )
+        rule, over = self.rule.aggregation, self.event.watermark - self.keep
+        many = 0 if line is None else len(line.entries)
         size = self.growth(None, items) if items else 0
         if size and self.outgrows(record, size):
             return False
