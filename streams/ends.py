@@ -30,12 +30,12 @@ class _EndForm(BagForm):
     def growth(self, bag: list[Any] | None, item: Any) -> int:
         if not bag or len(bag) < self._most:
             return encoded_length(item)
-        leaving = self._leaving(bag, item)
-        return 0 if leaving is None else encoded_length(item) - encoded_length(bag[leaving])
+        freed = self.freed(bag, item)
+        return encoded_length(item) - freed if freed else 0
 
-    def load(self, bag: list[Any] | None, item: Any) -> int:
-        takes = not bag or len(bag) < self._most or self._leaving(bag, item) is not None
-        return encoded_length(item) if takes else 0
+    def freed(self, bag: list[Any] | None, item: Any) -> int:
+        leaving = self._leaving(bag, item) if bag and len(bag) >= self._most else None
+        return 0 if leaving is None or bag is None else encoded_length(bag[leaving])
 
     def _leaving(self, bag: list[Any], item: Any) -> int | None:
         """The index of the item that leaves a full bag. None: the bag does not take this item."""

@@ -63,9 +63,9 @@ class BagForm(Protocol):
         """By how many bytes at most the bag would grow with the item. None is an empty bag. Negative where it would
         shrink."""
 
-    def load(self, bag: Any, item: Any) -> int:
-        """The bytes of the item where the bag would take it. It differs from the growth if others leave for it."""
-        return self.growth(bag, item)
+    def freed(self, bag: Any, item: Any) -> int:
+        """The bytes of the items that would leave the bag for this one: the growth is without them."""
+        return 0
 
     def put(self, bag: Any, item: Any) -> int | None:
         """Add the item. Returns by how many bytes the bag grew. None: it holds the same as before."""

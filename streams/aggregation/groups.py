@@ -207,9 +207,9 @@ class Groups:
         """By how many bytes these items would make the group larger; None is nothing."""
         return sum(form.growth(bag, item) for form, bag, item in self._into(key, items))
 
-    def load(self, key: bytes | None, items: list[Any]) -> int:
-        """The bytes of those of these items that the group would take."""
-        return sum(form.load(bag, item) for form, bag, item in self._into(key, items))
+    def freed(self, key: bytes | None, items: list[Any]) -> int:
+        """The bytes of what would leave the group for these items."""
+        return sum(form.freed(bag, item) for form, bag, item in self._into(key, items))
 
     def _into(self, key: bytes | None, items: list[Any]) -> Iterator[tuple[BagForm, Any, Any]]:
         """The items that are something, each with the form of its bag, and the bag. None: the group is not open."""
@@ -435,9 +435,9 @@ class Groups:
         """Whether there is room for these items of the record in the group and in the partition. Makes room if the file
         says so."""
         aggregation = self.rule.aggregation
-        if self.outgrows(record, self.load(key, items)):
-            return False
         size = self.growth(key, items)
+        if self.outgrows(record, size + self.freed(key, items)):
+            return False
         if state is not None and state[BYTES] + size > aggregation.max_bytes:
             if not self.rule.parts:
                 return self.relieve(record, now, f"max_bytes {aggregation.max_bytes}")

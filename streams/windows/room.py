@@ -20,9 +20,8 @@ def expected(
     """Whether all groups of these names will take the record, after the groups are gone that end with this watermark.
     Otherwise the record is refused. Raises Halt."""
     sizes = [windows.growth(group, items) for group in names]
-    if windows.outgrows(record, max(windows.load(group, items) for group in names)) or not _has_room(
-        windows, names, sizes, record, time, now
-    ):
+    added = max(size + windows.freed(group, items) for size, group in zip(sizes, names, strict=True))
+    if windows.outgrows(record, added) or not _has_room(windows, names, sizes, record, time, now):
         return False
     rule = windows.rule
     if rule.ending is None and not rule.plan.folds:

@@ -66,8 +66,8 @@ GUARDS = (
     Guard(
         "statistics: a value larger than a group is refused where another one would leave for it",
         "streams/aggregation/groups.py",
-        "        if self.outgrows(record, self.load(key, items)):\n",
-        "        if self.outgrows(record, self.growth(key, items)):\n",
+        "        if self.outgrows(record, size + self.freed(key, items)):\n",
+        "        if self.outgrows(record, size):\n",
         COUNTS,
     ),
     Guard(
