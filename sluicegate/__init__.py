@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from sluicegate.streams.handlers import Schedule as Schedule
     from sluicegate.streams.handlers import Send as Send
     from sluicegate.streams.handlers import Session as Session
+    from sluicegate.streams.serving.client import Client as Client
+    from sluicegate.streams.serving.client import ClientError as ClientError
+    from sluicegate.streams.serving.client import StateGroup as StateGroup
     from sluicegate.streams.testing.driver import TestDriver as TestDriver
 
 _PUBLIC = {
@@ -40,6 +43,7 @@ _PUBLIC = {
     "sluicegate.streams.app": "Agent App",
     "sluicegate.streams.config": "Problem",
     "sluicegate.streams.handlers": "BadItems Batch Context Message Outage Schedule Send Session",
+    "sluicegate.streams.serving.client": "Client ClientError StateGroup",
     "sluicegate.streams.testing.driver": "TestDriver",
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names.split()}

@@ -627,10 +627,17 @@ class Http:
         "127.0.0.1"
     )
     token: Annotated[
-        str | None, FileKey("The bearer token that `/status` asks for, of at least 16 characters.", "${STATUS_TOKEN}")
+        str | None,
+        FileKey(
+            "The bearer token that all but the probes and metrics ask for, of at least 16 characters.",
+            "${STATUS_TOKEN}",
+        ),
     ] = field(default=None, repr=False)
     console: Annotated[
         bool, FileKey("Whether `/` serves the console, a page to look at and to act on groups.", True)
+    ] = False
+    state: Annotated[
+        bool, FileKey("Whether `/agents/AGENT/groups/KEY` serves the committed state of each key, as JSON.", True)
     ] = False
 
 

@@ -107,6 +107,7 @@ ARROWS: dict[str, set[str]] = {
     "operations": _BELOW_HANDLERS
     | {"expressions", "handlers", "shadow", "shared", "ownership", "engine", "versions", "windows"},
     "console": _BELOW_HANDLERS | {"handlers", "operations", "versions", "windows"},
+    "serving": {"contracts", "handlers", "observe", "operations"},
     "config": {"aggregation", "contracts", "expressions", "handlers", "observe"},
     "processes": {"calling", "config", "observe"},
     "testing": _BELOW_HANDLERS

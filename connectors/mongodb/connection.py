@@ -55,14 +55,14 @@ _FORM = "mongodb://[user:password@]host[:port][,host...][/database][?options]"
 
 Document = dict[str, Any]
 MongoDatabase = Database[Document]
-Client = pymongo.MongoClient[Document]
+MongoServer = pymongo.MongoClient[Document]
 T = TypeVar("T")
 
 # At DEBUG this logger writes our documents.
 logging.getLogger("pymongo.command").setLevel(logging.INFO)
 
 
-def client(url: str, driver: DriverInfo | None = None) -> Client:
+def client(url: str, driver: DriverInfo | None = None) -> MongoServer:
     """A client that connects when it is first used. `driver` names it to the server. An option of the URL that pymongo
     does not know is an error, like one that it cannot read. Over TLS the server is asked at once whether it accepts our
     certificate: the driver would try on without giving the reason. Raises ConfigurationError, NotAuthenticated."""
@@ -70,7 +70,7 @@ def client(url: str, driver: DriverInfo | None = None) -> Client:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             _look(url)
-            made: Client = pymongo.MongoClient(
+            made: MongoServer = pymongo.MongoClient(
                 url,
                 connect=False,
                 tz_aware=True,
@@ -128,7 +128,7 @@ def _hello() -> bytes:
     return struct.pack("<iiii", 16 + len(body), 1, 0, 2013) + body
 
 
-def database(server: Client) -> MongoDatabase:
+def database(server: MongoServer) -> MongoDatabase:
     """Writes wait for a majority and its journal, unless the URL says otherwise. Then the level is weaker."""
     asked: Document = {"w": "majority", "j": True} | server.write_concern.document
     return server.get_default_database(DATABASE).with_options(
@@ -162,7 +162,7 @@ def transact(
         raise AssertionError("the last attempt returns or raises")
 
 
-def outside(server: Client, write: Callable[[], T]) -> T:
+def outside(server: MongoServer, write: Callable[[], T]) -> T:
     """Runs a write outside of a transaction, within `answering`. It waits for a lock inside the server, where it learns
     of no conflict. So it is begun again every WAIT_SECONDS, after transactions that a process left open were ended. A
     write that is done twice must mean the same."""

@@ -12,7 +12,7 @@ from sluicegate.streams.errors import SystemNotReady
 LOWEST = (4, 4)
 
 
-def check_transactions(server: connection.Client) -> None:
+def check_transactions(server: connection.MongoServer) -> None:
     """Raises SystemNotReady for a standalone server: it has no transactions."""
     with connection.answering():
         hello = server.admin.command("hello")
@@ -20,7 +20,7 @@ def check_transactions(server: connection.Client) -> None:
         raise SystemNotReady(connection.STANDALONE)
 
 
-def level(server: connection.Client, data: MongoDatabase) -> Level:
+def level(server: connection.MongoServer, data: MongoDatabase) -> Level:
     """The durability that the deployment's settings give. A setting that cannot be read counts as wrong."""
     check_transactions(server)
     with connection.answering():
@@ -36,7 +36,7 @@ def level(server: connection.Client, data: MongoDatabase) -> Level:
     return Level("volatile" if volatile else "lossy" if weak else "durable", tuple(weak))
 
 
-def _answer(server: connection.Client, command: str) -> Document:
+def _answer(server: connection.MongoServer, command: str) -> Document:
     """Empty when the server refuses."""
     try:
         return dict(server.admin.command(command))

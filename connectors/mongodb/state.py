@@ -88,7 +88,7 @@ class MongoStore:
         return unit.transaction(self._applications, connection.database(self._applications))
 
     @cached_property
-    def _applications(self) -> connection.Client:
+    def _applications(self) -> connection.MongoServer:
         """A client of its own, since an application's transaction may stay open as long as the server allows."""
         return connection.client(self._url, left_open.mark(application=True))
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 class StepRunner:
     """Runs the steps of the leased contracts on `data`. Any thread may call."""
 
-    def __init__(self, server: connection.Client, data: MongoDatabase) -> None:
+    def __init__(self, server: connection.MongoServer, data: MongoDatabase) -> None:
         if not data.write_concern.acknowledged:
             raise ConfigurationError(
                 "w=0 leaves the outcome of a write unknown: the leased contracts need an acknowledged write concern"

@@ -38,7 +38,7 @@ def worked(session: ClientSession, data: MongoDatabase, work: Callable[[MongoSes
 
 
 @contextmanager
-def transaction(server: connection.Client, data: MongoDatabase) -> Iterator[MongoSession]:
+def transaction(server: connection.MongoServer, data: MongoDatabase) -> Iterator[MongoSession]:
     """Commits at the end of the block. Raises NotCommitted when the server refused, and PersistenceError when the
     outcome is unknown."""
     with server.start_session() as session:

@@ -370,9 +370,15 @@ class Groups:
         """The states, without those that only wait to be dropped."""
         return self.states
 
-    def listed(self) -> Iterator[tuple[bytes, GroupState, Bags]]:
-        """The open groups as people know them: the name in the changelog, the state and the bags of each."""
-        return ((name, state, self.bags.get(name, [])) for name, state in self.states.items())
+    def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
+        """The open groups of this key, or all, as people know them: the name in the changelog, the state and the bags
+        of each."""
+        names = self.states if key is None else self.names(key)
+        return ((name, self.states[name], self.bags.get(name, [])) for name in names)
+
+    def names(self, key: bytes) -> list[bytes]:
+        """The names of the groups of a key."""
+        return [key] if key in self.states else []
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         """Close the group without a result; returns what it held."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from sluicegate.streams.agent import App
 from sluicegate.streams.console.changes import ConsoleChanges
 from sluicegate.streams.console.questions import Questions
-from sluicegate.streams.console.systems import ConsoleSystems, StoreDesk
+from sluicegate.streams.console.systems import ConsoleSystems
 from sluicegate.streams.console.wording import answering
 from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.http import Answer, HttpCalls, Page, new_secret
@@ -26,8 +26,7 @@ def calls(
     app: App, board: Board, systems: ConsoleSystems, clock: Callable[[], float] = time.monotonic
 ) -> tuple[HttpCalls, Callable[[], None]]:
     """The calls, and a function that closes what they opened. The store is opened by the first question for it."""
-    desk = StoreDesk(app, systems)
-    questions, secret = Questions(app, board, desk, clock), new_secret()
+    questions, secret = Questions(app, board, systems, clock), new_secret()
     changes = ConsoleChanges(app, questions)
     named = ("overview", "partitions", "groups", "why", "timeouts", "outbox", "dead", "payload", "progress", "audit")
     asked = {f"/console/{name}": answering(getattr(questions, name)) for name in named}
@@ -39,7 +38,7 @@ def calls(
         "/console/outbox/retry": answering(changes.retry_outbox),
         "/console/outbox/drop": answering(changes.drop_outbox),
     }
-    return HttpCalls(_files(), asked, made, secret), desk.close
+    return HttpCalls(_files(), asked, made, secret), questions.desk.close
 
 
 def _files() -> dict[str, Page]:

@@ -48,7 +48,7 @@ class ConsoleChanges:
     def drop(self, fields: CallFields) -> dict[str, Any]:
         """As `groups drop`."""
         agent, who, key = agent_of(self._app, fields), person(fields), text(fields, "key")
-        with self._desk.store() as store, self._desk.systems.open_outputs(self._app, agent) as outputs:
+        with self._desk.store() as store, self._questions.systems.open_outputs(self._app, agent) as outputs:
             group = self._group(store, fields)
             group_changes.drop(store, agent, group, _shown(key), who, outputs)
         self._questions.expire()
@@ -100,7 +100,7 @@ class ConsoleChanges:
             return {"dropped": store.outbox.drop(ids)}
 
     def _topics(self) -> dead_changes.OpenTopics:
-        return lambda: self._desk.systems.open_topics(self._app)
+        return lambda: self._questions.systems.open_topics(self._app)
 
 
 def _renewed(who: Person) -> Callable[[], Person]:

@@ -10,7 +10,7 @@ from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.console.kept import LEAST, SHARE, KeptValue
 from sluicegate.streams.console.progress import progress
 from sluicegate.streams.console.snapshot import PartitionShown, StoreSnapshot, identity, taken
-from sluicegate.streams.console.systems import StoreDesk
+from sluicegate.streams.console.systems import ConsoleSystems
 from sluicegate.streams.console.wording import PAGE, agent_of, number, optional, text
 from sluicegate.streams.handlers.values import plain
 from sluicegate.streams.observe.board import Board
@@ -19,6 +19,7 @@ from sluicegate.streams.operations import auditing
 from sluicegate.streams.operations.dead import dead_changes
 from sluicegate.streams.operations.dead.dead_changes import DeadListing
 from sluicegate.streams.operations.dead.dead_documents import of_letter, of_row, payload
+from sluicegate.streams.operations.desk import StoreDesk
 from sluicegate.streams.operations.groups.group_changes import document, key_of, where
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, why
 from sluicegate.streams.operations.stored_messages import message_document, time_text, timeout_document
@@ -37,8 +38,9 @@ Facts = dict[str, Any]
 class Questions:
     """Answers from the board, which has what the workers of this run reported, and from the store."""
 
-    def __init__(self, app: App, board: Board, desk: StoreDesk, clock: Callable[[], float]) -> None:
-        self.app, self.desk = app, desk
+    def __init__(self, app: App, board: Board, systems: ConsoleSystems, clock: Callable[[], float]) -> None:
+        self.app, self.systems = app, systems
+        self.desk = StoreDesk(lambda: systems.open_store(app))
         self._board = board
         self._clock = clock
         self.snapshot = KeptValue(self._snapshot, clock)
@@ -164,7 +166,7 @@ class Questions:
             return taken(self.app, store, counts)
 
     def _listing(self) -> DeadListing:
-        topics = self.desk.systems.open_topics
+        topics = self.systems.open_topics
         with self.desk.store() as store:
             return dead_changes.listing(self.app, self.app.agents, store, lambda: topics(self.app), LETTERS)
 

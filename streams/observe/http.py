@@ -1,5 +1,5 @@
-"""The HTTP port: `/livez`, `/readyz`, `/metrics`, `/status`, which show no keys; and the calls of the console, if it is
-on. It closes the connection after each answer.
+"""The HTTP port: `/livez`, `/readyz`, `/metrics`, `/status`, which show no keys; and the calls of the console and of
+the state API, if they are on. It closes the connection after each answer.
 
 On a loopback address it answers only requests that name a loopback host, against DNS rebinding. On another address it
 needs a token, and answers what is not OPEN only with this token.
@@ -56,9 +56,12 @@ HEADERS = {
 
 
 class Answer(NamedTuple):
+    """`headers` are added to HEADERS, or replace them."""
+
     status: HTTPStatus
     type: str
     body: bytes
+    headers: Mapping[str, str] = {}
 
 
 Page = Callable[[], Answer]
@@ -68,14 +71,27 @@ CallFields = Mapping[str, Any]
 AnswerCall = Callable[[CallFields], Answer]
 
 
+class ResourceRequest(NamedTuple):
+    """A GET of a resource. `path` is what follows the prefix, as it was sent: percent-encoded."""
+
+    path: str
+    fields: CallFields
+    headers: Mapping[str, str]
+
+
+AnswerResource = Callable[[ResourceRequest], Answer]
+
+
 class HttpCalls(NamedTuple):
     """Answers by path: files that everyone may read, questions (GET), and changes (POST). A change must carry `secret`
-    in CHANGE_HEADER."""
+    in CHANGE_HEADER. `resources` answer a GET of
+    all paths whose first part they are, such as `/agents/`."""
 
     files: Mapping[str, Page] = {}
     questions: Mapping[str, AnswerCall] = {}
     changes: Mapping[str, AnswerCall] = {}
     secret: str = ""
+    resources: Mapping[str, AnswerResource] = {}
 
 
 NO_CALLS = HttpCalls()
@@ -226,14 +242,19 @@ class Request(BaseHTTPRequestHandler):
         page = own.get(path) or calls.files.get(path)
         if page is not None:
             return self._made(path, page)
-        question = calls.questions.get(path)
-        if question is None:
-            raise _Refused(HTTPStatus.NOT_FOUND)
         try:
-            asked = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS))
+            fields = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS))
         except ValueError:
             raise _Refused(HTTPStatus.BAD_REQUEST) from None
-        return self._called(path, lambda: question(asked))
+        question = calls.questions.get(path)
+        if question is not None:
+            return self._called(path, lambda: question(fields))
+        prefix = path[: path.find("/", 1) + 1]
+        resource = calls.resources.get(prefix)
+        if resource is None:
+            raise _Refused(HTTPStatus.NOT_FOUND)
+        request = ResourceRequest(path.removeprefix(prefix), fields, dict(self.headers))
+        return self._called(prefix, lambda: resource(request))
 
     def _change(self, path: str, _query: str) -> Answer:
         change = self.server.calls.changes.get(path)
@@ -254,7 +275,7 @@ class Request(BaseHTTPRequestHandler):
 
     def _called(self, path: str, page: Page) -> Answer:
         if not self.server.free_calls.acquire(blocking=False):
-            raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE)
+            return _refused(HTTPStatus.SERVICE_UNAVAILABLE)._replace(headers={"Retry-After": "1"})
         try:
             return self._made(path, page)
         finally:
@@ -297,7 +318,9 @@ class Request(BaseHTTPRequestHandler):
 
     def _answer(self, answer: Answer) -> None:
         self.send_response(answer.status)
-        headers = {"Content-Type": answer.type, "Content-Length": str(len(answer.body)), **HEADERS}
+        headers = {"Content-Type": answer.type, "Content-Length": str(len(answer.body)), **HEADERS, **answer.headers}
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            del headers["Content-Length"]  # it would be the length of the body that is not sent
         if answer.status == HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
         if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:

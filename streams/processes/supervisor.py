@@ -60,7 +60,7 @@ class Pace:
 
 
 MakeCalls = Callable[[Board], tuple[HttpCalls, Callable[[], None]]]
-"""Makes the calls of the console, and the function that closes what they opened."""
+"""Makes the calls of the HTTP port, and the function that closes what they opened."""
 
 WatchGroups = Callable[[App, Sequence[str], Board], AbstractContextManager[None]]
 """Meanwhile the board learns what no worker knows."""
@@ -85,7 +85,7 @@ def run(
     pace: Pace = Pace(),
     log_level: str = "info",
     fresh: Fresh = lambda app: app,
-    console: MakeCalls | None = None,
+    calls: MakeCalls | None = None,
     watch: WatchGroups = lambda app, agents, board: contextlib.nullcontext(),
 ) -> int:
     """Run the agents (all, or the named ones) until a signal: then 0, or 1 if workers had to be killed; else 2 or 3."""
@@ -98,7 +98,7 @@ def run(
             _checked(app)
             names = chosen(app, agents)
             with (
-                _port(app if http else None, board, meter, console),
+                _port(app if http else None, board, meter, calls),
                 prepare(app, names, lambda seconds: _pause(events, seconds)) as ready,
                 watch(app, names, board),
             ):
@@ -303,14 +303,14 @@ def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _port(app: App | None, board: Board, meter: Meter, console: MakeCalls | None) -> Iterator[None]:
+def _port(app: App | None, board: Board, meter: Meter, calls: MakeCalls | None) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if app is not None and app.http is not None:
-            calls = NO_CALLS
-            if console is not None:
-                calls, close = console(board)
+            made = NO_CALLS
+            if calls is not None:
+                made, close = calls(board)
                 stack.callback(close)
-            port = serve(app.http, pages(board, meter), calls)
+            port = serve(app.http, pages(board, meter), made)
             stack.callback(port.server_close)
             stack.callback(port.shutdown)
         yield

@@ -89,6 +89,9 @@ class WindowGroups(Groups):
         self.believed = -inf
         self.placing = self._placed()
 
+    def names(self, key: bytes) -> list[bytes]:
+        return [name for name in self.states if key_of(name) == key]
+
     def begin(self, high: int, now: float) -> None:
         """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
         self._high, self._claimed = high, now

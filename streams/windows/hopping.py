@@ -154,22 +154,23 @@ class HoppingGroups(WindowGroups):
 
     def named(self, key: bytes, first: int, start: int) -> bytes:
         """The pane of the first record of a window."""
-        names = self.names(key) if key in self.panes else []
-        return next((each for each in names if self.states[each][FIRST] == first), name(start, key))
+        return next((each for each in self.names(key) if self.states[each][FIRST] == first), name(start, key))
 
     def ending_with(self, group: bytes) -> tuple[bytes, ...]:
         return tuple(self.names(key_of(group)))
 
     def names(self, key: bytes) -> list[bytes]:
         """The names of the panes of a key."""
-        return [name(pane, key) for pane in self.panes[key]]
+        return [name(pane, key) for pane in self.panes.get(key, ())]
 
-    def listed(self) -> Iterator[tuple[bytes, GroupState, Bags]]:
+    def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
         """The windows that have not fired, by key and start. Each has the name of its first pane."""
         size, every = self.tumbling.size, self.tumbling.every
-        for key, panes in self.panes.items():
-            for start in range(self.states[name(panes[0], key)][NEXT], panes[-1] + 1, every):
-                members = [name(pane, key) for pane in panes if start <= pane < start + size]
+        chosen = self.panes.items() if key is None else [(key, self.panes.get(key, []))]
+        for one, panes in chosen:
+            starts = range(self.states[name(panes[0], one)][NEXT], panes[-1] + 1, every) if panes else ()
+            for start in starts:
+                members = [name(pane, one) for pane in panes if start <= pane < start + size]
                 if members:
                     state = self._sum(members)
                     state[NEXT] = start

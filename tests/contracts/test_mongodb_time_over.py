@@ -24,7 +24,7 @@ class WithinTheLimit:
         call()
 
 
-def in_session(used: list[Any], concern: Any, client: connection.Client, work: Callable[[Any], Any]) -> Any:
+def in_session(used: list[Any], concern: Any, client: connection.MongoServer, work: Callable[[Any], Any]) -> Any:
     with client.start_session() as session:
         used.append(session.session_id)
         return connection.transact(session, concern, work, 1000)

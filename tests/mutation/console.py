@@ -1,10 +1,12 @@
-"""Guards of the console and of the HTTP port that serves it."""
+"""Guards of the console, of the state API, and of the HTTP port that serves them."""
 
 from tests.mutation.guard import NEVER, Guard
 
 PORT, PAGE = "streams/observe/http.py", "streams/console/page/console.js"
 CHANGES, QUESTIONS = ("tests/unit/console/test_changes.py",), ("tests/unit/console/test_questions.py",)
 CALLS = ("tests/unit/observe/test_http_calls.py",)
+STATE, CLIENT = ("tests/unit/serving/test_state.py",), ("tests/unit/serving/test_client.py",)
+COMMITTED, RESOURCES = "streams/serving/committed.py", "streams/serving/calls.py"
 
 GUARDS = (
     Guard(
@@ -86,5 +88,42 @@ GUARDS = (
         "elif self._clock() >= self._due and",
         "elif",
         QUESTIONS,
+    ),
+    Guard(
+        "the state API needs the token",
+        PORT,
+        "if token and not free and not _authorized(",
+        'if token and not path.startswith("/agents/") and not free and not _authorized(',
+        (*STATE, *CLIENT),
+    ),
+    Guard(
+        "a reading of the state answers for a bounded time",
+        COMMITTED,
+        "if kept is None or fresh or began >= kept.until:",
+        "if kept is None or fresh:",
+        STATE,
+    ),
+    Guard(
+        "a group that becomes hot while it is looked for is in the answer",
+        "streams/operations/groups/cold_groups.py",
+        "return any(key in unpacked(entry).states for entry in later)",
+        "return False",
+        STATE,
+    ),
+    Guard(
+        "an answer of the state API has a bounded number of groups",
+        RESOURCES,
+        "for made in map(_shown, groups[:PAGE]):",
+        "for made in map(_shown, groups):",
+        STATE,
+    ),
+    Guard("an entity tag is of one state", RESOURCES, 'tag.removeprefix("W/") in _tags(wanted)', "bool(wanted)", STATE),
+    Guard("a key in a path is percent-encoded", RESOURCES, "if not ENCODED.fullmatch(path):", NEVER, STATE),
+    Guard(
+        "the client follows no redirect with its token",
+        "streams/serving/client.py",
+        "build_opener(_NoRedirects)",
+        "build_opener()",
+        CLIENT,
     ),
 )

@@ -86,18 +86,18 @@ def start(
         prepare=ready,
         log_level=log_level,
         fresh=fresh,
-        console=_console(app, fresh),
+        calls=_calls(app, fresh),
         watch=watched,
     )
 
 
-def _console(app: "App", fresh: "Callable[[App], App]") -> "MakeCalls | None":
-    """None where the file does not ask for it: its modules are not imported then."""
-    if app.http is None or not app.http.console:
+def _calls(app: "App", fresh: "Callable[[App], App]") -> "MakeCalls | None":
+    """None where the file asks for neither the console nor the state API: their modules are not imported then."""
+    if app.http is None or not (app.http.console or app.http.state):
         return None
-    from sluicegate.streams.cli.workers import console
+    from sluicegate.streams.cli.workers import port
 
-    return partial(console.made, app, fresh)
+    return partial(port.made, app, fresh)
 
 
 def _options(change: "RuleChange", again: bool, policy: OpenPolicy | None) -> "DeployOptions":

@@ -6,11 +6,11 @@ once, or, if it became hot, not at all. Under a claim nothing changes in between
 
 from collections.abc import Iterator, Sequence
 
-from sluicegate.streams.aggregation.durable.entry import ColdState
+from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.contracts.stores import ColdGroups, Store
-from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Partition
+from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Partition, PartitionView
 from sluicegate.streams.operations.groups.contents import PartitionContents
 from sluicegate.streams.windows.opening import groups_of
 
@@ -38,6 +38,16 @@ def with_key(contents: PartitionContents, store: ColdGroups, key: bytes) -> Iter
     yield contents
     if contents.groups.cold:
         yield _with(contents, store.cold(contents.partition, [key]))
+
+
+def moved(contents: PartitionContents, view: PartitionView, key: bytes) -> bool:
+    """Whether the group of this key changed, or may have changed, between the contents and a later view of the
+    partition. Raises ChangelogIncomplete."""
+    known, now = contents.claim, view.claim
+    if now.token != known.token or now.first > known.last + 1:
+        return True
+    later = view.entries[known.last + 1 - now.first :]
+    return any(key in unpacked(entry).states for entry in later)
 
 
 def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:

@@ -13,7 +13,7 @@ from sluicegate.streams.aggregation.events import GroupEnded
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, Bags, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import fingerprint
-from sluicegate.streams.contracts.stores import OutputFacts, Store
+from sluicegate.streams.contracts.stores import ColdGroups, OutputFacts, Store
 from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Leaving, Person, amend
@@ -71,12 +71,13 @@ class OpenGroup(NamedTuple):
 
 def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:
     """The open groups of this key, or all: of each partition the hot ones, oldest first, then the cold ones."""
-    return [
-        group
-        for each in partitions(store, app, agent)
-        for part in (parts(each, store) if key is None else with_key(each, store, key))
-        for group in groups_in(part, key)
-    ]
+    return [group for each in partitions(store, app, agent) for group in with_cold(each, store, key)]
+
+
+def with_cold(contents: PartitionContents, store: ColdGroups, key: bytes | None = None) -> list[OpenGroup]:
+    """The open groups of this key, or all, of one partition: the hot ones, then the cold ones."""
+    read = parts(contents, store) if key is None else with_key(contents, store, key)
+    return [group for part in read for group in groups_in(part, key)]
 
 
 def groups_in(contents: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
@@ -84,8 +85,7 @@ def groups_in(contents: PartitionContents, key: bytes | None = None) -> list[Ope
     return [
         _seen(contents, within, name, state, bags)
         for within in contents.every
-        for name, state, bags in within.groups.listed()
-        if key is None or plain_key(within.groups, name) == key
+        for name, state, bags in within.groups.listed(key)
     ]
 
 

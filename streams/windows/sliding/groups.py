@@ -253,10 +253,10 @@ class SlidingGroups(WindowGroups):
         over = self.event.watermark - self.keep
         return {group: state for group, state in self.states.items() if state[AT] > over}
 
-    def listed(self) -> Iterator[tuple[bytes, GroupState, Bags]]:
-        """The newest window of each key, with the name of its last record."""
+    def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
+        """The newest window of this key, or of all, with the name of its last record."""
         if self._torn:
             self.rearm()
-        for key, line in self.lines.items():
-            state, entries = line.window
-            yield name(entries[-1][1], key), state, self._poured(key, (state, entries))
+        for one in self.lines if key is None else self.lines.keys() & {key}:
+            state, entries = self.lines[one].window
+            yield name(entries[-1][1], one), state, self._poured(one, (state, entries))

@@ -74,7 +74,7 @@ def test_the_other_views_answer_for_an_app_that_has_none_of_it(tmp_path: Path) -
 
 def test_a_store_in_the_memory_of_the_worker_is_said(tmp_path: Path) -> None:
     from sluicegate.streams.cli.opening.files import loaded
-    from sluicegate.streams.cli.workers.console import RunSystems
+    from sluicegate.streams.cli.workers.port import RunSystems
     from sluicegate.streams.errors import ConfigurationError
 
     (tmp_path / "app.yaml").write_text(FILE.replace("sqlite:///state.db", "memory://"))
@@ -100,11 +100,11 @@ def test_the_page_may_load_nothing_from_elsewhere_and_runs_no_text(tmp_path: Pat
 
 def test_without_console_there_is_no_page(tmp_path: Path) -> None:
     from sluicegate.streams.cli.opening.files import loaded
-    from sluicegate.streams.cli.workers.run import _console
+    from sluicegate.streams.cli.workers.run import _calls
 
     (tmp_path / "app.yaml").write_text(FILE.replace(", console: true", ""))
     app = loaded(str(tmp_path / "app.yaml"))
-    assert (app.http is not None and app.http.console, _console(app, lambda app: app)) == (False, None)
+    assert (app.http is not None and app.http.console, _calls(app, lambda app: app)) == (False, None)
 
 
 def test_reading_takes_a_share_of_the_time_and_no_question_waits_for_it() -> None:

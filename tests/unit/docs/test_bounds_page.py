@@ -19,6 +19,7 @@ from sluicegate.streams.observe import http
 from sluicegate.streams.outbox import relay, sizes
 from sluicegate.streams.ownership import owner
 from sluicegate.streams.reading import receive
+from sluicegate.streams.serving import calls as serving
 from sluicegate.streams.shared import shared_records
 from sluicegate.streams.versions import mac_keys
 
@@ -99,7 +100,8 @@ LIMITS: dict[str, list[str]] = {
     "the body of a request": [kibibytes(http.BODY_BYTES)],
     "the time in which a request must arrive": [f"{http.READ_SECONDS:.0f} s"],
     "connections at a time": [f"{http.CONNECTIONS}"],
-    "calls of the console at a time": [f"{http.CALLS}"],
+    "groups of a key in an answer of the state API": [f"{serving.PAGE}", kibibytes(serving.PAGE_BYTES)],
+    "calls of the console and the state API at a time": [f"{http.CALLS}"],
 }
 """The numbers of a limit, in the order of the page. 4,300 digits are Python's; 530 bytes are measured."""
 

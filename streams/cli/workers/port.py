@@ -1,18 +1,17 @@
-"""Joins the console with the connectors, for `run`."""
+"""Joins the console and the state API with the connectors, for `run`."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.groups import history_outputs
 from sluicegate.streams.cli.letters import BrokerTopics
 from sluicegate.streams.cli.opening import registry
-from sluicegate.streams.console.calls import calls
 from sluicegate.streams.contracts.stores import OutputFacts, Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.observe.board import Board
-from sluicegate.streams.observe.http import HttpCalls
+from sluicegate.streams.observe.http import NO_CALLS, HttpCalls
 
 
 class RunSystems:
@@ -37,5 +36,17 @@ class RunSystems:
 
 
 def made(app: App, fresh: Callable[[App], App], board: Board) -> tuple[HttpCalls, Callable[[], None]]:
-    """The console's calls, and a function that closes what they opened."""
-    return calls(app, board, RunSystems(fresh))
+    """The calls that the file asks for, and a function that closes what they opened."""
+    systems, calls, opened = RunSystems(fresh), NO_CALLS, ExitStack()
+    if app.http is not None and app.http.console:
+        from sluicegate.streams.console import calls as console
+
+        calls, close = console.calls(app, board, systems)
+        opened.callback(close)
+    if app.http is not None and app.http.state:
+        from sluicegate.streams.serving.calls import resources
+
+        answers, close = resources(app, lambda: systems.open_store(app))
+        calls = calls._replace(resources=answers)
+        opened.callback(close)
+    return calls, opened.close

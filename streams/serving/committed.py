@@ -1,0 +1,92 @@
+"""The open groups of a key as the store has them: committed state alone.
+
+Each process of the app that reaches the store can answer for each key, whichever worker owns its partition. What was
+read of an agent is kept for a while, so that many questions cost the store one reading.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.operations.desk import StoreDesk
+from sluicegate.streams.operations.groups.cold_groups import moved
+from sluicegate.streams.operations.groups.contents import PartitionContents, held, partitions
+from sluicegate.streams.operations.groups.open_groups import OpenGroup, with_cold
+from sluicegate.streams.operations.groups.shared_groups import shared_groups
+
+LEAST = 1.0  # seconds for which a reading is kept at least
+SHARE = 0.2  # of the time is spent reading, at most
+FORGOTTEN = 60.0  # seconds after which a reading that nobody needs is dropped
+TRIES = 5  # readings of a partition whose group changes while it is looked for
+
+
+class KeptReading(NamedTuple):
+    """What was read of one agent `at` a time of the clock, and the time `until` which it answers questions. The groups
+    of a shared agent are in `shared`, those of all others in the contents of its partitions."""
+
+    at: float
+    until: float
+    contents: Sequence[PartitionContents] = ()
+    shared: Sequence[OpenGroup] = ()
+
+
+class CommittedGroups(NamedTuple):
+    """The groups of a key, by window, and the age of the reading in seconds."""
+
+    groups: Sequence[OpenGroup]
+    age: float
+
+
+class CommittedState:
+    """Reads the open groups of an app. `clock` gives monotonic seconds, `now` seconds since 1970."""
+
+    def __init__(self, app: App, desk: StoreDesk, clock: Callable[[], float], now: Callable[[], float]) -> None:
+        self._app, self._desk = app, desk
+        self._clock, self._now = clock, now
+        self._kept: dict[str, KeptReading] = {}
+
+    def groups(self, agent: Agent, key: bytes, fresh: bool = False) -> CommittedGroups:
+        """The open groups of this key. With `fresh`, the store is read for this question. Raises PersistenceError,
+        SystemNotReady, and what `held` raises."""
+        with self._desk.store() as store:
+            reading = self._reading(agent, store, fresh)
+            groups = [group for group in reading.shared if group.key == key]
+            for contents in reading.contents:
+                groups += self._within(store, agent, contents, key)
+            age = max(0.0, self._clock() - reading.at)
+        return CommittedGroups(sorted(groups, key=_order), age)
+
+    def _reading(self, agent: Agent, store: Store, fresh: bool) -> KeptReading:
+        began = self._clock()
+        kept = self._kept.get(agent.name)
+        if kept is None or fresh or began >= kept.until:
+            if agent.scope == "shared":
+                kept = KeptReading(began, 0.0, shared=shared_groups(store.buffer, self._app.name, agent, self._now()))
+            else:
+                kept = KeptReading(began, 0.0, list(partitions(store, self._app.name, agent)))
+            took = self._clock() - began
+            kept = kept._replace(until=began + max(LEAST, took / SHARE))
+        self._kept = {name: each for name, each in self._kept.items() if each.at > began - FORGOTTEN}
+        self._kept[agent.name] = kept
+        return kept
+
+    def _within(self, store: Store, agent: Agent, contents: PartitionContents, key: bytes) -> list[OpenGroup]:
+        """The groups of one partition. A group that was cold when the changelog was read, and became hot before its row
+        was looked for, is in neither: then the changelog is read again."""
+        for _ in range(TRIES):
+            groups = with_cold(contents, store, key)
+            if groups or not contents.groups.cold:
+                return groups
+            view = store.read(contents.partition)
+            if view is None or not moved(contents, view, key):
+                return []
+            contents = held(agent, contents.partition, view)
+        raise SystemNotReady("the group changed each time while it was looked for; ask again")
+
+
+def _order(group: OpenGroup) -> tuple[int, str, int, int]:
+    """By window, then by partition and version of the rule."""
+    start = 0 if group.window is None else group.window.start
+    return start, group.partition.topic, group.partition.number, group.generation
