@@ -4,11 +4,13 @@ import re
 from typing import Any, TextIO
 
 UNPRINTABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e0fff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 """Characters that steer a terminal or hide or reorder other text: the control characters C0 (but tab and line feed) and
-C1, bidirectional and zero-width formatting (Unicode TR 36), tags, and surrogates."""
+C1, bidirectional and zero-width formatting (Unicode TR 36), all others that are shown as nothing
+(Default_Ignorable_Code_Point: fillers, selectors, tags), and surrogates."""
 ENDS_A_CELL = re.compile(f"{UNPRINTABLE.pattern[:-1]}\t\n]")
 
 

@@ -85,6 +85,15 @@ def test_other_text_stays(text: str) -> None:
     assert printable(text) == text
 
 
+@pytest.mark.parametrize(
+    "text", ["\u034f", "\u115f", "\u17b4", "\u180b", "\u3164", "\ufe0f", "\uffa0", "\U0001d173", "\U000e0100"]
+)
+def test_what_is_shown_as_nothing_is_escaped(text: str) -> None:
+    """A key `ann\u3164` would look like the key `ann`: fillers and selectors are letters and marks to Unicode, and no
+    format characters."""
+    assert printable(f"ann{text}").isascii()
+
+
 def test_a_cell_is_one_line() -> None:
     assert in_one_line("a\nb\tc\x1b") == "a\\u000ab\\u0009c\\u001b"
 
