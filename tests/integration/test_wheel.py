@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,37 @@ def test_an_installation_takes_none_of_the_three_names(installed: Path, tmp_path
     assert ran(python(installed), "-c", program, cwd=tmp_path).strip() == "[]"
 
 
+def test_two_builds_of_one_commit_give_the_same_bytes(
+    built: tuple[Path, Path], builder: Path, source_tree: Path, tmp_path: Path
+) -> None:
+    """In another folder, at another time, by a user with another umask."""
+    ran("git", "clone", "-q", source_tree, tmp_path / "clone", cwd=tmp_path)
+    for path in (tmp_path / "clone").rglob("*.py"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+        path.chmod(0o600)
+    before = os.umask(0o077)
+    try:
+        ran(python(builder), "-m", "build", "--no-isolation", "--outdir", tmp_path, cwd=tmp_path / "clone")
+    finally:
+        os.umask(before)
+    assert [(tmp_path / archive.name).read_bytes() == archive.read_bytes() for archive in built] == [True, True]
+
+
+def test_the_wheel_says_what_it_is(built: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(built[1]) as wheel:
+        [name] = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(wheel.read(name))
+    assert (metadata["License-Expression"], metadata["Author"]) == ("Apache-2.0", "The Sluicegate maintainers")
+    assert {url.partition(",")[0] for url in metadata.get_all("Project-URL", [])} >= {"Homepage", "Source", "Changelog"}
+    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+
+
+def test_an_installation_without_extras_plays_the_demo(installed: Path, tmp_path: Path) -> None:
+    lines = ran(installed / "bin" / "sluicegate", "demo", "--kill", "1", cwd=tmp_path).splitlines()
+    assert lines[0].startswith("These flights are made up")
+    assert lines[-1] == "50000 flights in, 50000 accounted for, 0 lost, 0 repeated"
+
+
 def test_an_index_takes_both(builder: Path, built: tuple[Path, Path]) -> None:
     assert ran(builder / "bin" / "twine", "check", "--strict", *built, cwd=builder).count("PASSED") == 2
 
@@ -164,3 +196,4 @@ def test_both_are_installed_in_an_empty_environment_of_each_python(
         ran(*install, *more, archive, cwd=tmp_path)
         assert ran(folder / "bin" / "sluicegate", "version", cwd=project).splitlines()[0] == f"sluicegate {TAGGED}"
         assert "1 of 1 tests passed" in ran(folder / "bin" / "sluicegate", "test", "shop.yaml", cwd=project)
+    assert "50000 accounted for, 0 lost, 0 repeated" in ran(folder / "bin" / "sluicegate", "demo", cwd=project)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 RUN = Path(__file__).resolve().parents[2] / ".ci" / "run"
 # installed where they are missing
@@ -41,3 +42,15 @@ def test_without_a_new_cargo_the_native_reader_is_passed_over_in_one_line(tmp_pa
     code, calls, lines = ran(tmp_path, "1.63.0")
     assert (code, calls[-2:]) == (0, ["test-rest off", "audit"])
     assert any(line.startswith("native: there is no cargo 1.85 or newer") for line in lines)
+
+
+def test_only_the_job_that_publishes_has_an_identity_and_nothing_has_a_password() -> None:
+    text = (RUN.parents[1] / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    release = yaml.safe_load(text)
+    rights = {name: job["permissions"] for name, job in release["jobs"].items()}
+    assert release["permissions"] == {}
+    assert [name for name, given in rights.items() if "id-token" in given] == ["publish"]
+    assert release["jobs"]["publish"]["needs"] == "try"
+    assert "secrets." not in text
+    assert "grep -n sluicegate.example pyproject.toml" in text  # its address until there is a real one
+    assert "It has not been run yet" in text

@@ -1,4 +1,4 @@
-"""`sluicegate demo`: real flights through `sluicegate run` and a broker in this process, and an independent recount."""
+"""`sluicegate demo`: flights through `sluicegate run` and a broker in this process, and an independent recount."""
 
 import random
 import tempfile
@@ -32,13 +32,15 @@ def demo(
     kill: Annotated[int, typer.Option(min=0, max=50, help="Kill the worker with -9 so many times on the way.")] = 0,
     open: Annotated[bool, typer.Option("--open", help="Serve the console while it runs; prints its address.")] = False,
 ) -> int:
-    """Real flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every
-    flight."""
+    """Flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every
+    flight. They are the real ones of 2013 with `sluicegate[demo]`, and made up without it."""
     from sluicegate.streams.demo import flights, show
     from sluicegate.streams.demo.recount import Book
 
     archive = flights.archive()
     total = flights.count(archive)
+    if archive is None:
+        print(f"{flights.HINT}\n", flush=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder, _stage(Path(folder), open) as stage:
         with show.progress(total) as advance:
