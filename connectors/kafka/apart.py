@@ -30,22 +30,26 @@ gigabyte takes seconds of a processor, and minutes where it is shared."""
 QUEUED = 100_000  # records of `queued.min.messages`, its default
 LEAST = 64 << 20  # bytes beyond its own that the process may take, whatever is free
 STACKS = 48 << 20  # bytes of the stacks of librdkafka's threads, which are hardly used
+PAGE = 5_000  # records that are taken of a topic at once
 WHOLE = 100_000  # records, at most, that are taken of a batch at once
 ONE_BATCH: settings.Settings = {"fetch.message.max.bytes": 1, "queued.min.messages": 1, "queued.max.messages.kbytes": 1}
 REPLACED = frozenset({"max.partition.fetch.bytes", "group.protocol", "group.remote.assignor", *ONE_BATCH})
 
 
+ApartWork = Literal["answer", "batches", "records", "table"]
+
+
 class ApartJob(msgspec.Struct, frozen=True):
     """`answer` fetches as a worker does, and reads nothing. `batches` fetches one batch at a time, and reports how far
-    it is. `records` does the same, and gives the records below `until`. `memory`: bytes that may be taken; 0: what is
-    free."""
+    it is. `records` does the same, and gives the records below `until`. `table` fetches `number` partitions to their
+    ends as a worker does, and reports how many records it has. `memory`: bytes that may be taken; 0: what is free."""
 
     kafka: dict[str, str | int | float | bool]
     group: str
     topic: str
     number: int
     offset: int
-    does: Literal["answer", "batches", "records"]
+    does: ApartWork
     until: int = -1
     memory: int = 0
 
@@ -75,7 +79,7 @@ def main() -> None:
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), daemon=True).start()
     _be_first()
     _bound(job.memory or free())
-    Fetching(job).run()
+    (Reading(job) if job.does == "table" else Fetching(job)).run()
     sys.stdout.buffer.flush()
     os._exit(0)  # the client's own end may wait for brokers
 
@@ -148,6 +152,35 @@ class Fetching:
             end = min(offset for offset in (facts["hi_offset"], facts["ls_offset"]) if offset >= 0)
             full = facts["fetchq_cnt"] >= QUEUED or facts["fetchq_size"] >= self._most
             self._ended = self._ended or full or facts["next_offset"] >= end
+
+
+class Reading:
+    """All partitions of a topic."""
+
+    def __init__(self, job: ApartJob) -> None:
+        wanted = settings.consumer(job.kafka, job.group, "sluicegate-apart", lambda error: None, ends=True)
+        self._job, self._consumer, self._ended = job, Consumer(wanted), set[int]()
+
+    def run(self) -> None:
+        count, error, patience = 0, "", Patience()
+        _say(ApartReport(count))
+        numbers = range(self._job.number)
+        self._consumer.assign([Position(self._job.topic, number, self._job.offset) for number in numbers])
+        while len(self._ended) < len(numbers) and not (error or patience.over):
+            page = self._consumer.consume(PAGE, 0.05)
+            for message in page:
+                error = error or self._why(message)
+            if page:
+                patience, count = Patience(), count + len(page)
+                _say(ApartReport(count))
+        _say(ApartReport(count, error, True, patience.over))
+
+    def _why(self, message: Any) -> str:
+        """Why the topic cannot be fetched on."""
+        code = message.error() and message.error().code()
+        if code == KafkaError._PARTITION_EOF:
+            self._ended.add(message.partition())
+        return str(message.error().str()) if code == KafkaError._BAD_COMPRESSION else ""
 
 
 class Patience:

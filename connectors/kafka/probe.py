@@ -8,12 +8,12 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, Literal, NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
 
 from sluicegate.connectors.kafka import settings
-from sluicegate.connectors.kafka.apart import IDLE_SECONDS, ApartJob, ApartReport, SentRecord
+from sluicegate.connectors.kafka.apart import IDLE_SECONDS, ApartJob, ApartReport, ApartWork, SentRecord
 from sluicegate.schemas.json import UNREADABLE
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Fetchable
@@ -31,7 +31,7 @@ class ApartEnd(NamedTuple):
     why: str = ""
 
 
-Run = Callable[[Literal["answer", "batches"], int], ApartEnd | str]
+Run = Callable[[ApartWork, int], ApartEnd | str]
 """Does this from this offset on. A text says why the process could not even begin, which shows nothing."""
 
 
@@ -54,16 +54,22 @@ def judged(run: Run, offset: int) -> Fetchable:
     return Fetchable(at, why)
 
 
+def judged_whole(run: Run, offset: int) -> Fetchable:
+    """What a process that reads all of a topic shows. One death is enough: the table is read again after a while."""
+    end = run("table", offset)
+    return Fetchable(failure=end) if isinstance(end, str) else Fetchable(end.next, end.why) if end.why else Fetchable()
+
+
 @dataclass(frozen=True, slots=True)
 class ApartSource:
-    """One partition, as a process of its own is told of it."""
+    """One partition, or a topic and the number of its partitions, as a process of its own is told of it."""
 
     kafka: settings.Settings
     group: str
     place: TopicPartition
     memory: int = 0
 
-    def job(self, does: Literal["answer", "batches", "records"], offset: int, until: int = -1) -> bytes:
+    def job(self, does: ApartWork, offset: int, until: int = -1) -> bytes:
         topic, number = self.place
         job = ApartJob(dict(self.kafka), self.group, topic, number, offset, does, until, self.memory)
         return msgspec.json.encode(job) + b"\n"
@@ -96,11 +102,14 @@ class ApartProcess:
         return code
 
 
+JudgeProbe = Callable[[Run, int], Fetchable]
+
+
 class KafkaProbe:
     """Satisfies sluicegate.streams.contracts.stores.Probe. A thread waits for the processes."""
 
-    def __init__(self, source: ApartSource, offset: int) -> None:
-        self._source, self._offset = source, offset
+    def __init__(self, source: ApartSource, offset: int, judge: JudgeProbe = judged) -> None:
+        self._source, self._offset, self._judge = source, offset, judge
         self._outcome: Fetchable | None = None
         self._closed = False
         self._process: ApartProcess | None = None
@@ -117,13 +126,13 @@ class KafkaProbe:
     def _run(self) -> None:
         outcome = Fetchable(failure="an error of the probe itself, please report it")
         try:
-            outcome = judged(self._once, self._offset)
+            outcome = self._judge(self._once, self._offset)
         except OSError as error:
             outcome = Fetchable(failure=f"no process can be started: {error}")
         finally:
             self._outcome = outcome  # the owner waits for it, whatever happened
 
-    def _once(self, does: Literal["answer", "batches"], offset: int) -> ApartEnd | str:
+    def _once(self, does: ApartWork, offset: int) -> ApartEnd | str:
         if self._closed:
             return "it was ended"
         process = self._process = ApartProcess(self._source.job(does, offset))
@@ -147,7 +156,7 @@ class KafkaProbe:
             return f"it did nothing for {IDLE_SECONDS:g} s"
         if last.done:
             return ApartEnd(last.next, last.error)
-        return ApartEnd(last.next, f"{DEATHS} processes that fetched it ended ({how})")
+        return ApartEnd(last.next, f"the process that fetched it ended ({how})")
 
 
 class ApartRecord:

@@ -1,6 +1,11 @@
 """Reads a topic from its first record on, in all its partitions, and follows it. It joins no group and commits
-nothing."""
+nothing.
 
+A process of its own reads the topic first. A batch that is larger than the memory when it is unpacked would end this
+one before it claims a partition, and again after each restart: no row of the store tells the next process of it.
+"""
+
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,10 +15,13 @@ from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import problems, settings
 from sluicegate.connectors.kafka.admin import TIMEOUT, TopicDescription, described, open_admin, topic_of
+from sluicegate.connectors.kafka.probe import ApartSource, KafkaProbe, judged_whole
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import SystemNotReady
 
+log = logging.getLogger("sluicegate.connectors.kafka")
 MOST = 5_000  # records of one call
+GROUP = "sluicegate"  # it is in no request
 LOOK_EVERY = 15.0  # seconds between two looks whether the topic is still the same and has no more partitions
 
 
@@ -32,16 +40,19 @@ class KafkaTable:
         self._complaints = settings.Complaints()
         self._asked: Any = None
         self._look_at = clock() + LOOK_EVERY
-        self._consumer: Any = problems.client(
-            Consumer, settings.consumer(kafka, "sluicegate", "table", self._on_error, ends=True)
+        self._wanted = settings.consumer(kafka, GROUP, "table", self._on_error, ends=True)
+        self._consumer: Any = None
+        self._probe = KafkaProbe(
+            ApartSource(kafka, GROUP, (topic, description.partitions)), OFFSET_BEGINNING, judged_whole
         )
-        self._consumer.assign([Position(topic, number, OFFSET_BEGINNING) for number in self._next])
 
     @property
     def complete(self) -> bool:
         return not self._unread
 
     def take(self) -> Sequence[Record]:
+        if self._consumer is None and not self._begin():
+            return []
         try:
             page = self._consumer.consume(MOST, 0)
         except KafkaException as error:
@@ -58,10 +69,30 @@ class KafkaTable:
 
     def lag(self) -> int:
         """As of the last fetch."""
+        if self._consumer is None:
+            return 0
         return sum(max(0, self._high(number) - next_) for number, next_ in self._next.items())
 
     def close(self) -> None:
-        self._consumer.close()
+        self._probe.close()
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def _begin(self) -> bool:
+        """Whether this process may read the topic now. Raises SystemNotReady if it would end of it."""
+        fetchable = self._probe.result()
+        if fetchable is None:
+            return False
+        if fetchable.why:
+            raise SystemNotReady(
+                f"unfetchable: topic {self._topic} cannot be read beyond {fetchable.until:,} records: {fetchable.why}; "
+                "unpacked, a batch may be larger than the memory: give the worker more"
+            )
+        if fetchable.failure:
+            log.warning("%s is read without a process that reads it first: %s", self._topic, fetchable.failure)
+        self._consumer = problems.client(Consumer, self._wanted)
+        self._consumer.assign([Position(self._topic, number, OFFSET_BEGINNING) for number in self._next])
+        return True
 
     def _high(self, number: int) -> int:
         try:

@@ -63,7 +63,7 @@ def _tables(agent: Agent, parts: WorkerDependencies) -> TopicTables | None:
         return None
     if parts.table is None:
         raise ConfigurationError(f"agent {agent.name}: a lookup of a topic needs Kafka")
-    return TopicTables(lookups, parts.table, parts.clock.monotonic, parts.meter)
+    return TopicTables(lookups, parts.table, parts.clock.monotonic, parts.meter, agent.max_record_bytes)
 
 
 def _runtime(

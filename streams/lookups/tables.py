@@ -18,24 +18,27 @@ from sluicegate.streams.errors import LookupFailed, SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 
 ROW_OVERHEAD = 240  # bytes of memory that CPython needs for a row besides its key and its fields
-PAUSE = 2.0  # seconds between two tries to read a topic that cannot be read
+PAUSE, LONGEST_PAUSE = 2.0, 60.0  # seconds between two tries to read a topic that cannot be read: it doubles
 SAY_EVERY = 60.0  # seconds between two log lines about records that are no rows
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 SLICE = 0.1  # seconds of one turn while a table is being read
 
 
 class TopicTable:
-    """The rows of one lookup. `bytes` is what they take in memory, roughly."""
+    """The rows of one lookup. `bytes` is what they take in memory, roughly. A record of more than `largest` bytes is no
+    row."""
 
-    def __init__(self, lookup: Lookup, opened: Callable[[str], TableFeed], clock: Callable[[], float]) -> None:
-        self.lookup, self._opened, self._clock = lookup, opened, clock
+    def __init__(
+        self, lookup: Lookup, opened: Callable[[str], TableFeed], clock: Callable[[], float], largest: int
+    ) -> None:
+        self.lookup, self._opened, self._clock, self._largest = lookup, opened, clock, largest
         self._log = structlog.get_logger().bind(lookup=lookup.name, topic=lookup.source)
         self._rows: dict[str, bytes] = {}
         self.bytes = self.undecodable = 0
         self._feed: TableFeed | None = None
         self._try_at = self._say_at = self._began = 0.0
         self._complete, self._full = False, False
-        self._why = ""
+        self._why, self._pause = "", PAUSE
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -62,7 +65,7 @@ class TopicTable:
         if len(self) > self.lookup.max_rows or self.bytes > self.lookup.max_table_bytes:
             self._fill_up()
         elif not self._complete and feed.complete:
-            self._complete = True
+            self._complete, self._pause = True, PAUSE
             seconds = round(self._clock() - self._began, 3)
             self._log.info("table.ready", rows=len(self), bytes=self.bytes, seconds=seconds)
         return len(records)
@@ -103,7 +106,8 @@ class TopicTable:
         self._clear()
         if why not in self._why:
             self._log.warning("table.lost", error=why)
-        self._why, self._try_at = f"lookup {self.lookup.name}: {why}", self._clock() + PAUSE
+        self._why, self._try_at = f"lookup {self.lookup.name}: {why}", self._clock() + self._pause
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
 
     def _fill_up(self) -> None:
         rows, size = len(self), self.bytes
@@ -139,6 +143,8 @@ class TopicTable:
         ValueError, and what decoders raise."""
         if value is None:
             return None
+        if len(value) > self._largest:
+            raise ValueError(f"{len(value)} bytes are more than max_record_bytes {self._largest}")
         try:
             members = _members(value)
         except msgspec.ValidationError:
@@ -158,9 +164,14 @@ class TopicTables:
     """The tables of one worker, by the names of their lookups."""
 
     def __init__(
-        self, lookups: Sequence[Lookup], opened: Callable[[str], TableFeed], clock: Callable[[], float], meter: Meter
+        self,
+        lookups: Sequence[Lookup],
+        opened: Callable[[str], TableFeed],
+        clock: Callable[[], float],
+        meter: Meter,
+        largest: int,
     ) -> None:
-        self._tables = {lookup.name: TopicTable(lookup, opened, clock) for lookup in lookups}
+        self._tables = {lookup.name: TopicTable(lookup, opened, clock, largest) for lookup in lookups}
         self._clock, self._meter = clock, meter
         self._undecodable = 0
 

@@ -110,7 +110,7 @@ def loaded(rows: int) -> None:
         feed.flush(120)
         del feed
         before, cpu, begin = process.memory_info().rss, time.process_time(), time.perf_counter()
-        table = TopicTable(lookup, partial(KafkaTable, kafka), time.monotonic)
+        table = TopicTable(lookup, partial(KafkaTable, kafka), time.monotonic, 1 << 20)
         while table.waits_for:
             table.follow()
         seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu

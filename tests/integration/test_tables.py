@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from sluicegate.connectors.kafka.admin import existing
+from sluicegate.connectors.kafka.probe import ApartSource
 from sluicegate.connectors.kafka.table import KafkaTable
 from tests.bench.load import create
 from tests.bench.results import reader
@@ -198,6 +200,28 @@ def test_a_topic_with_more_partitions_is_read_anew(shop: Shop, monkeypatch: pyte
         topic = f"{shop.ns}-items"
         shop.admin.create_partitions([NewPartitions(topic, 5)])[topic].result(30)
         wait_until(lambda: "has more partitions" in _refused(feed), 30, "an error")
+    finally:
+        feed.close()
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4"])
+def test_a_batch_that_is_larger_than_the_memory_ends_no_worker(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, codec: str
+) -> None:
+    monkeypatch.setattr("sluicegate.connectors.kafka.table.ApartSource", partial(ApartSource, memory=1))
+    shop.rows(1, 10)
+    feed = KafkaTable({"bootstrap.servers": shop.kafka}, f"{shop.ns}-items")
+    try:
+        wait_until(lambda: not feed.take() and feed.complete, 30, "the end")
+    finally:
+        feed.close()
+    producer = Producer({"bootstrap.servers": shop.kafka, "compression.type": codec, "message.max.bytes": 300_000_000})
+    producer.produce(f"{shop.ns}-items", b'{"price":"' + b"x" * 200_000_000 + b'"}', b"s-1")
+    assert producer.flush(30) == 0
+    feed = KafkaTable({"bootstrap.servers": shop.kafka}, f"{shop.ns}-items")
+    try:
+        why = wait_until(lambda: _refused(feed), 60, "the end of the process that reads first")
+        assert why.startswith(f"unfetchable: topic {shop.ns}-items cannot be read beyond ")
     finally:
         feed.close()
 

@@ -53,6 +53,27 @@ GUARDS = (
         TABLES,
     ),
     Guard(
+        "lookup: a record that is larger than a record may be fills no table",
+        "streams/lookups/tables.py",
+        "        if len(value) > self._largest:",
+        f"        {NEVER}",
+        TABLES,
+    ),
+    Guard(
+        "lookup: a topic that still cannot be read costs less and less",
+        "streams/lookups/tables.py",
+        "        self._pause = min(LONGEST_PAUSE, 2 * self._pause)\n",
+        "",
+        TABLES,
+    ),
+    Guard(
+        "lookup: a batch larger than the memory ends no worker",
+        "connectors/kafka/table.py",
+        "        if fetchable.why:",
+        f"        {NEVER}",
+        ("tests/integration/test_tables.py::test_a_batch_that_is_larger_than_the_memory_ends_no_worker",),
+    ),
+    Guard(
         "lookup: a topic that cannot be read on is read anew from an empty table",
         "streams/lookups/tables.py",
         "        self._rows, self.bytes, self._complete = {}, 0, False\n",

@@ -89,6 +89,7 @@ LIMITS: dict[str, list[str]] = {
     "time until a new key of the app signs, after `keys rotate`": [f"{mac_keys.SIGNS_AFTER:.0f} s"],
     "reads of the keys because of forged MACs": [f"{mac_keys.READ_EVERY:.0f} s"],
     "time that earlier keys prove": [f"{int(mac_keys.KEEP) // 86_400} days"],
+    "a record of a topic as a table": [kibibytes(of_class(Agent, "max_record_bytes"))],
     "rows of a topic as a table": [f"{of_class(Lookup, 'max_rows'):,}", kibibytes(of_class(Lookup, "max_table_bytes"))],
     "the file": [
         kibibytes(document.LARGEST),

@@ -67,7 +67,7 @@ def feed() -> Feed:
 
 def table(feed: Feed, clock: ManualClock, **limits: int) -> TopicTable:
     found = Lookup("item", "topic", "items", "sku", ("price",), **limits)
-    return TopicTable(found, lambda name: feed, clock.monotonic)
+    return TopicTable(found, lambda name: feed, clock.monotonic, 10_000)
 
 
 def test_a_message_gets_the_newest_row_of_its_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -192,6 +192,25 @@ def test_a_table_that_is_full_answers_nothing_any_more(limits: dict[str, int], f
     assert (len(rows), rows.bytes, feed.closed) == (0, 0, 1)
     with pytest.raises(LookupFailed, match="table-full"):
         rows.look_up(["a"])
+
+
+def test_a_record_that_is_larger_than_a_record_may_be_is_no_row(feed: Feed, clock: ManualClock) -> None:
+    """One record of a producer could fill the table, which halts the agent."""
+    rows = table(feed, clock, max_table_bytes=600)
+    feed.complete = True
+    feed.put("a", b'{"price": 1}')
+    feed.put("a", b'{"price": "%s"}' % (b"x" * 10_000))
+    rows.follow()
+    assert (rows.look_up(["a"]), rows.undecodable) == ({"a": {"price": 1}}, 1)
+
+
+def test_a_topic_that_still_cannot_be_read_is_tried_at_growing_intervals(feed: Feed, clock: ManualClock) -> None:
+    rows = table(feed, clock)
+    feed.error = "unfetchable"
+    for _ in range(600):
+        rows.follow()
+        clock.now += 1
+    assert feed.closed == 14, "after 0, 2, 6, 14, 30 and 62 seconds, and then each minute"
 
 
 def test_a_topic_that_cannot_be_read_on_is_read_anew(feed: Feed, clock: ManualClock) -> None:
