@@ -6,8 +6,9 @@ from datetime import datetime
 from uuid import UUID
 
 from sluicegate.connectors.times import moment
-from sluicegate.streams.contracts.leased_values import Timeout
-from sluicegate.streams.errors import ConcurrencyError, PersistenceError
+from sluicegate.streams.contracts.leased_values import Timeout, TimeoutBatch
+from sluicegate.streams.contracts.options import TimeoutOptions
+from sluicegate.streams.errors import ConcurrencyError, PersistenceError, SystemNotReady
 
 
 def check_size(batch_size: int) -> int:
@@ -22,6 +23,19 @@ def check_zone(due_at: datetime) -> datetime:
     if due_at.tzinfo is None:
         raise ValueError("due_at of a timeout is a datetime with a time zone")
     return due_at
+
+
+def recurring(batch: TimeoutBatch, options: TimeoutOptions) -> list[Timeout]:
+    """The next one of each timeout of the batch that recurs. It takes the place of its predecessor in the transaction
+    that emits that one, so that no process can insert it twice. Raises SystemNotReady where no time can be computed:
+    this machine does not know the zone."""
+    if batch.expires_at is None:
+        return []
+    now = batch.expires_at - options.lease  # of the store, when it locked them
+    try:
+        return [timeout.following(now) for timeout in batch if timeout.every is not None]
+    except ValueError as error:
+        raise SystemNotReady(f"a timeout recurs at a time that is not known: {error}") from error
 
 
 def set_back(timeout: Timeout, now: int) -> Timeout:

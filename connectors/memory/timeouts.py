@@ -100,11 +100,14 @@ class MemoryTimeouts:
     # -- emission ----------------------------------------------------------------------------------------------------
 
     def emit(self, batch: TimeoutBatch) -> int:
+        following = scheduling.recurring(batch, self._options)
         with self._lock:
             sent = [timeout for timeout in batch if self._ours(self._rows.get(timeout.id), batch.owner)]
             if sent:
                 self._write([emitted(timeout) for timeout in sent])
-            self._drop([timeout.id for timeout in sent])
+            ended = {timeout.id for timeout in sent}
+            self._drop(ended)
+            self._add([timeout for timeout in following if timeout.id in ended])
             return len(sent)
 
     def reap_stale_leases(self) -> int:

@@ -117,6 +117,8 @@ class MongoTimeouts:
         }
 
     def emit(self, batch: TimeoutBatch) -> int:
+        following = scheduling.recurring(batch, self._options)
+
         def work(session: ClientSession) -> int:
             own: Document = self._app | {"_id": {"$in": [str(each.id) for each in batch]}}
             own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}
@@ -124,6 +126,8 @@ class MongoTimeouts:
                 row["_id"] for row in self._rows.find(own, {"_id": 1}, batch_size=len(batch) + 1, session=session)
             }
             self._rows.delete_many({"_id": {"$in": list(leased)}}, session=session)
+            if again := [_document(each, self._space.app) for each in following if str(each.id) in leased]:
+                self._rows.insert_many(again, session=session)
             write_rows(self._data, [emitted(each) for each in batch if str(each.id) in leased], session, self._space)
             return len(leased)
 

@@ -108,9 +108,10 @@ return 1
 REAP = script_with(_TIMEOUTS, _FREE)("return free(expired())")
 
 EMIT = script_with(_TIMEOUTS, OUTBOX, _FREE)("""
--- ARGV: owner, number of timeouts, their ids, their messages
-local first = 3 + ARGV[2]
-local named, held, ids, places = arguments(3, first - 1), {}, {}, {}
+-- ARGV: owner, number of timeouts, number of values of those that follow, ids, those that follow (`put`), messages
+local following = 4 + ARGV[2]
+local first = following + ARGV[3]
+local named, held, ids, places = arguments(4, following - 1), {}, {}, {}
 for i, ours in ipairs(holds(named, ARGV[1])) do
   if ours and not held[named[i]] then
     held[named[i]] = true
@@ -118,11 +119,12 @@ for i, ours in ipairs(holds(named, ARGV[1])) do
   end
 end
 for _, at in ipairs(fresh(first)) do
-  if held[ARGV[3 + (at - first) / 3]] then places[#places + 1] = at end
+  if held[ARGV[4 + (at - first) / 3]] then places[#places + 1] = at end
 end
 outbox_sound(hashes_of(places))
 add(places)
 forget(ids)
+put(following, first - 1, function(id) return held[id] end)
 return #ids
 """)
 

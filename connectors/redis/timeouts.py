@@ -56,7 +56,11 @@ class RedisTimeouts:
         if not batch:
             return 0
         messages = outbox_arguments([emitted(each) for each in batch])
-        return int(self._run(scripts.EMIT, batch.owner, len(batch), *(str(each.id) for each in batch), *messages))
+        following = list(timeout_arguments(scheduling.recurring(batch, self._options)))
+        counts = len(batch), len(following)
+        return int(
+            self._run(scripts.EMIT, batch.owner, *counts, *(str(each.id) for each in batch), *following, *messages)
+        )
 
     def reap_stale_leases(self) -> int:
         return int(self._run(scripts.REAP))

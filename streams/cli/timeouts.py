@@ -35,7 +35,7 @@ def ls(
 
     with shared_store(loaded(file)) as store:
         documents = [timeout_document(each) for each in store.timeouts.find(destination, owner, _bytes(key), limit)]
-    print_list(json, "timeouts", documents, ("id", "due", "destination", "key", "owner"))
+    print_list(json, "timeouts", documents, ("id", "due", "destination", "key", "owner", "every"))
     return DONE
 
 
@@ -63,16 +63,26 @@ def reschedule(file: FileArgument, id: TimeoutIdArgument, when: When, why: Why =
 def add(
     file: FileArgument,
     destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.")],
-    when: When,
+    when: Annotated[
+        str | None, typer.Argument(metavar="[WHEN]", help="An RFC 3339 time, or a duration from now: 15m.")
+    ] = None,
     value: Annotated[str | None, typer.Option(help="The message's value.")] = None,
     null: Annotated[bool, typer.Option("--null", help="Send null as the value.")] = False,
     key: Annotated[str | None, typer.Option(help="The message's key.")] = None,
     owner: Annotated[str | None, typer.Option(help="Whose it is.")] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(help="Again and again: 15m, or `0 2 * * mon-fri Europe/Vienna`. Then WHEN may be left out."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Exists once in the app, as the name of a handler's timeout.")
+    ] = None,
     why: Why = "",
     by: By = "",
     json: AsJson = False,
 ) -> int:
-    """Schedule a message; prints its id."""
+    """Schedule a message, once or again and again; prints its id."""
+    from sluicegate.streams.contracts.ids import named_timeout_id
     from sluicegate.streams.contracts.leased_values import Timeout
     from sluicegate.streams.operations.stored_messages import timeout_document
 
@@ -80,14 +90,28 @@ def add(
         raise ConfigurationError(
             "give the message's value with --value TEXT, or send a message without a value with --null"
         )
+    app = loaded(file)
+    id = uuid4() if name is None else named_timeout_id(app.name, name)
     try:
-        made = Timeout(uuid4(), destination, _due(when), _bytes(key), _bytes(value), owner=owner)
+        made = Timeout(id, destination, _first(when, every), _bytes(key), _bytes(value), owner=owner, every=every)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     with noted(file, "timeouts add", [f"{made.id} to {destination}"], why, by) as store:
         store.timeouts.insert(made)
     print_json(timeout_document(made)) if json else print(made.id)
     return DONE
+
+
+def _first(when: str | None, every: str | None) -> datetime:
+    """When it is due first, by this machine's clock. Raises ConfigurationError, and ValueError for `every`."""
+    from sluicegate.streams.contracts.recurring import recurrence
+
+    if when is not None:
+        return _due(when)
+    if every is None:
+        raise ConfigurationError("give WHEN the message is due, or --every")
+    now = datetime.now(UTC)
+    return recurrence(every).following(now, now)
 
 
 def _require(exists: bool, id: str) -> None:

@@ -23,7 +23,7 @@ REPLAY, REPLACES = "sluicegate-replay", "sluicegate-replaces"  # of a correction
 ORIGIN, ORIGIN_KEY, ORIGIN_VALUE = "sluicegate-origin", "sluicegate-origin-key", "sluicegate-origin-value"
 ORIGIN_TIME, TIME, STATE = "sluicegate-origin-time", "sluicegate-time", "sluicegate-state"
 RETRIED_FOR, RETRIED_FROM = "sluicegate-retried-for", "sluicegate-retried-from"
-TIMEOUT_ID = "sluicegate-timeout-id"
+TIMEOUT_ID, EVERY, DUE_AT = "sluicegate-timeout-id", "sluicegate-every", "sluicegate-due-at"  # of a timeout
 
 DEAD = "sluicegate-dead-"
 """The headers begin so that explain a dead letter, but for REMOVED."""

@@ -9,6 +9,8 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
 
+from sluicegate.streams.contracts import recurring
+from sluicegate.streams.contracts.headers import EVERY
 from sluicegate.streams.contracts.record import Header
 
 Types = Mapping[str, Callable[[bytes], Any]]
@@ -227,7 +229,8 @@ class Filled(NamedTuple):
 class Timeout:
     """A message to send to topic `destination` at `due_at`. `owner` names what it belongs to (a saga). With `after` it
     was scheduled at `due_at - after`. If the store's clock is set back to before that time, the timeout is due `after`
-    from then. Raises ValueError."""
+    from then. With `every` it recurs, first at `due_at` and then at the times of
+    sluicegate.streams.contracts.recurring, until it is cancelled: `every` is stored as a header. Raises ValueError."""
 
     id: UUID
     destination: str
@@ -237,6 +240,7 @@ class Timeout:
     headers: Sequence[Header] = ()
     owner: str | None = None
     after: timedelta | None = None
+    every: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, UUID) or self.id.int == 0:
@@ -249,6 +253,24 @@ class Timeout:
             raise ValueError("after of a Timeout is a timedelta of zero or more")
         object.__setattr__(self, "due_at", self.due_at.astimezone(UTC))
         object.__setattr__(self, "headers", tuple((name, value) for name, value in self.headers))
+        self._recur()
+
+    def _recur(self) -> None:
+        """Write `every` as a header, or read it from there. What was stored is not checked again."""
+        stored = next((value.decode() for name, value in self.headers if name == EVERY and value is not None), None)
+        if self.every is None:
+            object.__setattr__(self, "every", stored)
+        elif stored is None:
+            recurring.recurrence(self.every)
+            object.__setattr__(self, "headers", (*self.headers, (EVERY, self.every.encode())))
+        elif stored != self.every:
+            raise ValueError("a Timeout recurs at other times than its header says")
+
+    def following(self, now: datetime) -> "Timeout":
+        """The next one of a timeout that recurs: the first after this one that is not due before `now`, the store's
+        time. What passed meanwhile is left out. Raises ValueError."""
+        due = recurring.recurrence(self.every or "").following(self.due_at, now)
+        return replace(self, due_at=due, after=max(timedelta(0), due - now))
 
     @property
     def scheduled_at(self) -> datetime | None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from sluicegate.streams.contracts.headers import TIMEOUT_ID
+from sluicegate.streams.contracts.headers import DUE_AT, TIMEOUT_ID
 from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.contracts.record import Header
 
@@ -49,8 +49,10 @@ def dispatch_id(source: str, version: int, index: int) -> str:
 def emitted(timeout: Timeout) -> OutboxMessage:
     """The message of a due timeout. Its id is made of the timeout's id and its due time: it is sent once, but again
     when the same name (and so the same timeout id) is used later. The header `sluicegate-timeout-id` gives receivers
-    the id of the timeout."""
+    the id of the timeout, and of one that recurs `sluicegate-due-at` the time for which it was scheduled."""
     headers = (*timeout.headers, (TIMEOUT_ID, str(timeout.id).encode()))
+    if timeout.every is not None:
+        headers += ((DUE_AT, timeout.due_at.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()),)
     moment = int(timeout.due_at.timestamp() * 1_000_000)
     return OutboxMessage(
         timeout.destination, timeout.key, timeout.value, headers, dispatch_id(str(timeout.id), moment, 0)

@@ -14,6 +14,7 @@ def timeout_document(timeout: Timeout) -> dict[str, object]:
         "destination": timeout.destination,
         "key": None if timeout.key is None else timeout.key.decode(errors="replace"),
         "owner": timeout.owner,
+        "every": timeout.every,
     }
 
 

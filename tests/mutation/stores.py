@@ -17,6 +17,7 @@ BUFFER = (
 TIMEOUTS = tuple(f"{C}timeouts/test_{name}.py" for name in ("leases", "emission", "scheduling", "commits"))
 BUFFER_CLOCK = (f"{C}buffer/test_clocks.py",)
 OUTBOX_CLOCK = (f"{C}outbox/test_clocks.py",)
+RECURRING = (f"{C}timeouts/test_recurring.py",)
 TIMEOUTS_CLOCK = (f"{C}timeouts/test_clocks.py",)
 OUTBOX = (f"{C}outbox/test_claims.py", f"{C}outbox/test_outcomes.py", f"{C}outbox/test_adding.py")
 UPDATE = '\nwhere partition_key = %s and token = %s and version = %s"""\n\n#'
@@ -327,7 +328,7 @@ GUARDS = (
     Guard(
         "memory: a timeout is sent once",
         "connectors/memory/timeouts.py",
-        "            self._drop([timeout.id for timeout in sent])\n",
+        "            self._drop(ended)\n",
         "",
         TIMEOUTS,
         MEMORY,
@@ -515,5 +516,51 @@ GUARDS = (
         "hold is None:",
         OUTBOX,
         SQLITE,
+    ),
+    Guard(
+        "memory: the next time of a timeout is there only if its message is",
+        "connectors/memory/timeouts.py",
+        "for timeout in following if timeout.id in ended])",
+        "for timeout in following])",
+        RECURRING,
+        "memory",
+    ),
+    Guard(
+        "SQL: the next time of a timeout is there only if its message is",
+        "connectors/sql/leased/timeouts.py",
+        "for each in following if each.id.hex in kept]",
+        "for each in following]",
+        RECURRING,
+        "sqlite",
+    ),
+    Guard(
+        "MongoDB: the next time of a timeout is there only if its message is",
+        "connectors/mongodb/timeouts.py",
+        "for each in following if str(each.id) in leased]",
+        "for each in following]",
+        RECURRING,
+        "mongodb",
+    ),
+    Guard(
+        "Redis: the next time of a timeout is there only if its message is",
+        "connectors/redis/scripts_timeouts.py",
+        "function(id) return held[id] end)",
+        "function(id) return true end)",
+        RECURRING,
+        "redis",
+    ),
+    Guard(
+        "a series of times leaves out what passed",
+        "streams/contracts/recurring.py",
+        "return due + max(1, -((due - now) // period)) * period",
+        "return due + period",
+        ("tests/unit/leased/test_recurring.py",),
+    ),
+    Guard(
+        "an hour that comes twice is one time of cron",
+        "streams/contracts/recurring.py",
+        "                if self.each_hour:\n",
+        "                if True:\n",
+        ("tests/unit/leased/test_recurring.py",),
     ),
 )

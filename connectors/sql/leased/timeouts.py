@@ -153,6 +153,8 @@ class SqlTimeouts:
     # -- emission ----------------------------------------------------------------------------------------------------
 
     def emit(self, batch: TimeoutBatch) -> int:
+        following = scheduling.recurring(batch, self._options)
+
         def work(connection: Connection) -> int:
             ours = self._ours(connection, batch.owner) | {"of_app": self._app}
             kept = set[str]()
@@ -162,6 +164,8 @@ class SqlTimeouts:
             write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection), self._space)
             for page in _id_pages(sent):
                 connection.execute(delete(TIMEOUT).where(_among(connection, page)))
+            if again := [timeout_rows.named(each, self._app) for each in following if each.id.hex in kept]:
+                connection.execute(insert(TIMEOUT), again)
             return len(sent)
 
         return self._transactions.run(work) if batch else 0

@@ -102,6 +102,18 @@ def test_timeouts_are_added_listed_moved_and_cancelled(store: Store, call: Invok
     assert [each.destination for each in store.timeouts.find()] == ["orders"]
 
 
+def test_a_timeout_that_recurs_is_added_once_by_its_name(store: Store, call: Invoke) -> None:
+    add = ("add", "reports", "--every", "0 2 * * *", "--name", "nightly", "--value", "{}")
+    added = call("timeouts", *add)
+    assert (added.exit_code, call("timeouts", *add).exit_code) == (0, 3)
+    [timeout] = store.timeouts.find()
+    assert (str(timeout.id), timeout.every) == (added.stdout.strip(), "0 2 * * *")
+    assert (timeout.due_at.hour, timeout.due_at.minute) == (2, 0)
+    assert timedelta(0) < timeout.due_at - datetime.now(UTC) <= timedelta(days=1)
+    [listed] = json.loads(call("timeouts", "ls", "--json").stdout)["timeouts"]
+    assert listed["every"] == "0 2 * * *"
+
+
 def test_each_change_is_written_down_before_it_is_made(store: Store, call: Invoke, tmp_path: Any) -> None:
     filled(store)
     why = ("--why", "a test", "--by", "ann")
@@ -154,6 +166,8 @@ def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, mon
         (("cancel", "x"), "is no id"),
         (("reschedule", str(UUID(int=9)), "soon"), "neither a time"),
         (("add", " ", "1m", "--null"), "destination"),
+        (("add", "t", "--null"), "--every"),
+        (("add", "t", "--null", "--every", "61 * * * *"), "61 is no minute"),
         (("add", "t", "2030-01-01T00:00:00", "--null"), "neither a time"),
         (("add", "t", "1m"), "--value TEXT, or send a message without a value with --null"),
         (("add", "t", "1m", "--value", "x", "--null"), "--value TEXT, or send a message without a value with --null"),
