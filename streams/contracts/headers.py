@@ -74,9 +74,8 @@ class MessageHeaders(dict[str, bytes | None]):
 
     def place(self, name: str) -> tuple[str, int, int] | None:
         """Topic, partition and offset. None: the header is missing, or names no place."""
-        topic, _, rest = self.text(name).partition("/")
-        number, _, offset = rest.partition("/")
-        return (topic, int(number), int(offset)) if number.isdecimal() and offset.isdecimal() else None
+        topic, _, rest = self.raw(name).partition(b"/")
+        return _place(topic, *rest.partition(b"/")[::2])
 
     def window(self) -> tuple[int, int]:
         """Start and end of the window in milliseconds since 1970. Raises UnreadableHeader."""
@@ -105,9 +104,7 @@ class MessageHeaders(dict[str, bytes | None]):
 
     def dead_place(self) -> tuple[str, int, int] | None:
         """The place of the record of a dead letter, or of the first record of its group."""
-        number, offset = self.text(DEAD_PARTITION), self.text(DEAD_OFFSET)
-        known = number.isdecimal() and offset.isdecimal()
-        return (self.text(DEAD_TOPIC), int(number), int(offset)) if known else None
+        return _place(self.raw(DEAD_TOPIC), self.raw(DEAD_PARTITION), self.raw(DEAD_OFFSET))
 
     def dead_offset(self) -> int:
         """The offset of what the agent read, in the partition that it read. Raises UnreadableHeader."""
@@ -117,6 +114,13 @@ class MessageHeaders(dict[str, bytes | None]):
 def by_name(pairs: Sequence[Header]) -> MessageHeaders:
     """Of two headers with one name, the first is the writer's."""
     return MessageHeaders(reversed(pairs))
+
+
+def _place(topic: bytes, number: bytes, offset: bytes) -> tuple[str, int, int] | None:
+    """None: no partition of Kafka has this number, or no record this offset. A client takes no larger ones."""
+    if not (number.isdigit() and offset.isdigit() and len(number) < 10 and len(offset) <= _LONGEST):
+        return None
+    return topic.decode("utf-8", "replace"), int(number), int(offset)
 
 
 def _integer(name: str, text: bytes) -> int:

@@ -1,5 +1,6 @@
 """Random records that commands and a shadow read again: each gives an answer, never a traceback."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.cli import letters, main
 from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.testing.log import Log
 from tests.fuzz import later
 from tests.fuzz.seeds import TIMES, drawn, replayable
 from tests.unit.cli.log_topics import LogTopics
@@ -86,3 +88,81 @@ def test_a_shadow_of_random_records_is_identical(fuzzed: Callable[[int], None]) 
     with replayable():
         assert all_identical(scene.shadow())
     fuzzed(RECORDS)
+
+
+LETTER = {
+    "sluicegate-id": b"forged",
+    "sluicegate-dead-app": b"app",
+    "sluicegate-dead-agent": b"a",
+    "sluicegate-dead-stage": b"decode",
+    "sluicegate-dead-reason": b"undecodable",
+    "sluicegate-dead-error": b"a",
+    "sluicegate-dead-attempts": b"1",
+    "sluicegate-dead-topic": b"in",
+    "sluicegate-dead-partition": b"0",
+    "sluicegate-dead-offset": b"0",
+    "sluicegate-dead-timestamp": b"0",
+}
+MORE = (
+    "item",
+    "size",
+    "digest",
+    "cut",
+    "rekeyed-by",
+    "read",
+    "retries",
+    "members",
+    "version",
+    "clause",
+    "line",
+    "code",
+)
+OTHERS = (
+    *(f"sluicegate-dead-{name}" for name in MORE),
+    "sluicegate-first",
+    "sluicegate-last",
+    "sluicegate-removed",
+    "sluicegate-fire",
+    "sluicegate-count",
+)
+FORGED = (
+    b"",
+    b"-1",
+    b"9" * 10,
+    b"9" * 19,
+    b"9" * 5_000,
+    "\u0663".encode(),
+    b"\xff",
+    b"a/b",
+    b"in/0/" + b"9" * 5_000,
+    b"in/9999999999/0",
+    b"[" * 5_000,
+    b"1e999",
+)
+
+
+def forged(log: Log) -> None:
+    """Letters of a program that may write to the dead-letter topic: each has one header that no agent writes."""
+    for number, (name, value) in enumerate((name, value) for name in (*LETTER, *OTHERS) for value in FORGED):
+        made = {**LETTER, "sluicegate-id": b"forged-%d" % number, name: value}
+        if number % 2:
+            made.setdefault("sluicegate-first", b"in/0/0")
+        log.append("app.dead", 0, b"k", b"{}", list(made.items()))
+
+
+def test_a_letter_that_no_agent_wrote_keeps_no_command_from_the_others(file: str) -> None:
+    log = LogTopics.log
+    genuine = len(json.loads(answered("dead", "ls", file, "--json"))["dead"])
+    forged(log)
+    listed = json.loads(answered("dead", "ls", file, "--json"))["dead"]
+    assert len(listed) > genuine
+    assert len({each["id"] for each in listed}) >= genuine
+    assert json.loads(answered("dead", "ls", file, "--by", "cause", "--json").splitlines()[0])
+    assert answered("dead", "ls", file, "a", "--where", "attempts == 1", "--json").count("in/0/") > 1
+    assert letters.Counts(loaded(file), 10_000).read()["a", "in", 0] > genuine
+    for each in listed[-60:]:
+        answered("dead", "show", file, "a", each["id"])
+    for more in ((), ("--unproven",)):
+        answered("dead", "retry", file, "a", "--all", "--yes", *more)
+    for words in (("status", file), ("audit", file), ("dead", "drop", file, "a", "--all", "--yes", "--why", "forged")):
+        answered(*words)

@@ -3,6 +3,7 @@
 from tests.mutation.guard import Guard
 
 OFFLINE = ("tests/unit/engine/test_offline_proof.py",)
+READ_AGAIN = ("tests/fuzz/test_read_again.py::test_a_letter_that_no_agent_wrote_keeps_no_command_from_the_others",)
 ROTATED = ("tests/unit/engine/test_key_rotation.py",)
 KNOWN, PLAN = "streams/operations/rebuilding/rebuild_known.py", "streams/operations/rebuilding/rebuild_plan.py"
 EXPLAINING, FOLD = "streams/operations/explaining.py", "streams/shadow/fold.py"
@@ -155,5 +156,26 @@ GUARDS = (
         " or is_lane_of(app, shard)",
         "",
         ("tests/unit/engine/test_mac.py",),
+    ),
+    Guard(
+        "a forged letter names no number that a client cannot take",
+        "streams/contracts/headers.py",
+        " and len(number) < 10 and len(offset) <= _LONGEST):",
+        "):",
+        READ_AGAIN,
+    ),
+    Guard(
+        "a forged letter names the place that its agent read",
+        "streams/operations/dead/dead_letters.py",
+        "    if DEAD_READ in named and named.place(DEAD_READ) is None:",
+        "    if False:",
+        READ_AGAIN,
+    ),
+    Guard(
+        "a forged letter says no endless number of attempts",
+        "streams/operations/dead/dead_causes.py",
+        " and len(attempts) < 10 else None",
+        " else None",
+        READ_AGAIN,
     ),
 )

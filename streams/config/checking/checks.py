@@ -77,7 +77,7 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
 
 def _http(file: FileModel) -> Iterator[FileFinding]:
     token = None if file.http is None else file.http.token
-    if token is not None and not isinstance(token, Unknown) and len(token) < SHORTEST_TOKEN:
+    if token is not None and not isinstance(token, Unknown) and len(_visible(token)) < SHORTEST_TOKEN:
         what = f"has fewer than {SHORTEST_TOKEN} characters: it could be guessed"
         yield FileFinding(AT_TOKEN, what, "write one that `openssl rand -hex 32` makes", (AT_TOKEN,))
     if file.http is not None and not token and not loopback(file.http.host):
@@ -85,6 +85,10 @@ def _http(file: FileModel) -> Iterator[FileFinding]:
         yield FileFinding(
             ("http", "host"), "is not loopback and there is no token", hint, (("http", "host"), ("http", "token"))
         )
+
+
+def _visible(token: str) -> str:
+    return "".join(each for each in token if each.isprintable() and not each.isspace())
 
 
 def _outbox(file: FileModel) -> Iterator[FileFinding]:

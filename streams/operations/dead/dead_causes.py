@@ -149,7 +149,7 @@ def _named(item: DeadItem) -> dict[str, Any]:
     return {
         **{name: item.shown[name] for name in NAMES if name in item.shown},
         "cause": item.cause,
-        "attempts": int(attempts) if attempts.isdecimal() else None,
+        "attempts": int(attempts) if attempts.isdecimal() and len(attempts) < 10 else None,
         "key": _text(record.key),
         "value": _json(record.value),
         "headers": {name: _text(value) for name, value in record.headers},

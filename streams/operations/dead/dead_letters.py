@@ -150,6 +150,8 @@ def _letter(record: Record, app: str, mac: Mac | None) -> Letter | None:
     place, item = named.dead_place(), named.get(DEAD_ITEM)
     if place is None or not named.keys() >= NEEDED_OF_LETTERS or named.text(DEAD_APP) != app:
         return None
+    if DEAD_READ in named and named.place(DEAD_READ) is None:
+        return None
     try:
         index = None if item is None else int(item)
     except ValueError:

@@ -75,7 +75,7 @@ TOP = [
                 "rand -hex 32` makes"
             ],
         )
-        for token in ("", "x", "012345678901234")
+        for token in ("", "x", "012345678901234", " " * 20)
     ),
     (GOOD + "http: 9464\n", ["f.yaml:10:1: http: must be a mapping; write {port: 9464, host: 127.0.0.1}, or false"]),
     (HEAD, ["f.yaml:1:1: agents: is missing; write the agents' names as keys below it"]),

@@ -90,6 +90,7 @@ LIMITS: dict[str, list[str]] = {
     "reads of the keys because of forged MACs": [f"{mac_keys.READ_EVERY:.0f} s"],
     "time that earlier keys prove": [f"{int(mac_keys.KEEP) // 86_400} days"],
     "a record of a topic as a table": [kibibytes(of_class(Agent, "max_record_bytes"))],
+    "numbers of a dead letter that is read again": ["9", "18"],
     "rows of a topic as a table": [f"{of_class(Lookup, 'max_rows'):,}", kibibytes(of_class(Lookup, "max_table_bytes"))],
     "the file": [
         kibibytes(document.LARGEST),
