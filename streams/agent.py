@@ -284,6 +284,50 @@ class Destination:
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class LimitSettings:
+    """Keys of `throttle` and of `rate_limit`."""
+
+    limit: Annotated[int, FileKey("How many calls, over all workers of the agent.", 100)] = 0
+    per: Annotated[float, FileKey("In how much time, by the store's clock.", "1s")] = 1.0
+    key: Annotated[
+        str,
+        FileKey(
+            "An expression over the message, or over the result of a group. Each value of it has a limit of its own.",
+            "tenant",
+            kind="expression",
+        ),
+    ] = ""
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class ThrottleSettings(LimitSettings):
+    """Keys of `throttle`."""
+
+    burst: Annotated[
+        int, FileKey("How many calls more may begin at once, of a key that was idle.", 20, least=0, most=1_000_000)
+    ] = 0
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
+class RateLimitSettings(LimitSettings):
+    """Keys of `rate_limit`."""
+
+    over: Annotated[
+        Literal["dead-letter", "drop"], FileKey("What becomes of a message or a group beyond the limit.", "drop")
+    ] = "dead-letter"
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle(ThrottleSettings):
+    """At most `limit + burst` calls begin in any `per` seconds. The others wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit(RateLimitSettings):
+    """At most `limit` messages or groups are taken for calls in any `per` seconds."""
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)
 class HandlerSettings:
     """Keys of an agent with a handler."""
 
@@ -304,6 +348,22 @@ class HandlerSettings:
             most=1000,
         ),
     ] = 0
+    priority: Annotated[
+        str,
+        FileKey(
+            "An expression that gives a number. Of the calls that wait, those with the highest number begin first.",
+            "int(plan == 'gold')",
+            kind="expression",
+        ),
+    ] = ""
+    singleton: Annotated[
+        str,
+        FileKey(
+            "An expression. For each value of it one call runs at a time, over all workers of the agent.",
+            "account",
+            kind="expression",
+        ),
+    ] = ""
     then: Annotated[
         Literal["dead-letter", "stop", "park"],
         FileKey(
@@ -341,12 +401,16 @@ class Handler(HandlerSettings, RetrySettings):
 
     A call that raises one of the `outages` (classes of errors, `package.Name`) counts no attempt: a system does not
     answer.
+
+    `throttle`, `rate_limit`, `priority` and `singleton` need `concurrency`.
     """
 
     functions: tuple[str, ...]
     backoff_first: float = 1.0
     backoff_most: float = 60.0
     outages: tuple[str, ...] = ()
+    throttle: Throttle | None = None
+    rate_limit: RateLimit | None = None
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)

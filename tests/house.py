@@ -72,7 +72,17 @@ CIRCLES = [
     {
         f"streams/config/sections/{name}.py"
         for name in (
-            *("cases", "correlating", "correlating_time", "declared", "emitting", "envelopes", "late", "lookups"),
+            *(
+                "cases",
+                "correlating",
+                "correlating_time",
+                "declared",
+                "emitting",
+                "envelopes",
+                "flow",
+                "late",
+                "lookups",
+            ),
             *("models", "models_agent", "models_groups", "models_topics", "reading", "windows"),
         )
     },
@@ -101,9 +111,10 @@ ARROWS: dict[str, set[str]] = {
     "handlers": _BELOW_HANDLERS | {"windows"},
     "shadow": _VALUES | {"outbox", "reading", "windows"},
     "lookups": _BELOW_HANDLERS | {"handlers"},
+    "flow": _BELOW_HANDLERS | {"handlers"},
     "shared": _BELOW_HANDLERS | {"handlers", "lookups"},
     "ownership": _BELOW_HANDLERS | {"correlation", "handlers", "shared", "windows"},
-    "engine": _BELOW_HANDLERS | {"handlers", "lookups", "shared", "ownership", "versions", "windows"},
+    "engine": _BELOW_HANDLERS | {"flow", "handlers", "lookups", "shared", "ownership", "versions", "windows"},
     "operations": _BELOW_HANDLERS
     | {"expressions", "handlers", "shadow", "shared", "ownership", "engine", "versions", "windows"},
     "console": _BELOW_HANDLERS | {"handlers", "operations", "versions", "windows"},

@@ -20,6 +20,8 @@ class AggregateKeys(TypedDict, total=False):
     - `count` (int | None): The number of records that completes a group.
     - `timeout` (FileDuration | FileKeys | None): The age at which a group is complete: one time since its first record,
       `{after, since}`, or `{first, last}`; or a deadline from the data, `{at: due_at}` or `{after: EXPRESSION}`.
+    - `debounce` (FileDuration | FileKeys | None): The time without a record of the key after which the group is
+      complete: another word for `timeout: {last, first}`.
     - `until` (str | FileKeys | None): An expression, or `{field, equals}`. The record for which it is true completes
       the group.
     - `compute` (Mapping[str, Literal['count', 'collect'] | FileKeys]): The fields of the result by name, each with a
@@ -42,6 +44,7 @@ class AggregateKeys(TypedDict, total=False):
 
     count: int | None
     timeout: FileDuration | FileKeys | None
+    debounce: FileDuration | FileKeys | None
     until: str | FileKeys | None
     compute: Mapping[str, Literal["count", "collect"] | FileKeys]
     on_timeout: Literal["fire", "discard", "dead-letter"]
@@ -87,12 +90,19 @@ class AgentKeys(AggregateKeys, total=False):
       rows of its own.
     - `concurrency` (int; 0 by default): With 1 or more, so many calls of the handler run at a time, outside of the
       commit. 0: within the commit.
+    - `priority` (str | None): An expression that gives a number. Of the calls that wait, those with the highest number
+      begin first.
+    - `singleton` (str | None): An expression. For each value of it one call runs at a time, over all workers of the
+      agent.
     - `retry` (FileKeys): How often, and with which pauses, a failed call of the handler is tried again.
     - `then` (Literal['dead-letter', 'stop', 'park']; 'dead-letter' by default): What happens after the last attempt:
       `dead-letter`, `stop` halts the partition, `park` sets the record aside for `parked retry`.
     - `outage` (Sequence[str | type[Exception]]): Errors that the handler raises while a system does not answer, as
       `package.Name`: the call counts no attempt, and is made again until the system answers. Those of well-known
       libraries need not be named.
+    - `throttle` (FileKeys | None): How many calls of the handler begin in a time, over all workers. The others wait.
+    - `rate_limit` (FileKeys | None): How many messages or groups are handled in a time, over all workers. The others
+      never are.
     - `to` (str | FileKeys | Sequence[str | FileKeys] | None): The destination of results: a topic, `{topic, ...}`, or a
       list of routes whose last entry may be `drop`.
     - `dead_letters` (str | FileKeys | None): The topic of the agent's dead letters. Without it, the app's topic.
@@ -133,9 +143,13 @@ class AgentKeys(AggregateKeys, total=False):
     emit: FileKeys | None
     session: bool
     concurrency: int
+    priority: str | None
+    singleton: str | None
     retry: FileKeys
     then: Literal["dead-letter", "stop", "park"]
     outage: Sequence[str | type[Exception]]
+    throttle: FileKeys | None
+    rate_limit: FileKeys | None
     to: str | FileKeys | Sequence[str | FileKeys] | None
     dead_letters: str | FileKeys | None
     start: Literal["earliest", "latest"] | str | datetime

@@ -12,6 +12,9 @@ Task = Callable[[], None]
 class Pool(Protocol):
     """Runs jobs. A job never raises."""
 
+    waits: bool
+    """Whether a job may wait while the loop goes on."""
+
     def submit(self, job: Task) -> None: ...
 
     def free(self) -> int:
@@ -23,6 +26,8 @@ class Pool(Protocol):
 
 class InlinePool:
     """Runs a job at once in the caller's thread: for handlers inside the commit, and for tests. Satisfies Pool."""
+
+    waits = False
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -42,6 +47,8 @@ class InlinePool:
 
 class Threads:
     """`size` daemon threads. A thread that hangs does not keep the process from ending. Satisfies Pool."""
+
+    waits = True
 
     def __init__(self, size: int) -> None:
         self._size, self._busy, self._lock = size, 0, threading.Lock()

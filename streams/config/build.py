@@ -15,6 +15,7 @@ from sluicegate.streams.config.sections import (
     emitting,
     entries,
     envelopes,
+    flow,
     kafka,
     late,
     lookups,
@@ -163,7 +164,7 @@ def _dedupe(dedupe: DeduplicationModel) -> run.Deduplication:
 def _handler(agent: AgentModel, functions: list[str]) -> run.Handler:
     first, most = agent.retry.backoff
     keys = entries.values(run.HandlerSettings, agent) | entries.values(run.RetrySettings, agent.retry)
-    return run.Handler(tuple(functions), first, most, tuple(agent.outage), **keys)
+    return run.Handler(tuple(functions), first, most, tuple(agent.outage), **keys, **flow.built(agent))
 
 
 def _aggregation(agent: AgentModel, rule: Aggregate) -> run.Aggregation:

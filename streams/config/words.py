@@ -16,7 +16,7 @@ from sluicegate.streams.agent import (
 )
 from sluicegate.streams.config.checking import circles
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_outputs, of_records, of_results, unanswered
-from sluicegate.streams.config.sections import correlating, deadlines, emitting, windows
+from sluicegate.streams.config.sections import correlating, deadlines, emitting, flow, windows
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.units import spoken_duration
@@ -183,6 +183,7 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     sentences.append(
         f"what fails is tried {handler.attempts} times, {pauses} apart, while its {waits} waits; then it {last}"
     )
+    sentences += flow.meaning(handler, agent.dead_letters)
     if handler.outages:
         names = _listed(handler.outages)
         sentences.append(f"takes {names} for an outage, which counts no attempt, beside the errors of known libraries")

@@ -13,6 +13,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build_shared import intake
 from sluicegate.streams.engine.worker import Worker, WorkerDependencies
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.flow.control import flow_control
 from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.forwarding import Forwarding
 from sluicegate.streams.handlers.handling import Handling
@@ -87,7 +88,7 @@ def _runtime(
     if shared:
         processor = intake(app.name, agent, rule, reads, writes, outputs, parts, lookups)
     else:
-        processor, slow = _processor(agent, rule, reads, outputs, parts, lookups)
+        processor, slow = _processor(app.name, agent, rule, reads, outputs, parts, lookups)
     agent = _receiving(agent, processor, outputs.back.topic)
     ids = IdRule(agent, reads) if agent.dedupe and not shared else None
     return AgentRuntime(
@@ -150,7 +151,7 @@ def output_target(app: App, agent: Agent, reads: Codec) -> OutputTarget:
 
 
 def _processor(
-    agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies, lookups: Lookups
+    app: str, agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies, lookups: Lookups
 ) -> tuple[RecordProcessor, Slow | None]:
     if agent.lookups and agent.handler is None:
         return _looking(agent, rule, reads, outputs.most, parts, lookups), None
@@ -165,9 +166,10 @@ def _processor(
         raise ConfigurationError(f"agent {agent.name}: a session needs concurrency 0")
     pool = parts.pool(handler.concurrency) if handler.concurrency else InlinePool(1)
     policy = Policy(handler, parts.random, parts.clock.monotonic)
+    count, clock = parts.meter.count, parts.clock.monotonic
+    admission = flow_control(app, agent, handler, reads, parts.store, pool, clock, parts.token, count)
     if agent.lookups:
-        clock = parts.clock.monotonic
         looking = LookingHandling(agent, handler, rule, reads, outputs, policy, pool, lookups, clock)
-        return looking, LookingSlow(handler, looking, pool, policy) if handler.concurrency else None
+        return looking, LookingSlow(handler, looking, pool, policy, admission) if handler.concurrency else None
     handling = Handling(agent, handler, rule, reads, outputs, policy, pool)
-    return handling, Slow(handler, handling, pool, policy) if handler.concurrency else None
+    return handling, Slow(handler, handling, pool, policy, admission) if handler.concurrency else None

@@ -36,7 +36,7 @@ MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # in one partition; at this lim
 class SealedItem:
     """`packed` is its encoding in the changelog. `attempts` is the number of attempts that began. `state` is waiting,
     begun (it runs after the commit), running, or parked (because of this `error`). `rows` are those that were looked up
-    for the attempt."""
+    for the attempt. `priority` is None until it is evaluated."""
 
     number: GroupNumber
     key: bytes
@@ -47,6 +47,7 @@ class SealedItem:
     state: str = "waiting"
     error: str = ""
     rows: Mapping[str, RowFields | None] = field(default_factory=dict)
+    priority: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,24 +159,23 @@ class Sealed:
         if not queue:
             del self._queues[item.key]
 
-    def begin(self, judge: Judge, now: float, slots: int, ready: Sequence[SealedItem]) -> list[Event]:
-        """Let up to `slots` of the items that are ready run after the next commit. An item that ended too many
+    def begin(self, judge: Judge, now: float, admitted: Sequence[SealedItem]) -> list[Event]:
+        """Let these items run after the next commit; their keys come last from now on. An item that ended too many
         processes is given up."""
         events: list[Event] = []
-        for item in ready:
-            if slots <= 0:
-                break
+        for item in admitted:
             if item.number in self.suspects and begins(Suspicion(alone=item.attempts), self.bounds) == "never":
                 events += self._judged(item, judge(item, ProcessEnded()), now)
                 continue
             item.attempts += 1
             item.state, self._attempts[item.number] = "begun", item.attempts
             self.running += 1
-            slots -= 1
+            self._queues[item.key] = self._queues.pop(item.key)
         return events
 
     def ready(self, now: float, suspects_only: bool) -> list[SealedItem]:
-        """The items that may begin: the first of each key, unless it runs or waits for its back-off."""
+        """The items that may begin: the first of each key, unless it runs or waits for its back-off. The key whose last
+        call began longest ago comes first."""
         heads = [self.held[queue[0]] for queue in self._queues.values()]
         able = [item for item in heads if item.state == "waiting" and item.ready_at <= now]
         return [item for item in able if item.number in self.suspects] if suspects_only else able

@@ -17,6 +17,7 @@ from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, GroupNumber
 from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.handlers.admission import CallAdmission, NotAdmitted
 from sluicegate.streams.handlers.attempts import Park, Split, TryAgain, bounds
 from sluicegate.streams.handlers.failures import Policy, why_given_up
 from sluicegate.streams.handlers.handling import Handling, given_up
@@ -28,8 +29,11 @@ from sluicegate.streams.journal.amending import appended
 class Slow:
     """Runs the sealed items of all partitions of one worker."""
 
-    def __init__(self, handler: Handler, handling: Handling, pool: Pool, policy: Policy) -> None:
+    def __init__(
+        self, handler: Handler, handling: Handling, pool: Pool, policy: Policy, admission: CallAdmission | None = None
+    ) -> None:
         self._handler, self._handling, self._pool, self._policy = handler, handling, pool, policy
+        self._admission = admission or CallAdmission()
         self._stopped = False
         self._all: WeakSet[Sealed] = WeakSet()
         self._ours: dict[tuple[str, int], dict[GroupNumber, tuple[int, int]]] = {}  # by partition, as Sealed.ours
@@ -60,6 +64,7 @@ class Slow:
 
     def work(self, sealed: Sealed, now: float) -> bool:
         """Whether there is anything for a commit."""
+        self._admission.turn(now)
         if sealed.changed:
             return True
         slots, suspects_only = self._room()
@@ -79,7 +84,7 @@ class Slow:
     def decide(self, sealed: Sealed, items: Sequence[Item], identify: Identify, now: float) -> list[Event]:
         """Seal new items, judge the calls that ended, and let calls begin. Call `start` after the commit."""
         events: list[Event] = []
-        for item in items:
+        for item in self._admission.accepted(items):
             if isinstance(item, Decided):
                 events.append(item)
             else:
@@ -87,15 +92,22 @@ class Slow:
         judge = partial(self.judge, identify)
         events += sealed.decide(judge, now)
         slots, suspects_only = self._room()
-        ready, ended = self.admitted(sealed, now, slots, sealed.ready(now, suspects_only))
-        events += [*ended, *sealed.begin(judge, now, slots, ready)]
+        others = (
+            item
+            for other in self._all
+            if other is not sealed and not other.cancelled.is_set()
+            for item in other.ready(now, suspects_only)
+        )
+        ready = self._admission.ordered(sealed.ready(now, suspects_only), others, slots)
+        first, ended = self.with_rows(sealed, now, ready[: max(0, slots)])
+        events += [*ended, *sealed.begin(judge, now, self._admission.admitted(first, sealed.held.values(), now))]
         self._remember(sealed, ended=True)
         return events
 
-    def admitted(
-        self, sealed: Sealed, now: float, slots: int, ready: Sequence[SealedItem]
+    def with_rows(
+        self, sealed: Sealed, now: float, ready: Sequence[SealedItem]
     ) -> tuple[Sequence[SealedItem], Sequence[Event]]:
-        """Of the items that are ready those that may begin, and what becomes of others that end here."""
+        """Of these items those that have what their call needs, and what becomes of others that end here."""
         return ready, ()
 
     def _remember(self, sealed: Sealed, ended: bool) -> None:
@@ -120,6 +132,9 @@ class Slow:
 
     def _job(self, sealed: Sealed, item: SealedItem, identity: str) -> None:
         """Runs in a thread of the pool. Never raises."""
+        if not self._admission.enters(item, sealed.cancelled):
+            sealed.results.append((item, NotAdmitted()))
+            return
         try:
             if failpoints.armed:
                 failpoints.hit("handler-running")
@@ -130,10 +145,13 @@ class Slow:
         except Exception as error:
             attempt = identity, item.attempts, sealed.cancelled.is_set, item.rows
             outcome = self._handling.isolated(item.item, error, *attempt)
+        self._admission.left(item)
         sealed.results.append((item, outcome))
 
     def judge(self, identify: Identify, item: SealedItem, error: Exception) -> FailureVerdict:
         """Decide what follows the failure of the item's last attempt. Raises HandlerStopped."""
+        if isinstance(error, NotAdmitted):
+            return TryAgain(item.attempts - 1, 0.0)
         decision, failed = self._handling.judge(item.item, identify(item.number), item.attempts, error)
         if isinstance(decision, TryAgain):
             return decision

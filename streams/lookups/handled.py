@@ -20,6 +20,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import RowFields, TopicPartition
 from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import HandlerFailed
+from sluicegate.streams.handlers.admission import CallAdmission
 from sluicegate.streams.handlers.failures import Failures, Policy
 from sluicegate.streams.handlers.handling import Handling, number_of
 from sluicegate.streams.handlers.processor import Item
@@ -162,15 +163,22 @@ class LookingSlow(Slow):
     """Calls outside of the loop that get the rows. They are read when a call is about to begin, in a transaction of
     their own. An item that waits for its row lets the items of other keys pass."""
 
-    def __init__(self, handler: Handler, handling: LookingHandling, pool: Pool, policy: Policy) -> None:
-        super().__init__(handler, handling, pool, policy)
+    def __init__(
+        self,
+        handler: Handler,
+        handling: LookingHandling,
+        pool: Pool,
+        policy: Policy,
+        admission: CallAdmission | None = None,
+    ) -> None:
+        super().__init__(handler, handling, pool, policy, admission)
         self._rows = handling.rows
 
-    def admitted(
-        self, sealed: Sealed, now: float, slots: int, ready: Sequence[SealedItem]
+    def with_rows(
+        self, sealed: Sealed, now: float, ready: Sequence[SealedItem]
     ) -> tuple[Sequence[SealedItem], Sequence[Event]]:
         """Raises LookupFailed."""
-        asked = [(item, self._rows.asked(item.item) or ()) for item in ready[: max(0, slots)]]
+        asked = [(item, self._rows.asked(item.item) or ()) for item in ready]
         if not asked:
             return (), ()
         looked_up = self._rows.lookups.read_apart([keys for _, keys in asked])

@@ -14,6 +14,7 @@ EVENTS: Mapping[str, str] = {
     "dispatcher.running": "The dispatcher sends rows and timeouts.",
     "dispatcher.started": "The process of the dispatcher was started.",
     "dispatcher.stopped": "The dispatcher ended in order.",
+    "flow.full": "A limit or a singleton has a state for too many keys in the store. Calls of further keys wait.",
     "groups.left_behind": "The store holds groups or rows of an agent or a topic that the file lacks (`--leave`).",
     "handler.bad_items": "A handler could not use messages of a group. They become dead letters.",
     "handler.call_ended": "A handler's thread or task called `send` or the like after the handler had returned.",

@@ -67,6 +67,8 @@ METRICS = (
     Metric("records_dead", "counter", "Records that became dead letters.", ("reason",)),
     _histogram("batch_records", "Records in one commit.", SIZES),
     _histogram("commit_seconds", "Time of one commit in the store."),
+    Metric("calls_throttled", "counter", "How often a call of a handler waited because of `throttle`."),
+    Metric("records_rate_limited", "counter", "Messages and groups that no handler got because of `rate_limit`."),
     Metric("fires", "counter", "Results of groups. An early one has the reason `early`.", ("reason",)),
     Metric("groups_discarded", "counter", "Groups that ended without a result (on_timeout: discard)."),
     _histogram("fire_latency_seconds", "From the record or deadline that ended a group to its commit."),

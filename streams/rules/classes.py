@@ -8,7 +8,9 @@ from sluicegate.streams.agent import (
     GroupSettings,
     HandlerSettings,
     OnError,
+    RateLimitSettings,
     RetrySettings,
+    ThrottleSettings,
 )
 from sluicegate.streams.keys import (
     CLASSES,
@@ -35,6 +37,7 @@ _AGGREGATE = {
     **_of_table(GroupSettings),
     "max_items": END,
     **dict.fromkeys((f"timeout.{each}" for each in ("after", "since", "at", "unit", "cancel", "first", "last")), END),
+    **dict.fromkeys(("debounce", "debounce.period", "debounce.at_most"), END),
     **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
     **dict.fromkeys((f"window.{each}" for each in ("grace", "idle", "at_most", "late", "max_ahead")), END),
     **dict.fromkeys((f"window.late.{each}" for each in ("new", "amend", "every")), END),
@@ -64,7 +67,7 @@ _LOOKUP = (
     "lock",
 )
 _ID = ("dedupe", "dedupe.id", "dedupe.id.header", "dedupe.id.field")
-_HANDLED = ("handler", "outage", "retry", "retry.backoff")
+_HANDLED = ("handler", "outage", "retry", "retry.backoff", "throttle", "rate_limit")
 OF_AN_AGENT = {
     **_of_table(AgentSettings),
     **_of_table(HandlerSettings),
@@ -72,6 +75,8 @@ OF_AN_AGENT = {
     **_of_table(DedupeSettings, "dedupe."),
     **_of_table(OnError, "on_error."),
     **_of_table(EmitSettings, "emit."),
+    **_of_table(ThrottleSettings, "throttle."),
+    **_of_table(RateLimitSettings, "rate_limit."),
     "emit": OUTPUT,
     **dict.fromkeys(("from", "from.topic"), TOPICS),
     **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "message"), INPUT),

@@ -25,8 +25,10 @@ from sluicegate.streams.agent import (
     HandlerSettings,
     Lookup,
     OnError,
+    RateLimitSettings,
     RetrySettings,
     Selected,
+    ThrottleSettings,
     Until,
     Window,
 )
@@ -228,6 +230,11 @@ def _handler(handler: Handler) -> AgentDocument:
     backoff = handler.backoff_first, handler.backoff_most
     if backoff != (usual.backoff_first, usual.backoff_most):
         retry["backoff"] = [_number(each) for each in backoff]
+    for name, table, limit in (
+        ("throttle", ThrottleSettings, handler.throttle),
+        ("rate_limit", RateLimitSettings, handler.rate_limit),
+    ):
+        keys |= {} if limit is None else {name: _of_table(table, limit)}
     return keys | ({"retry": retry} if retry else {})
 
 

@@ -29,6 +29,7 @@ COUNTED = {
     "records_duplicate": "dropped {} as duplicates (dedupe)",
     "records_past_window": "left out {}, too late: the window had closed",
     "records_partly_late": "counted {} only in the windows that were still open",
+    "records_rate_limited": "gave {} to no handler (rate_limit)",
     "legs_late": "received {} of a leg too late",
     "records_passed_over": "passed over {}, which a `dead retry` sent for another agent",
 }

@@ -53,6 +53,7 @@ KINDS: Mapping[str, Tree] = {
 }
 
 HANDLER = {"handler": "tests.pairs.functions:enter"}
+CALLS = {**HANDLER, "concurrency": 4}
 SUM, STATUS, ROWS_OF = {"spent": {"sum": "amount"}}, {"status": {"last": "status"}}, {"rows": "collect"}
 FAILING = "100 / int(amount) > 0"
 """It has no answer for amounts below 1, which every format can have."""
@@ -152,6 +153,15 @@ FEATURES: Mapping[str, Feature] = {
     "then: stop": Feature({**HANDLER, "then": "stop"}, GROUPS, HANDLER),
     "retry": Feature({**HANDLER, "retry": {"attempts": 3, "backoff": "1s..2s"}}, GROUPS, HANDLER),
     "outage": Feature({**HANDLER, "outage": ["builtins.OSError"]}, GROUPS, HANDLER),
+    "throttle": Feature({**CALLS, "throttle": {"limit": 20, "per": "1s", "key": "key"}}, GROUPS, CALLS),
+    "rate_limit": Feature({**CALLS, "rate_limit": {"limit": 1000, "per": "1s"}}, GROUPS, CALLS),
+    "priority": Feature({**CALLS, "priority": "count"}, GROUPS, CALLS),
+    "singleton": Feature({**CALLS, "singleton": "key"}, GROUPS, CALLS),
+    "throttle of records": Feature(
+        {"concurrency": 4, "throttle": {"limit": 20, "per": "1s", "key": "amount"}},
+        frozenset({"handler of records"}),
+        {"concurrency": 4},
+    ),
     "concurrency of records": Feature({"concurrency": 4}, frozenset({"handler of records"})),
     "then: park of records": Feature({"then": "park"}, frozenset({"handler of records"})),
     "then: stop of records": Feature({"then": "stop"}, frozenset({"handler of records"})),

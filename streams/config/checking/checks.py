@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sluicegate.streams.agent import HandlerSettings
 from sluicegate.streams.config.checking import forwarding, idle
-from sluicegate.streams.config.sections import cases, correlating, emitting, envelopes, windows
+from sluicegate.streams.config.sections import cases, correlating, emitting, envelopes, flow, windows
 from sluicegate.streams.config.sections.dead_letters import DeadLettersModel
 from sluicegate.streams.config.sections.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.sections.kafka import EMBEDDED
@@ -52,6 +52,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from windows.findings(agent, path)
         yield from emitting.findings(agent, path)
+        yield from flow.findings(agent, path)
         yield from _shared(file, agent, path)
         yield from _transactional(file, agent, path)
         yield from _raw(agent, path)
@@ -115,7 +116,7 @@ def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             yield FileFinding(path, "does nothing: it has no aggregate, no handler and no to", hint, (path,))
         elif not agent.outputs:
             yield FileFinding((*path, "to"), "is missing", "write {topic: NAME}", (path,))
-        handled = ("retry", "outage", *(key.name for key in keys_of(HandlerSettings)))
+        handled = ("retry", "outage", *flow.LIMITS, *(key.name for key in keys_of(HandlerSettings)))
         for name in [name for name in handled if name in agent.model_fields_set]:
             yield FileFinding(
                 (*path, name), "belongs to a handler, but there is none", "add a handler, or leave it out", (path,)

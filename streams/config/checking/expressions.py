@@ -7,7 +7,7 @@ from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS, messag
 from sluicegate.streams.aggregation.ending import ASKED, of_group
 from sluicegate.streams.aggregation.results import fixed_fields
 from sluicegate.streams.config.checking.record_types import group_type, result_type, row_types
-from sluicegate.streams.config.sections import deadlines
+from sluicegate.streams.config.sections import deadlines, flow
 from sluicegate.streams.config.sections.correlating import LegModel
 from sluicegate.streams.config.sections.lookups import built
 from sluicegate.streams.config.sections.models import FileModel
@@ -75,6 +75,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from _of_results(agent, path)
         if agent.handler is not None:
             yield from _of_sent(agent, path)
+            yield from _of_calls(agent, path, lets)
         if agent.forwards:
             yield from _of_forwarded(agent, path, lets, _types(lets))
         yield from _routes(agent, path)
@@ -284,6 +285,23 @@ def _of_sent(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             hint = "ask for fields of that value; the handler can add what it needs"
             yield FileFinding(place, f"names {name}, but sees only the value that the handler sends", hint, needs)
         yield from _typed(parsed, {}, None, needs)
+
+
+def _of_calls(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[FileFinding]:
+    """Expressions of flow control: they see the message that the handler gets, or the result of the group."""
+    rule = agent.aggregate
+    for place, text in flow.texts(agent, path):
+        parsed = _parsed(place, text)
+        if isinstance(parsed, FileFinding):
+            yield parsed
+            continue
+        clause = parsed._replace(condition=False)
+        if rule is None:
+            yield from _of_record(agent, clause, lets)
+            yield from _typed(clause, _types(lets), None, (place, (*path, "let")))
+        else:
+            names = result_type(rule, rule.compute, emits=agent.emit is not None)
+            yield from _typed(clause, names, "the result", (place, (*path, "aggregate")))
 
 
 def _of_forwarded(

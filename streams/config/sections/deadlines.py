@@ -121,6 +121,33 @@ GroupTimeoutField = Annotated[
 ]
 
 
+class DebounceModel(FilePart, frozen=True):
+    """`period` without a record, and `at_most` a time after the first one."""
+
+    period: Duration = Field(
+        description="The time since the last record after which the group is complete.", examples=["10s"]
+    )
+    at_most: Duration | None = Field(
+        default=None,
+        description="The time since the first record after which the group is complete, although records come.",
+        examples=["1m"],
+    )
+
+
+def _as_debounce(value: object) -> object:
+    """The short form is the period."""
+    return value if isinstance(value, dict) else {"period": value}
+
+
+_DEBOUNCE_SCHEMA = {"anyOf": [{"type": "string", "pattern": units.DURATION}, DebounceModel.model_json_schema()]}
+DebounceField = Annotated[
+    DebounceModel,
+    BeforeValidator(_as_debounce),
+    unless_unknown(lambda: DebounceModel.model_construct(period=1.0, at_most=None)),
+    WithJsonSchema(_DEBOUNCE_SCHEMA),
+]
+
+
 def built(timeout: TimeoutModel | None) -> dict[str, Any]:
     """The values of the aggregation."""
     if timeout is None:

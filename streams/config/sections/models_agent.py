@@ -24,6 +24,7 @@ from sluicegate.streams.config.sections.fields import (
     refused,
     unless_unknown,
 )
+from sluicegate.streams.config.sections.flow import RateLimitField, ThrottleField
 from sluicegate.streams.config.sections.lookups import LookupsField
 from sluicegate.streams.config.sections.models_groups import Aggregate, ReducerModel
 from sluicegate.streams.config.sections.models_topics import DROP, DestinationModel, OneDestination, Routes, Sources
@@ -136,6 +137,16 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
             "attempt, and is made again until the system answers. Those of well-known libraries need not be named."
         ),
         examples=[["shop.StockIsAway"]],
+    )
+    throttle: ThrottleField | None = Field(
+        default=None,
+        description="How many calls of the handler begin in a time, over all workers. The others wait.",
+        examples=[{"limit": 100, "per": "1s"}],
+    )
+    rate_limit: RateLimitField | None = Field(
+        default=None,
+        description="How many messages or groups are handled in a time, over all workers. The others never are.",
+        examples=[{"limit": 100, "per": "1m", "over": "drop"}],
     )
     to: OneDestination = Field(
         default=None,

@@ -1,11 +1,11 @@
 """`aggregate` as the file writes it."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from sluicegate.streams.agent import GroupSettings
-from sluicegate.streams.config.sections.deadlines import GroupTimeoutField
+from sluicegate.streams.config.sections.deadlines import DebounceField, GroupTimeoutField, TimeoutModel
 from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import (
     FIELD,
@@ -145,6 +145,12 @@ class Aggregate(FilePart, GroupSettings, frozen=True):
         "`{first, last}`; or a deadline from the data, `{at: due_at}` or `{after: EXPRESSION}`.",
         examples=["30s", {"after": "30s", "since": "last"}, {"at": "due_at"}],
     )
+    debounce: DebounceField | None = Field(
+        default=None,
+        description="The time without a record of the key after which the group is complete: another word for "
+        "`timeout: {last, first}`.",
+        examples=["10s", {"period": "10s", "at_most": "1m"}],
+    )
     until: UntilField | None = Field(
         default=None,
         description="An expression, or `{field, equals}`. The record for which it is true completes the group.",
@@ -161,3 +167,14 @@ class Aggregate(FilePart, GroupSettings, frozen=True):
         description="Windows of event time. Each key has one group for each window.",
         examples=[{"tumbling": "5m", "grace": "30s"}],
     )
+
+    @model_validator(mode="after")
+    def _debounced(self) -> Self:
+        """`debounce` is a timeout in other words."""
+        if self.debounce is not None and self.timeout is None:
+            self.__dict__["timeout"] = TimeoutModel.model_construct(
+                last=self.debounce.period, first=self.debounce.at_most
+            )
+        elif self.debounce is not None:
+            raise refused("has both timeout and debounce: they are one thing", "leave one of them out")
+        return self

@@ -23,6 +23,7 @@ class Order:
 
 def reset() -> None:
     calls.clear()
+    gate.clear()
     added.clear()
     fails.clear()
     killer.clear()
@@ -37,6 +38,16 @@ def _maybe_fail(amount: Any) -> None:
 def note(message: Message) -> None:
     calls.append(message.value["amount"])
     _maybe_fail(message.value["amount"])
+
+
+gate = threading.Event()
+
+
+def blocked(message: Message) -> None:
+    """The call of amount 1 ends when the gate opens."""
+    calls.append(message.value["amount"])
+    if message.value["amount"] == 1:
+        gate.wait(10)
 
 
 def forward(message: Message, send: Any) -> None:

@@ -21,8 +21,10 @@ from sluicegate.streams.agent import (
     Let,
     Lookup,
     OnError,
+    RateLimit,
     Reducer,
     Selected,
+    Throttle,
     Until,
     Window,
 )
@@ -126,6 +128,10 @@ HANDLER = {
     "then": "stop",
     "isolate_after": 2,
     "outages": ("shop.Away",),
+    "throttle": Throttle(limit=3),
+    "rate_limit": RateLimit(limit=3),
+    "priority": "amount",
+    "singleton": "customer",
 }
 DEDUPE = {"by": "key", "name": "other", "horizon": 5.0, "on_missing": "accept", "max_ids": 3}
 LOOKUP = {

@@ -1,0 +1,240 @@
+"""Flow control of one agent in one process: the order of its calls, and the limits that all workers share."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from threading import Event, Lock
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent, Handler, RateLimit
+from sluicegate.streams.aggregation.events import Fire, Refused, Unhandled
+from sluicegate.streams.calling.pool import Pool
+from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.errors import Fenced, PersistenceError, SystemNotReady
+from sluicegate.streams.flow.item_values import key_of, number_of
+from sluicegate.streams.flow.ledger import Ledger, place
+from sluicegate.streams.flow.limits import AHEAD, RateLimiting, Throttling
+from sluicegate.streams.flow.singletons import AGAIN, Singletons
+from sluicegate.streams.flow.tokens import Tokens
+from sluicegate.streams.handlers.admission import CallAdmission
+from sluicegate.streams.handlers.processor import Item
+from sluicegate.streams.handlers.sealed import SealedItem
+from sluicegate.streams.handlers.values import Message
+from sluicegate.streams.units import spoken_duration
+
+RATE_LIMITED = "rate-limited"
+ENTERS = 2.0  # seconds after which a call that was admitted and did not begin is taken for one that never will
+SOON = 0.002  # seconds until a call that waits for a token asks again, at least
+CONTENDED = 0.02  # seconds until the ledger is asked again, after other processes were always faster
+AWAY = 0.5  # seconds until the store is asked again, after it did not answer
+ItemKey = Callable[[Message | Fire], bytes]
+
+
+class Prioritized(CallAdmission):
+    """Calls with a higher number begin first, in all partitions of the worker."""
+
+    def __init__(self, number: Callable[[Message | Fire], float]) -> None:
+        self._number = number
+
+    def ordered(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:
+        if len(ready) == 0:
+            return ready
+        ordered = sorted(((-self._priority(item), item) for item in ready), key=lambda pair: pair[0])
+        rivals = sorted(-self._priority(item) for item in others)
+        first: list[SealedItem] = []
+        before = 0
+        for rank, item in ordered:
+            while before < len(rivals) and rivals[before] < rank:
+                before += 1
+            if before + len(first) >= slots:
+                break
+            first.append(item)
+        return first
+
+    def _priority(self, item: SealedItem) -> float:
+        if item.priority is None:
+            item.priority = self._number(item.item)
+        return item.priority
+
+
+class Throttled(CallAdmission):
+    """Calls wait for their tokens. The process has some in advance, and a thread takes one when its call begins."""
+
+    def __init__(
+        self, tokens: Tokens, key: ItemKey, monotonic: Callable[[], float], delayed: Callable[[], object]
+    ) -> None:
+        self._tokens, self._key, self._monotonic, self._delayed = tokens, key, monotonic, delayed
+        self._lock = Lock()
+        self._admitted: dict[bytes, deque[float]] = {}  # calls that have not begun yet
+
+    def admitted(self, ready: Sequence[SealedItem], waiting: Iterable[SealedItem], now: float) -> Sequence[SealedItem]:
+        keys = [self._key(item.item) for item in ready]
+        short = {key for key, count in Counter(keys).items() if self._free(key) < count}
+        if short:
+            wanted = Counter(key for item in waiting if (key := self._key(item.item)) in short)
+            try:
+                self._tokens.ask(wanted)
+            except (Fenced, PersistenceError, SystemNotReady) as error:
+                for item in ready:
+                    item.ready_at = now + (CONTENDED if isinstance(error, Fenced) else AWAY)
+                return ()
+        free = {key: self._free(key) for key in set(keys)}
+        admitted: list[SealedItem] = []
+        for item, key in zip(ready, keys, strict=True):
+            if free[key] > 0:
+                free[key] -= 1
+                self._admit(key)
+                admitted.append(item)
+            else:
+                self._delayed()
+                item.ready_at = now + max(SOON, self._tokens.wait(key))
+        return admitted
+
+    def _free(self, key: bytes) -> int:
+        """The tokens that no call was admitted for."""
+        with self._lock:
+            calls = self._admitted.get(key, deque())
+            while calls and calls[0] < self._monotonic() - ENTERS:
+                calls.popleft()
+            if not calls:
+                self._admitted.pop(key, None)
+            return self._tokens.count(key) - len(calls)
+
+    def _admit(self, key: bytes) -> None:
+        with self._lock:
+            self._admitted.setdefault(key, deque()).append(self._monotonic())
+
+    def enters(self, item: SealedItem, cancelled: Event) -> bool:
+        key = self._key(item.item)
+        entered = self._tokens.take(key, cancelled)
+        with self._lock:
+            if calls := self._admitted.get(key):
+                calls.popleft()
+        return entered
+
+
+class RateLimited(CallAdmission):
+    """Items beyond the limit are never called."""
+
+    def __init__(self, tokens: Tokens, key: ItemKey, rate: RateLimit, refused: Callable[[], object]) -> None:
+        self._tokens, self._key, self._refused, self._drops = tokens, key, refused, rate.over == "drop"
+        self._error = f"beyond the rate limit of {rate.limit} in {spoken_duration(rate.per)}"
+        self._never = Event()
+
+    def accepted(self, items: Sequence[Item]) -> Sequence[Item]:
+        keys = [self._key(item) if isinstance(item, Message | Fire) else None for item in items]
+        wanted = Counter(key for key in keys if key is not None)
+        short = {key: count for key, count in wanted.items() if self._tokens.count(key) < count}
+        if short:
+            try:
+                self._tokens.ask(short)
+            except Fenced as error:  # of the ledger, not of the partition
+                raise PersistenceError(str(error)) from error
+        accepted: list[Item] = []
+        for item, key in zip(items, keys, strict=True):
+            if key is None or self._tokens.take(key, self._never):
+                accepted.append(item)
+                continue
+            self._refused()
+            if not self._drops:
+                accepted.append(self._over(item))
+        return accepted
+
+    def _over(self, item: Item) -> Refused | Unhandled:
+        if isinstance(item, Message):
+            return Refused(item.record, "handler", RATE_LIMITED, self._error)
+        assert isinstance(item, Fire)
+        return Unhandled(item, self._error, 1, RATE_LIMITED)
+
+
+class OneAtATime(CallAdmission):
+    """Calls wait until no other call of their key runs."""
+
+    def __init__(self, keys: Singletons, key: ItemKey) -> None:
+        self._keys, self._key = keys, key
+
+    def admitted(self, ready: Sequence[SealedItem], waiting: Iterable[SealedItem], now: float) -> Sequence[SealedItem]:
+        first: dict[bytes, SealedItem] = {}
+        for item in ready:
+            first.setdefault(self._key(item.item), item)
+            item.ready_at = now + AGAIN / 2
+        admitted = self._keys.admit(first)
+        return [item for key, item in first.items() if key in admitted]
+
+    def enters(self, item: SealedItem, cancelled: Event) -> bool:
+        return self._keys.enters(self._key(item.item), item)
+
+    def left(self, item: SealedItem) -> None:
+        self._keys.left(self._key(item.item), item)
+
+    def turn(self, now: float) -> None:
+        self._keys.turn()
+
+
+class FlowControl(CallAdmission):
+    """All parts of an agent's flow control, in order."""
+
+    def __init__(self, stages: Sequence[CallAdmission]) -> None:
+        self._stages = stages
+
+    def accepted(self, items: Sequence[Item]) -> Sequence[Item]:
+        for stage in self._stages:
+            items = stage.accepted(items)
+        return items
+
+    def ordered(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:
+        for stage in self._stages:
+            ready = stage.ordered(ready, others, slots)
+        return ready
+
+    def admitted(self, ready: Sequence[SealedItem], waiting: Iterable[SealedItem], now: float) -> Sequence[SealedItem]:
+        for stage in self._stages:
+            ready = stage.admitted(ready, waiting, now) if ready else ready
+        return ready
+
+    def enters(self, item: SealedItem, cancelled: Event) -> bool:
+        if all(stage.enters(item, cancelled) for stage in self._stages):
+            return True
+        self.left(item)
+        return False
+
+    def left(self, item: SealedItem) -> None:
+        for stage in self._stages:
+            stage.left(item)
+
+    def turn(self, now: float) -> None:
+        for stage in self._stages:
+            stage.turn(now)
+
+
+def flow_control(
+    app: str,
+    agent: Agent,
+    handler: Handler,
+    codec: Codec,
+    store: Store,
+    pool: Pool,
+    monotonic: Callable[[], float],
+    token: Callable[[], str],
+    count: Callable[[str], object],
+) -> CallAdmission:
+    """What the file says about the calls of this handler. `count` counts a metric. Raises ConfigurationError."""
+
+    def ledger(name: str) -> Ledger:
+        return Ledger(store, place(app, agent.name, name), token, monotonic)
+
+    stages: list[CallAdmission] = []
+    if (rate := handler.rate_limit) is not None:
+        tokens = Tokens(RateLimiting(rate.limit, rate.per), ledger("rate_limit"), monotonic)
+        key = key_of(agent, codec, "rate_limit.key", rate.key)
+        stages.append(RateLimited(tokens, key, rate, lambda: count("records_rate_limited")))
+    if handler.priority:
+        stages.append(Prioritized(number_of(agent, codec, "priority", handler.priority)))
+    if handler.singleton:
+        key = key_of(agent, codec, "singleton", handler.singleton)
+        stages.append(OneAtATime(Singletons(ledger("singleton"), token(), monotonic), key))
+    if (throttle := handler.throttle) is not None:
+        limit = Throttling(throttle.limit, throttle.per, throttle.burst, AHEAD if pool.waits else 0.0)
+        key = key_of(agent, codec, "throttle.key", throttle.key)
+        tokens = Tokens(limit, ledger("throttle"), monotonic)
+        stages.append(Throttled(tokens, key, monotonic, lambda: count("calls_throttled")))
+    return FlowControl(stages) if stages else CallAdmission()

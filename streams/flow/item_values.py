@@ -1,0 +1,63 @@
+"""The value of an expression for a message or a completed group, as flow control sees it."""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from math import isnan
+from typing import Any
+
+import msgspec
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.clauses import ClauseFailed, Fields, clause
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.results import document, of_result
+from sluicegate.streams.handlers.values import Message
+
+ItemValue = Callable[[Message | Fire], Any]
+EVERYTHING = b""
+"""The key of a limit without `key`."""
+DIGEST_SIZE = 12  # two keys of one digest would share a limit
+_canonical = msgspec.json.Encoder(order="sorted").encode
+
+
+def value_of(agent: Agent, codec: Codec, name: str, text: str) -> ItemValue:
+    """The function that evaluates the expression `text` of the key `name`: over the message, or over the result of an
+    agent with groups. A field that is missing, and an expression without an answer, is None. Raises
+    ConfigurationError."""
+    if agent.aggregation is not None:
+        result = of_result(clause(name, text))
+        return _answering(lambda item: result(document(item)))  # type: ignore[arg-type]  # a completed group
+    question = clause(name, f"default({text}, null)")
+    fields = Fields([question], agent.let, codec, opaque=not codec.fields)
+    answer, read = fields.function(question), fields.read
+    return _answering(lambda item: answer(read(item.record, item.record.value() or b"")))  # type: ignore[union-attr]
+
+
+def _answering(function: ItemValue) -> ItemValue:
+    def value(item: Message | Fire) -> Any:
+        try:
+            return function(item)
+        except ClauseFailed:
+            return None
+
+    return value
+
+
+def key_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Message | Fire], bytes]:
+    """As `value_of`, as the key of a ledger. Raises ConfigurationError."""
+    if not text:
+        return lambda item: EVERYTHING
+    value = value_of(agent, codec, name, text)
+    return lambda item: blake2b(_canonical(value(item)), digest_size=DIGEST_SIZE).digest()
+
+
+def number_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Message | Fire], float]:
+    """As `value_of`, as a number: what is none is 0. Raises ConfigurationError."""
+    value = value_of(agent, codec, name, text)
+
+    def number(item: Message | Fire) -> float:
+        answer = value(item)
+        return answer if isinstance(answer, int | float) and not isinstance(answer, bool) and not isnan(answer) else 0
+
+    return number

@@ -1,0 +1,95 @@
+"""The tokens of one limit that this process has. Its loop asks the ledger for blocks of them; any thread takes one."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from threading import Event, Lock
+
+import structlog
+
+from sluicegate.streams.flow.ledger import Ledger, States
+from sluicegate.streams.flow.limits import CallToken, Grant, SharedLimit
+
+MOST_KEYS = 20_000
+"""Keys of a ledger that are not idle. Further ones wait: each block writes all of them."""
+FULL = 1.0  # seconds after which a key that waits for room in the ledger asks again
+
+
+class Tokens:
+    """`monotonic` is the clock of this process."""
+
+    def __init__(self, limit: SharedLimit, ledger: Ledger, monotonic: Callable[[], float]) -> None:
+        self._limit, self._ledger, self._monotonic = limit, ledger, monotonic
+        self._lock, self._log = Lock(), structlog.get_logger()
+        self._tokens: dict[bytes, deque[CallToken]] = {}
+        self._taken: Counter[bytes] = Counter()  # since the last block
+        self._again: dict[bytes, float] = {}  # when the ledger may be asked again, by the store's time
+
+    def count(self, key: bytes) -> int:
+        """How many tokens of the key can be used now, or begin soon."""
+        with self._lock:
+            return len(self._valid(key))
+
+    def _valid(self, key: bytes) -> deque[CallToken]:
+        tokens, now = self._tokens.get(key, deque()), self._ledger.time.latest(self._monotonic())
+        while tokens and tokens[0].ends <= now:
+            tokens.popleft()
+        return tokens
+
+    def ask(self, wanted: Mapping[bytes, int]) -> None:
+        """Get tokens for the keys that may have further ones, in one change of the ledger. A key for which more were
+        used than are wanted now gets more at once. Raises Fenced, where other processes always were faster;
+        PersistenceError and ChangelogIncomplete."""
+        now = self._ledger.time.latest(self._monotonic())
+        with self._lock:
+            asked = {
+                key: max(count, 2 * self._taken[key])
+                for key, count in wanted.items()
+                if self._again.get(key, 0.0) <= now
+            }
+        if not asked:
+            return
+        self._keep(self._ledger.change(lambda states, now: self._granted(states, now, asked)))
+
+    def _granted(self, states: States, now: float, asked: Mapping[bytes, int]) -> dict[bytes, Grant]:
+        for key in [key for key, state in states.items() if self._limit.idle(state, now)]:
+            states[key] = None
+        full = sum(state is not None for state in states.values()) >= MOST_KEYS
+        grants: dict[bytes, Grant] = {}
+        for key, count in asked.items():
+            if full and states.get(key) is None:
+                grants[key] = Grant((), None, now + FULL)
+                self._log.warning("flow.full", keys=MOST_KEYS)
+                continue
+            grant = grants[key] = self._limit.grant(states.get(key), now, count)
+            states[key] = grant.state
+        return grants
+
+    def _keep(self, grants: Mapping[bytes, Grant]) -> None:
+        now = self._ledger.time.latest(self._monotonic())
+        with self._lock:
+            self._again = {key: at for key, at in self._again.items() if at > now}
+            self._tokens = {key: tokens for key, tokens in self._tokens.items() if tokens and tokens[-1].ends > now}
+            self._taken = Counter({key: self._taken[key] for key in self._tokens})
+            for key, grant in grants.items():
+                self._tokens.setdefault(key, deque()).extend(grant.tokens)
+                self._taken[key] = 0
+                self._again[key] = grant.again
+
+    def wait(self, key: bytes) -> float:
+        """The seconds until the ledger may have further tokens of the key."""
+        return max(0.0, self._again.get(key, 0.0) - self._ledger.time.earliest(self._monotonic()))
+
+    def take(self, key: bytes, cancelled: Event) -> bool:
+        """Wait for the begin of a token, and use it. False: there is none, or the call was `cancelled`."""
+        while True:
+            with self._lock:
+                tokens = self._valid(key)
+                if not tokens:
+                    return False
+                token = tokens.popleft()
+                self._taken[key] += 1
+            early = token.begins - self._ledger.time.earliest(self._monotonic())
+            if early > 0 and cancelled.wait(early):
+                return False
+            if self._ledger.time.latest(self._monotonic()) < token.ends:
+                return True
