@@ -79,7 +79,7 @@ CIRCLES = [
                 "declared",
                 "emitting",
                 "envelopes",
-                "flow",
+                "calls/flow",
                 "late",
                 "lookups",
             ),

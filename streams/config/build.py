@@ -15,13 +15,13 @@ from sluicegate.streams.config.sections import (
     emitting,
     entries,
     envelopes,
-    flow,
     kafka,
     late,
     lookups,
     registry,
     windows,
 )
+from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.sections.dedupe import DeduplicationModel
 from sluicegate.streams.config.sections.leased import OutboxModel
 from sluicegate.streams.config.sections.models import FileModel

@@ -16,7 +16,8 @@ from sluicegate.streams.agent import (
 )
 from sluicegate.streams.config.checking import circles
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_outputs, of_records, of_results, unanswered
-from sluicegate.streams.config.sections import correlating, deadlines, emitting, flow, windows
+from sluicegate.streams.config.sections import correlating, deadlines, emitting, windows
+from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.units import spoken_duration

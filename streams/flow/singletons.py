@@ -116,7 +116,8 @@ class Singletons:
             return
         with self._lock:
             for key in freed:
-                del self._keys[key]
+                if now - self._keys.pop(key).since >= TURN:
+                    self._again[key] = now + 2 * AGAIN
             for key, until in leases.items():
                 self._keys.setdefault(key, KeyLease(now, until)).until = until
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from sluicegate.streams.agent import HandlerSettings
 from sluicegate.streams.config.checking import forwarding, idle
-from sluicegate.streams.config.sections import cases, correlating, emitting, envelopes, flow, windows
+from sluicegate.streams.config.sections import cases, correlating, emitting, envelopes, windows
+from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.sections.dead_letters import DeadLettersModel
 from sluicegate.streams.config.sections.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.sections.kafka import EMBEDDED

@@ -7,7 +7,8 @@ from sluicegate.streams.aggregation.clauses import GROUP, MESSAGE, PARTS, messag
 from sluicegate.streams.aggregation.ending import ASKED, of_group
 from sluicegate.streams.aggregation.results import fixed_fields
 from sluicegate.streams.config.checking.record_types import group_type, result_type, row_types
-from sluicegate.streams.config.sections import deadlines, flow
+from sluicegate.streams.config.sections import deadlines
+from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.sections.correlating import LegModel
 from sluicegate.streams.config.sections.lookups import built
 from sluicegate.streams.config.sections.models import FileModel

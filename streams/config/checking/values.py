@@ -14,7 +14,8 @@ from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams import agent as run
 from sluicegate.streams.config import loading
 from sluicegate.streams.config.checking import rules, typed
-from sluicegate.streams.config.sections import correlating, deadlines, entries, envelopes, flow, registry, windows
+from sluicegate.streams.config.sections import correlating, deadlines, entries, envelopes, registry, windows
+from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.text.document import FileDocument
 from sluicegate.streams.config.text.problems import FileFinding, Path, dotted
 from sluicegate.streams.config.text.scalars import Native

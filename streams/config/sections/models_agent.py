@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.agent import AgentSettings, HandlerSettings, OnError, RetrySettings
 from sluicegate.streams.config.sections import correlating, correlating_time
+from sluicegate.streams.config.sections.calls.flow import RateLimitField, ThrottleField
 from sluicegate.streams.config.sections.dead_letters import DeadLettersField
 from sluicegate.streams.config.sections.deadlines import TimeoutModel
 from sluicegate.streams.config.sections.dedupe import DedupeField
@@ -24,7 +25,6 @@ from sluicegate.streams.config.sections.fields import (
     refused,
     unless_unknown,
 )
-from sluicegate.streams.config.sections.flow import RateLimitField, ThrottleField
 from sluicegate.streams.config.sections.lookups import LookupsField
 from sluicegate.streams.config.sections.models_groups import Aggregate, ReducerModel
 from sluicegate.streams.config.sections.models_topics import DROP, DestinationModel, OneDestination, Routes, Sources

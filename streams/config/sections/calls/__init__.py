@@ -1,0 +1,1 @@
+"""Keys about the calls of handlers."""
