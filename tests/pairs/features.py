@@ -89,7 +89,7 @@ FEATURES: Mapping[str, Feature] = {
         {"on_error": {"expression": "skip"}, "where": FAILING}, basis={"where": FAILING}
     ),
     "on_error: produce: stop": Feature({"on_error": {"produce": "stop"}}),
-    "on_error: stop_above": Feature({"on_error": {"stop_above": "5% of 1m"}}),
+    "on_error: stop_above": Feature({"on_error": {"stop_above": "1 of 1h"}}),
     "dead_letters": Feature({"dead_letters": {"topic": "a.dead", "headers": "connect"}}),
     # how groups end
     "count": Feature(aggregate(count=3), AGGREGATIONS),

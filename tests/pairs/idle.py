@@ -78,6 +78,8 @@ REASONS: Mapping[tuple[str, str], str] = {
     ("fields", ""): "it tells check the types of fields, and changes no result",
     ("raw records", ""): "without a clause that reads it, a value of any format goes on as it came",
     ("dead_letters", ""): "without a clause that reads values, no record of the input becomes a dead letter",
+    ("on_error: stop_above", ""): "without a clause that reads values, no record of the input becomes a dead letter",
+    ("on_error: stop_above", "then: *"): "what fails for good is parked, or halts the partition, and is no dead letter",
     ("delivery: transactional", "*"): "a reader sees the same results",
     ("revision", "*"): "it names the code: another digest of the rule, and the same results",
     ("lookup in a *", "select of records"): "select names all that is written, and not the row",
