@@ -10,6 +10,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Destination, Handler, RateLimit, Throttle
 from sluicegate.streams.calling.pool import Threads
 from sluicegate.streams.flow.singletons import LEASE
+from sluicegate.streams.flow.tokens import Tokens
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import a_log, dead, feed
@@ -109,7 +110,7 @@ def test_the_highest_priority_begins_first_in_all_partitions(log: Log, store: Me
     assert handlers.calls[1:] == sorted(handlers.calls[1:], reverse=True)
 
 
-def test_without_a_priority_the_keys_take_turns(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_the_keys_of_a_partition_take_turns(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     feed(log, *[("a", n) for n in range(5)], ("b", 10), ("b", 11), ("c", 20))
     driver = Driver(an_agent(concurrency=1), store, log, clock).give(0)
     calls_each_second([driver], 2)
@@ -185,3 +186,16 @@ def _until(clock: ManualClock, drivers: list[Driver], true: Callable[[], bool]) 
         return true()
 
     wait_until(turned)
+
+
+def test_a_call_that_did_not_begin_counts_no_attempt(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its token had ended when the thread came to it."""
+    late, take = [False] * 5, Tokens.take
+    monkeypatch.setattr(Tokens, "take", lambda *given: late.pop() if late else take(*given))
+    handlers.fails[7] = [ValueError(), ValueError()]
+    feed(log, ("k", 7))
+    how: dict[str, Any] = {"throttle": Throttle(limit=100, per=1.0), "attempts": 3, "backoff_first": 0.1}
+    calls_each_second([Driver(an_agent(**how), store, log, clock).give(0)], 3)
+    assert (handlers.calls, dead(log), late) == ([7, 7, 7], [], [])
