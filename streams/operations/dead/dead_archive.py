@@ -18,7 +18,7 @@ def written(path: Path, rows: Sequence[DeadOutput], letters: Sequence[Letter], r
     be written."""
     encode = msgspec.json.encode
     try:
-        with path.open("xb") as file:
+        with open(path, "xb", opener=_private) as file:
             for row in rows:
                 file.write(encode({**of_row(row), **whole(row)}) + b"\n")
             for letter in letters:
@@ -34,3 +34,8 @@ def written(path: Path, rows: Sequence[DeadOutput], letters: Sequence[Letter], r
         raise ConfigurationError(f"{path} is there already: name a new file") from None
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _private(path: str, flags: int) -> int:
+    """The file has values of records: other users of the machine read nothing."""
+    return os.open(path, flags, 0o600)

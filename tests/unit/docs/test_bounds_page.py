@@ -1,4 +1,4 @@
-"""docs/bounds.md: each limit is the one of the code, and each test that it names exists."""
+"""docs/bounds.md: each limit is the one of the code, and each test that it and docs/attacker.md name exists."""
 
 import ast
 import re
@@ -25,6 +25,7 @@ from sluicegate.streams.versions import mac_keys
 
 PROJECT = Path(__file__).parents[3]
 PAGE = (PROJECT / "docs" / "bounds.md").read_text(encoding="utf-8")
+ATTACKS = (PROJECT / "docs" / "attacker.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (?P<what>[^|]+) \| (?P<limit>[^|]+) \| [^|]* \| `(?P<test>[^|`]+)` \|$", re.MULTILINE)
 NUMBER = re.compile(r"\d[\d,]*(?: (?:KiB|MiB|kB|MB|bytes|s|hour|days)\b)?")
 
@@ -145,6 +146,11 @@ def test_every_row_names_a_test_that_exists() -> None:
 def test_twin_another_limit_is_found(written: str, other: str) -> None:
     assert written in PAGE
     assert len(differences(PAGE.replace(written, other))) == 1
+
+
+def test_every_attack_names_a_test_that_exists() -> None:
+    assert len(ROW.findall(ATTACKS)) >= 16
+    assert unknown(ATTACKS) == []
 
 
 def test_twin_a_test_that_is_gone_is_found() -> None:
