@@ -65,14 +65,14 @@ class Throttled(CallAdmission):
         self._tokens, self._key, self._monotonic, self._delayed = tokens, key, monotonic, delayed
         self._lock = Lock()
         self._admitted: dict[bytes, deque[float]] = {}  # calls that have not begun yet
+        self._latency = 0.0  # seconds from the admission of a call to its begin, of late
 
-    def admitted(self, ready: Sequence[SealedItem], waiting: Iterable[SealedItem], now: float) -> Sequence[SealedItem]:
+    def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
         keys = [self._key(item.item) for item in ready]
-        short = {key for key, count in Counter(keys).items() if self._free(key) < count}
+        short = {key: count for key, count in Counter(keys).items() if self._free(key) < count}
         if short:
-            wanted = Counter(key for item in waiting if (key := self._key(item.item)) in short)
             try:
-                self._tokens.ask(wanted)
+                self._tokens.ask(short)
             except (Fenced, PersistenceError, SystemNotReady) as error:
                 for item in ready:
                     item.ready_at = now + (CONTENDED if isinstance(error, Fenced) else AWAY)
@@ -97,7 +97,7 @@ class Throttled(CallAdmission):
                 calls.popleft()
             if not calls:
                 self._admitted.pop(key, None)
-            return self._tokens.count(key) - len(calls)
+            return self._tokens.count(key, self._latency) - len(calls)
 
     def _admit(self, key: bytes) -> None:
         with self._lock:
@@ -108,7 +108,7 @@ class Throttled(CallAdmission):
         entered = self._tokens.take(key, cancelled)
         with self._lock:
             if calls := self._admitted.get(key):
-                calls.popleft()
+                self._latency += (self._monotonic() - calls.popleft() - self._latency) / 8
         return entered
 
 
@@ -152,7 +152,7 @@ class OneAtATime(CallAdmission):
     def __init__(self, keys: Singletons, key: ItemKey) -> None:
         self._keys, self._key = keys, key
 
-    def admitted(self, ready: Sequence[SealedItem], waiting: Iterable[SealedItem], now: float) -> Sequence[SealedItem]:
+    def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
         first: dict[bytes, SealedItem] = {}
         for item in ready:
             first.setdefault(self._key(item.item), item)
@@ -186,9 +186,9 @@ class FlowControl(CallAdmission):
             ready = stage.ordered(ready, others, slots)
         return ready
 
-    def admitted(self, ready: Sequence[SealedItem], waiting: Iterable[SealedItem], now: float) -> Sequence[SealedItem]:
+    def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
         for stage in self._stages:
-            ready = stage.admitted(ready, waiting, now) if ready else ready
+            ready = stage.admitted(ready, now) if ready else ready
         return ready
 
     def enters(self, item: SealedItem, cancelled: Event) -> bool:

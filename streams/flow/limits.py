@@ -39,7 +39,10 @@ class Grant(NamedTuple):
 
 
 class SharedLimit(Protocol):
-    """One limit of an agent. The state of a key is what JSON can write; None is the state of a key that is idle."""
+    """One limit of an agent. The state of a key is what JSON can write; None is the state of a key that is idle.
+    `validity` is the seconds in which a token can be used."""
+
+    validity: float
 
     def grant(self, state: Any, now: float, wanted: int) -> Grant:
         """Up to `wanted` tokens at the store's time `now`."""

@@ -24,13 +24,13 @@ class Tokens:
         self._taken: Counter[bytes] = Counter()  # since the last block
         self._again: dict[bytes, float] = {}  # when the ledger may be asked again, by the store's time
 
-    def count(self, key: bytes) -> int:
-        """How many tokens of the key can be used now, or begin soon."""
+    def count(self, key: bytes, latency: float = 0.0) -> int:
+        """How many tokens of the key can be used now or soon, by a call that begins after this latency in seconds."""
         with self._lock:
-            return len(self._valid(key))
+            return len(self._valid(key, min(latency, self._limit.validity / 2)))
 
-    def _valid(self, key: bytes) -> deque[CallToken]:
-        tokens, now = self._tokens.get(key, deque()), self._ledger.time.latest(self._monotonic())
+    def _valid(self, key: bytes, latency: float = 0.0) -> deque[CallToken]:
+        tokens, now = self._tokens.get(key, deque()), self._ledger.time.latest(self._monotonic()) + latency
         while tokens and tokens[0].ends <= now:
             tokens.popleft()
         return tokens

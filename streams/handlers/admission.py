@@ -23,9 +23,9 @@ class CallAdmission:
         other partitions of the worker."""
         return ready
 
-    def admitted(self, ready: Sequence[SealedItem], waiting: Iterable[SealedItem], now: float) -> Sequence[SealedItem]:
-        """Those of the first items that may begin now. The `ready_at` of the others says when to ask again. `waiting`
-        are all items of the partition. Raises PersistenceError."""
+    def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
+        """Those of the first items that may begin now. The `ready_at` of the others says when to ask again. Raises
+        ChangelogIncomplete."""
         return ready
 
     def enters(self, item: SealedItem, cancelled: Event) -> bool:

@@ -9,7 +9,7 @@ not end counts (docs/protocol.md, Seal).
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -49,6 +49,10 @@ class SealedItem:
     rows: Mapping[str, RowFields | None] = field(default_factory=dict)
     priority: float | None = None
 
+    def delayed(self, now: float) -> bool:
+        """Whether it waits for a time."""
+        return self.state == "waiting" and self.ready_at > now
+
 
 @dataclass(frozen=True, slots=True)
 class Parted:
@@ -85,6 +89,7 @@ class Sealed:
         self._items: dict[GroupNumber, bytes | None] = {}
         self._attempts: dict[GroupNumber, int] = {}
         self._parked: dict[GroupNumber, str] = {}
+        self._delayed: dict[GroupNumber, SealedItem] = {}  # and some that wait no more
         self.cancelled = threading.Event()
         self.running = 0
         # Items that were running when a process ended: one of them may be the cause.
@@ -124,6 +129,7 @@ class Sealed:
     def _judged(self, item: SealedItem, verdict: FailureVerdict, now: float) -> list[Event]:
         if isinstance(verdict, TryAgain):
             item.ready_at, item.state = now + verdict.pause, "waiting"
+            self.delay([item], now)
             item.attempts = self._attempts[item.number] = verdict.attempts  # an outage does not count as an attempt
             return []
         if isinstance(verdict, Park):
@@ -151,6 +157,7 @@ class Sealed:
         del self.held[item.number]
         self.bytes -= len(item.packed)
         self._items[item.number] = None
+        self._delayed.pop(item.number, None)
         self._attempts.pop(item.number, None)
         self._parked.pop(item.number, None)
         self.suspects.discard(item.number)
@@ -226,10 +233,13 @@ class Sealed:
     def next_ready(self, now: float) -> float:
         """The time, on the owner's clock, at which the first back-off ends. Items that wait only for a thread are not
         included."""
-        return min(
-            (item.ready_at for item in self.held.values() if item.state == "waiting" and item.ready_at > now),
-            default=inf,
-        )
+        for number in [number for number, item in self._delayed.items() if not item.delayed(now)]:
+            del self._delayed[number]
+        return min((item.ready_at for item in self._delayed.values()), default=inf)
+
+    def delay(self, items: Iterable[SealedItem], now: float) -> None:
+        """Note those of the items that wait for a time."""
+        self._delayed.update((item.number, item) for item in items if item.delayed(now))
 
     def changes(self) -> Section:
         """The changes since the last call."""

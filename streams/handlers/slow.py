@@ -100,7 +100,8 @@ class Slow:
         )
         ready = self._admission.ordered(sealed.ready(now, suspects_only), others, slots)
         first, ended = self.with_rows(sealed, now, ready[: max(0, slots)])
-        events += [*ended, *sealed.begin(judge, now, self._admission.admitted(first, sealed.held.values(), now))]
+        events += [*ended, *sealed.begin(judge, now, self._admission.admitted(first, now))]
+        sealed.delay(ready, now)
         self._remember(sealed, ended=True)
         return events
 

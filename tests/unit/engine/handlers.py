@@ -23,7 +23,6 @@ class Order:
 
 def reset() -> None:
     calls.clear()
-    gate.clear()
     added.clear()
     fails.clear()
     killer.clear()

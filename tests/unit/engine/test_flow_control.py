@@ -1,7 +1,7 @@
 """`throttle`, `rate_limit`, `priority` and `singleton` in the engine: on a log and a store in memory, with the test's
 clock."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,12 @@ from tests.unit.engine.scene import a_log, dead, feed
 from tests.waiting import wait_until
 
 HERE = "tests.unit.engine.handlers"
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    handlers.gate.clear()
 
 
 def an_agent(name: str = "note", concurrency: int = 4, **how: Any) -> Agent:
