@@ -1,5 +1,7 @@
-"""How much memory a process may take: what is free in each of its control groups, v1 or v2, and of the machine."""
+"""How much memory a process may take: what is free in each of its control groups, v1 or v2, and of the machine, and
+what limits of processes (`ulimit -v`, `ulimit -d`) leave to the process that started it."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -11,16 +13,18 @@ class MemoryFiles(NamedTuple):
     groups: Path = Path("/sys/fs/cgroup")
     own: Path = Path("/proc/self/cgroup")
     machine: Path = Path("/proc/meminfo")
+    parent: Path = Path("/proc") / str(os.getppid())
 
 
 FILES = MemoryFiles()
+LIMITS = {"Max address space": "VmSize", "Max data size": "VmData"}
 V2 = ("memory.max", "memory.current", "inactive_file")
 V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def free(files: MemoryFiles = FILES) -> int:
     """The bytes of memory that can be taken; 0: it is not known."""
-    limits = [*_groups(files), *_machine(files.machine)]
+    limits = [*_groups(files), *_machine(files.machine), *_process(files.parent)]
     return max(1, min(limits)) if limits else 0
 
 
@@ -57,6 +61,16 @@ def _machine(meminfo: Path) -> Iterator[int]:
     lines = dict(line.split(":", 1) for line in _text(meminfo).splitlines() if ":" in line)
     if available := lines.get("MemAvailable", "").split():
         yield int(available[0]) << 10
+
+
+def _process(folder: Path) -> Iterator[int]:
+    """What it fetches in place of its parent must have room there, too: a worker has taken more than a new process."""
+    limits = {line[:26].strip(): line[26:].split() for line in _text(folder / "limits").splitlines()}
+    status = dict(line.split(":", 1) for line in _text(folder / "status").splitlines() if ":" in line)
+    for limit, taken in LIMITS.items():
+        most, used = limits.get(limit, ["unlimited"])[0], status.get(taken, "").split()
+        if most.isdecimal() and used:
+            yield int(most) - (int(used[0]) << 10)
 
 
 def _text(path: Path) -> str:

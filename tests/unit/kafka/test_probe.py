@@ -80,7 +80,7 @@ def group(folder: Path, names: tuple[str, str], limit: str, used: int, cached: i
 def test_the_memory_that_is_free_is_the_least_of_its_groups_and_the_machine(
     tmp_path: Path, below: str, names: tuple[str, str], line: str
 ) -> None:
-    files = MemoryFiles(tmp_path / "groups", tmp_path / "own", tmp_path / "meminfo")
+    files = MemoryFiles(tmp_path / "groups", tmp_path / "own", tmp_path / "meminfo", tmp_path)
     assert free(files) == 0
     files.machine.write_text("MemTotal:       100 kB\nMemAvailable:       40 kB\n")
     assert free(files) == 40 << 10
@@ -163,3 +163,21 @@ def test_a_process_that_did_nothing_shows_nothing(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(probe, "COMMAND", (sys.executable, "-c", report))
     running = KafkaProbe(ApartSource({}, "g", ("in", 0)), 0)
     assert wait_until(running.result, 30, "the end of the probe") == Fetchable(failure="it did nothing for 30 s")
+
+
+@pytest.mark.parametrize(
+    ("limit", "room"),
+    [
+        ("Max address space         20480                20480                bytes", 20_480 - (12 << 10)),
+        ("Max data size             10240                unlimited            bytes", 10_240 - (7 << 10)),
+        ("Max address space         unlimited            unlimited            bytes", 0),
+    ],
+)
+def test_a_limit_of_the_worker_bounds_what_is_fetched_in_its_place(tmp_path: Path, limit: str, room: int) -> None:
+    """A worker has taken more than a new process: a batch that only fits into the latter would end it again and
+    again."""
+    (tmp_path / "limits").write_text(
+        f"Limit                     Soft Limit           Hard Limit           Units\n{limit}\n"
+    )
+    (tmp_path / "status").write_text("Name:\tpython\nVmSize:\t      12 kB\nVmData:\t       7 kB\n")
+    assert free(MemoryFiles(tmp_path / "groups", tmp_path / "own", tmp_path / "meminfo", tmp_path)) == room
