@@ -761,6 +761,18 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class RecurringMessage:
+    """A message that is sent to `topic` at each time of `every` (sluicegate.streams.contracts.recurring). `value` is
+    JSON text."""
+
+    name: str
+    every: str
+    topic: str
+    value: str = "{}"
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OAuthClient:
     """OAuth 2.0 client credentials: bearer tokens are asked for at `token_url`. `logical_cluster` and `identity_pool`
     go to the registry in headers, as Confluent Cloud wants them."""
@@ -825,3 +837,4 @@ class App(AppSettings):
     outbox: Outbox | None = None
     timeouts: Timeouts | None = None
     registry: Registry | None = None
+    schedules: tuple[RecurringMessage, ...] = ()

@@ -100,6 +100,8 @@ _UNREACHED = (
 LONG = (
     # Every evaluation of many expressions, in CPU time.
     "tests/expressions/test_bounds.py",
+    # A file's test, with a death at each of its places.
+    "tests/unit/leased/test_schedules.py::test_an_agent_gets_each_time_once_whatever_dies[crash]",
     # A browser and a run with 10,000 groups.
     "tests/integration/console/",
     "tests/soak/test_soak.py",

@@ -177,6 +177,7 @@ class AppKeys(TypedDict, total=False):
     - `http` (Literal[False] | FileKeys): The port for health, metrics and status. `false` opens none.
     - `outbox` (Literal[False] | FileKeys): The dispatcher that sends the rows of the outbox. `false` switches it off.
     - `timeouts` (Literal[False] | FileKeys): The dispatcher that sends due timeouts. `false` switches it off.
+    - `schedules` (Mapping[str, FileKeys]): Messages that are sent again and again, by name.
     - `schema_registry` (FileKeys | None): The schema registry that schemas are read from and registered at.
     - `tests` (Mapping[str, Sequence[FileKeys]]): Tests of the file by name: each is a list of steps for `sluicegate
       test`.
@@ -190,5 +191,6 @@ class AppKeys(TypedDict, total=False):
     http: Literal[False] | FileKeys
     outbox: Literal[False] | FileKeys
     timeouts: Literal[False] | FileKeys
+    schedules: Mapping[str, FileKeys]
     schema_registry: FileKeys | None
     tests: Mapping[str, Sequence[FileKeys]]

@@ -43,6 +43,8 @@ def needed(app: App) -> list[Need]:
         if agent.history:
             uses.setdefault(agent.history, []).append(("history", agent.name))
         uses.setdefault(agent.dead_letters, []).append(("dead letters", agent.name))
+    for schedule in app.schedules:
+        uses.setdefault(schedule.topic, []).append(("output", f"schedule {schedule.name}"))
     return [Need(topic, tuple(roles)) for topic, roles in uses.items()]
 
 

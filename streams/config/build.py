@@ -23,7 +23,7 @@ from sluicegate.streams.config.sections import (
 )
 from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.sections.dedupe import DeduplicationModel
-from sluicegate.streams.config.sections.leased import OutboxModel
+from sluicegate.streams.config.sections.leased import OutboxModel, built_schedules
 from sluicegate.streams.config.sections.models import FileModel
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.config.sections.models_groups import Aggregate, ReducerModel, UntilModel
@@ -37,7 +37,7 @@ def app(file: FileModel, folder: str) -> run.App:
     agents = file.agents.values()
     here = Path(folder)
     written = {output.topic for a in agents for output in a.outputs.values()} | {dead_letters(file, a) for a in agents}
-    written |= {a.history for a in agents if a.history}
+    written |= {a.history for a in agents if a.history} | {schedule.topic for schedule in file.schedules.values()}
     return run.App(
         name=file.app,
         store=file.store,
@@ -51,6 +51,7 @@ def app(file: FileModel, folder: str) -> run.App:
         outbox=_outbox(file.outbox) if file.outbox else None,
         timeouts=run.Timeouts(**entries.values(run.Timeouts, file.timeouts)) if file.timeouts else None,
         registry=registry.built(file.schema_registry, here),
+        schedules=built_schedules(file.schedules),
     )
 
 

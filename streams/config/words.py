@@ -134,13 +134,16 @@ def dispatching(app: App) -> list[str]:
             f"sends timeouts when they are due by the store's clock, never before, {timeouts.batch} at a time; "
             f"what a process died with is sent {spoken_duration(timeouts.lease)} later"
         )
+    sentences += [
+        f"sends to {schedule.topic} at each time of `{schedule.every}` ({schedule.name})" for schedule in app.schedules
+    ]
     return sentences
 
 
 def _dispatches(app: App) -> bool:
     """Whether an agent sends through the dispatcher, or the file configures it."""
     used = any(agent.scope == "shared" or agent.handler is not None for agent in app.agents)
-    return used or (app.outbox or Outbox(), app.timeouts or Timeouts()) != (Outbox(), Timeouts())
+    return used or bool(app.schedules) or (app.outbox or Outbox(), app.timeouts or Timeouts()) != (Outbox(), Timeouts())
 
 
 def _threshold(limit: Threshold) -> str:

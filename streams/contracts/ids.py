@@ -28,6 +28,11 @@ def named_timeout_id(app: str, name: str) -> UUID:
     return uuid5(NAMESPACE, canonical(["timeout-named", app, name]).decode())
 
 
+def schedule_id(app: str, *parts: str | None) -> UUID:
+    """The id of the timeout of a schedule in the file of the app, of which it says these parts."""
+    return uuid5(NAMESPACE, canonical(["schedule", app, *parts]).decode())
+
+
 def _numbered(*parts: str | int) -> Identify:
     """As uuid.uuid5 of the canonical array [*parts, number], or of [*parts, *numbers], with all parts but the numbers
     hashed already."""

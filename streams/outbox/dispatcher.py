@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import structlog
@@ -23,6 +24,7 @@ from sluicegate.streams.outbox.due import TimeoutEmitter
 from sluicegate.streams.outbox.lane_relay import LaneRelay
 from sluicegate.streams.outbox.lane_rows import LaneRows
 from sluicegate.streams.outbox.lane_spans import TracedOutput
+from sluicegate.streams.outbox.schedules import arranged
 from sluicegate.streams.outbox.sender import Sender
 
 THREADS = 6
@@ -93,7 +95,14 @@ class Dispatcher:
         parts, settings = self._parts, self._app.timeouts
         assert settings is not None
         return TimeoutEmitter(
-            parts.store.timeouts, settings, self._calls, parts.meter, self._backoff(), parts.time, self.tell
+            parts.store.timeouts,
+            settings,
+            self._calls,
+            parts.meter,
+            self._backoff(),
+            parts.time,
+            self.tell,
+            lambda: arranged(parts.store.timeouts, self._app, datetime.fromtimestamp(parts.time(), UTC)),
         )
 
     def _care(self) -> tuple[Sweeper | None, Health | None]:

@@ -33,7 +33,8 @@ class Emitted(NamedTuple):
 
 class TimeoutEmitter:
     """`time` returns seconds since 1970 and only decides when to look again; the store's clock decides what is due.
-    `emitted` is called when the outbox has new rows."""
+    `emitted` is called when the outbox has new rows, and `arrange` once before the first look: it makes the rows of the
+    schedules."""
 
     def __init__(
         self,
@@ -44,9 +45,11 @@ class TimeoutEmitter:
         backoff: Backoff,
         time: Callable[[], float],
         emitted: Callable[[], object],
+        arrange: Callable[[], None] = lambda: None,
     ) -> None:
         self._timeouts, self._settings, self._calls, self._meter = timeouts, settings, calls, meter
         self._backoff, self._time, self._told = backoff, time, emitted
+        self._arrange, self._arranged = arrange, False
         self._log = structlog.get_logger()
         self._claimed: TimeoutBatch | None = None  # locked by us, and perhaps not emitted
         self._now = 0.0
@@ -68,6 +71,9 @@ class TimeoutEmitter:
 
     def _emit(self) -> Emitted:
         """In a thread: emit batch after batch while they are full."""
+        if not self._arranged:
+            self._arrange()
+            self._arranged = True
         count, late = 0, list[float]()
         for _ in range(MOST_BATCHES):
             batch = self._claimed or self._timeouts.get_batch(self._settings.batch)

@@ -1,9 +1,13 @@
 """Runs the dispatcher step by step: due timeouts move to the outbox, and messages of its lanes to the log."""
 
+from datetime import UTC, datetime
+
+from sluicegate.streams.agent import App
 from sluicegate.streams.contracts.leased_values import TimeoutBatch
 from sluicegate.streams.contracts.messages import Outcome
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.outbox.lane_rows import LaneRows
+from sluicegate.streams.outbox.schedules import arranged
 from sluicegate.streams.testing.deaths import Deaths
 from sluicegate.streams.testing.log import LogProducer, ManualClock
 
@@ -14,14 +18,20 @@ TOKEN = "driver"  # of all lanes: a process that is started again keeps them
 class Dispatch:
     """A dispatcher. When its process dies, its leases end at once."""
 
-    def __init__(self, store: Store, producer: LogProducer, clock: ManualClock, deaths: Deaths) -> None:
+    def __init__(
+        self, store: Store, producer: LogProducer, clock: ManualClock, deaths: Deaths, app: App | None = None
+    ) -> None:
         self._timeouts, self._outbox = store.timeouts, store.outbox
         self._producer, self._clock, self._deaths = producer, clock, deaths
         self._rows = LaneRows(producer, "driver")
         self._claimed: TimeoutBatch | None = None
+        self._app, self._arranged = app, app is None
 
     def turn(self) -> None:
         """Until nothing is due or pending."""
+        if self._app is not None and not self._arranged:
+            arranged(self._timeouts, self._app, datetime.fromtimestamp(self._clock.time(), UTC))
+            self._arranged = True
         while batch := self._timeouts.get_batch(MOST):
             self._claimed = batch
             self._deaths.reach("timeout-claimed")

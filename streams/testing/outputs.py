@@ -42,6 +42,7 @@ class OutputReader:
         self._dead = {agent.dead_letters: readers for agent in app.agents}
         self._decode = {to.topic: _reader(replace(agent, to=to)) for agent in app.agents for to in agent.outputs}
         self._decode |= {agent.history: codec("json").decode for agent in app.agents if agent.history}
+        self._decode = {schedule.topic: codec("json").decode for schedule in app.schedules} | self._decode
         if before is not None:
             self._dead, self._decode = before._dead | self._dead, before._decode | self._decode
 

@@ -44,8 +44,8 @@ class Workers:
         self._replaced: dict[str, tuple[str, ...]] = {}
         self._meters = {agent.name: Meter() for agent in app.agents}
         # only these schedule messages or use the outbox
-        leased = any(agent.handler or agent.scope == "shared" for agent in app.agents)
-        self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths) if leased else None
+        leased = bool(app.schedules) or any(agent.handler or agent.scope == "shared" for agent in app.agents)
+        self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths, app) if leased else None
 
     def settle(self) -> None:
         """Run all workers until nothing changes. A process that dies is started again."""

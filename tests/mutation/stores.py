@@ -14,10 +14,11 @@ BUFFER = (
     f"{C}buffer/test_removals.py",
     f"{C}buffer/test_firing.py",
 )
-TIMEOUTS = tuple(f"{C}timeouts/test_{name}.py" for name in ("leases", "emission", "scheduling", "commits"))
+TIMEOUTS = tuple(f"{C}timeouts/test_{name}.py" for name in ("leases", "emission", "scheduling", "commits", "apps"))
 BUFFER_CLOCK = (f"{C}buffer/test_clocks.py",)
 OUTBOX_CLOCK = (f"{C}outbox/test_clocks.py",)
 RECURRING = (f"{C}timeouts/test_recurring.py",)
+SCHEDULES = ("tests/unit/leased/test_schedules.py",)
 TIMEOUTS_CLOCK = (f"{C}timeouts/test_clocks.py",)
 OUTBOX = (f"{C}outbox/test_claims.py", f"{C}outbox/test_outcomes.py", f"{C}outbox/test_adding.py")
 UPDATE = '\nwhere partition_key = %s and token = %s and version = %s"""\n\n#'
@@ -562,5 +563,26 @@ GUARDS = (
         "                if self.each_hour:\n",
         "                if True:\n",
         ("tests/unit/leased/test_recurring.py",),
+    ),
+    Guard(
+        "a schedule has one row, however often a process starts",
+        "streams/outbox/schedules.py",
+        "for each in wanted if each.id not in stored))",
+        "for each in wanted))",
+        SCHEDULES,
+    ),
+    Guard(
+        "a schedule that the file has no more ends",
+        "streams/outbox/schedules.py",
+        "        timeouts.cancel(id)\n",
+        "        pass\n",
+        SCHEDULES,
+    ),
+    Guard(
+        "an agent drops copies of what a schedule sent",
+        "streams/config/build.py",
+        " | {schedule.topic for schedule in file.schedules.values()}",
+        "",
+        SCHEDULES,
     ),
 )

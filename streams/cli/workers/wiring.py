@@ -51,7 +51,7 @@ def prepare(
     log.info("store.ready", durability=level.name, reasons=list(level.reasons))
     app = _with_versions(app, agents, options, pause)
     chosen = [agent for agent in app.agents if agent.name in agents]
-    topics = topics_of(chosen)
+    topics = sorted({*topics_of(chosen), *(schedule.topic for schedule in app.schedules)})
     with _with_broker(app, topics) as ready:
         kafka = kafka_of(ready)
         timeout = call_timeout(app)

@@ -10,6 +10,7 @@ from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.sections.dead_letters import DeadLettersModel
 from sluicegate.streams.config.sections.fields import LONGEST_NAME, NAME
 from sluicegate.streams.config.sections.kafka import EMBEDDED
+from sluicegate.streams.config.sections.leased import schedule_findings
 from sluicegate.streams.config.sections.models import FileModel
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.config.sections.models_groups import RESERVED, Aggregate, UntilModel
@@ -34,6 +35,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
     """Everything wrong in a file whose single values are right."""
     yield from _http(file)
     yield from _outbox(file)
+    yield from schedule_findings(file.schedules, file.timeouts is not None)
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME, name):
@@ -69,6 +71,7 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
     writes = {output.topic for agent in agents for output in agent.outputs.values()}
     writes |= {dead_letters(file, agent) for agent in agents}
     writes |= {topic for agent in agents for topic in (agent.repartition, agent.history) if topic}
+    writes |= {schedule.topic for schedule in file.schedules.values()}
     looked_up = [each for agent in agents for each in (agent.lookup or {}).values()]
     rows = {each.source for each in looked_up if each.kind != "topic"}
     reads |= {each.source for each in looked_up if each.kind == "topic"}

@@ -16,6 +16,7 @@ from sluicegate.streams.config import loading
 from sluicegate.streams.config.checking import rules, typed
 from sluicegate.streams.config.sections import correlating, deadlines, entries, envelopes, registry, windows
 from sluicegate.streams.config.sections.calls import flow
+from sluicegate.streams.config.sections.leased import written_schedules
 from sluicegate.streams.config.text.document import FileDocument
 from sluicegate.streams.config.text.problems import FileFinding, Path, dotted
 from sluicegate.streams.config.text.scalars import Native
@@ -139,6 +140,7 @@ def _tree(app: run.App) -> Tree:
         http=False if app.http is None else entries.written(run.Http, app.http),
         outbox=False if app.outbox is None else _outbox(app.outbox),
         timeouts=False if app.timeouts is None else entries.written(run.Timeouts, app.timeouts),
+        schedules=written_schedules(app.schedules),
         schema_registry=None if app.registry is None else _registry(app.registry),
         agents={agent.name: _agent_of(app, agent, rekeying) for agent in app.agents if not agent.rekeys},
     )

@@ -22,11 +22,19 @@ from sluicegate.streams.cases import (
     SendCase,
     SetupFile,
 )
-from sluicegate.streams.config.sections.fields import Duration, Text, TopicField, refused, unless_unknown
+from sluicegate.streams.config.sections.fields import (
+    AnyValue,
+    Duration,
+    Text,
+    TopicField,
+    plain,
+    refused,
+    unless_unknown,
+)
 from sluicegate.streams.config.sections.models_agent import FunctionsField
 from sluicegate.streams.config.text.document import LineColumn
 from sluicegate.streams.config.text.problems import FileFinding, Path
-from sluicegate.streams.config.text.scalars import Decimal, Integer, Unknown
+from sluicegate.streams.config.text.scalars import Unknown
 from sluicegate.streams.contracts.headers import DEAD_STAGE
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.units import DURATION, TIME, duration, moment
@@ -35,15 +43,6 @@ _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 KINDS = ("setup", "handlers", "row", "deploy", "send", "expect", "advance", "expect_nothing", "expect_rows")
 PartitionNumber = Annotated[int, Field(ge=0, le=PARTITIONS - 1), unless_unknown(0)]
 Times = Annotated[int, Field(ge=1, le=100_000), unless_unknown(1)]
-
-
-def _plain(value: Any) -> Any:
-    """Without the text that the file's numbers remember."""
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return int(value) if isinstance(value, Integer) else float(value) if isinstance(value, Decimal) else value
 
 
 def _from_base64(value: object) -> object:
@@ -76,7 +75,6 @@ def _map(value: object) -> object:
     return {} if isinstance(value, Unknown) or value is None else value
 
 
-AnyValue = Annotated[Any, BeforeValidator(_plain), WithJsonSchema({})]
 Base64 = Annotated[bytes, BeforeValidator(_from_base64), WithJsonSchema({"type": "string"})]
 _SINCE_BEGIN = r"^\+" + DURATION.removeprefix("^")
 _MOMENT_SCHEMA = {"anyOf": [{"type": "string", "pattern": TIME}, {"type": "string", "pattern": _SINCE_BEGIN}]}
@@ -156,10 +154,10 @@ class RowStep(BaseModel):
     hash: Text | None = Field(
         default=None, description="The hash of a lookup, as the lookup names it.", examples=["customer:{key}"]
     )
-    key: Annotated[str | int, BeforeValidator(_plain), WithJsonSchema({"type": ["string", "integer"]})] = Field(
+    key: Annotated[str | int, BeforeValidator(plain), WithJsonSchema({"type": ["string", "integer"]})] = Field(
         description="The key of the row.", examples=["c-1"]
     )
-    value: Annotated[dict[str, AnyValue] | None, BeforeValidator(_plain)] = Field(
+    value: Annotated[dict[str, AnyValue] | None, BeforeValidator(plain)] = Field(
         description="The fields of the row. `null` deletes the row.", examples=[{"name": "Ada", "tier": "gold"}]
     )
 

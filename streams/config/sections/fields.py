@@ -100,6 +100,16 @@ def _no_object(value: object) -> object:
     return value
 
 
+def plain(value: Any) -> Any:
+    """Without the text that the file's numbers remember."""
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    return int(value) if isinstance(value, Integer) else float(value) if isinstance(value, Decimal) else value
+
+
+AnyValue = Annotated[Any, BeforeValidator(plain), WithJsonSchema({})]
 NameField = Annotated[
     str,
     _matching(NAME, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})", LONGEST_NAME),

@@ -1,14 +1,29 @@
-"""The sections `outbox` and `timeouts` as the file writes them; `false` turns a part off."""
+"""The sections `outbox`, `timeouts` and `schedules` as the file writes them; `false` turns one of the first two off."""
 
+import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from sluicegate.streams.agent import OutboxSettings, Timeouts
+from sluicegate.schemas import json
+from sluicegate.streams.agent import OutboxSettings, RecurringMessage, Timeouts
 from sluicegate.streams.config.sections.described import described
 from sluicegate.streams.config.sections.entries import FilePart
-from sluicegate.streams.config.sections.fields import Count, Duration, SpanField, unless_unknown
+from sluicegate.streams.config.sections.fields import (
+    NAME,
+    AnyValue,
+    Count,
+    Duration,
+    SpanField,
+    Text,
+    TopicField,
+    refused,
+    unless_unknown,
+)
+from sluicegate.streams.config.text.problems import FileFinding
 from sluicegate.streams.config.text.scalars import Unknown
+from sluicegate.streams.contracts.recurring import recurrence
 
 
 class Degraded(FilePart, frozen=True):
@@ -62,3 +77,70 @@ OutboxOrOff = Annotated[
     OutboxModel | None, BeforeValidator(_unless_off), _or_off(OutboxModel, degraded=Degraded, unhealthy=Unhealthy)
 ]
 TimeoutsOrOff = Annotated[TimeoutsModel | None, BeforeValidator(_unless_off), _or_off(TimeoutsModel)]
+
+MOST_SCHEDULES = 1000
+
+
+def _recurring(value: str) -> str:
+    try:
+        recurrence(value)
+    except ValueError as error:
+        what, _, hint = str(error).partition("; ")
+        raise refused(what, hint or "write a duration such as 15m, or five fields of cron") from None
+    return value
+
+
+class ScheduleModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    every: Annotated[Text, AfterValidator(_recurring), unless_unknown("1h")] = Field(
+        description="When: a duration, or the five fields of cron, which a time zone may follow.",
+        examples=["0 2 * * mon-fri Europe/Vienna"],
+    )
+    topic: TopicField = Field(description="The topic that the message is sent to.", examples=["reports.due"])
+    key: Text | None = Field(default=None, description="The key of the message.", examples=["all"])
+    value: AnyValue = Field(
+        default_factory=dict, description="The value of the message, sent as JSON.", examples=[{"report": "sales"}]
+    )
+
+
+SchedulesField = Annotated[
+    dict[
+        str,
+        Annotated[
+            ScheduleModel, unless_unknown(lambda: ScheduleModel.model_construct(every="1h", topic="unknown", value={}))
+        ],
+    ],
+    Field(max_length=MOST_SCHEDULES),
+    unless_unknown(dict),
+]
+
+
+def schedule_findings(schedules: Mapping[str, ScheduleModel], timed: bool) -> Iterator[FileFinding]:
+    """`timed`: timeouts are sent."""
+    for name in schedules:
+        if not re.fullmatch(NAME, name):
+            yield FileFinding(("schedules", name), "is not a name", "use only letters, digits and . _ -")
+    if schedules and not timed:
+        places = (("schedules",), ("timeouts",))
+        yield FileFinding(places[0], "are sent as timeouts", "leave out timeouts: false", places)
+
+
+def built_schedules(schedules: Mapping[str, ScheduleModel]) -> tuple[RecurringMessage, ...]:
+    return tuple(
+        RecurringMessage(name, schedule.every, schedule.topic, json.encode(schedule.value).decode(), schedule.key)
+        for name, schedule in schedules.items()
+    )
+
+
+def written_schedules(schedules: tuple[RecurringMessage, ...]) -> dict[str, object] | None:
+    """As the file writes them."""
+    made = {
+        schedule.name: {
+            "every": schedule.every,
+            "topic": schedule.topic,
+            "value": json.decode_any(schedule.value.encode()),
+        }
+        | ({} if schedule.key is None else {"key": schedule.key})
+        for schedule in schedules
+    }
+    return made or None  # type: ignore[return-value]

@@ -9,7 +9,13 @@ from sluicegate.streams.config.sections.cases import Tests
 from sluicegate.streams.config.sections.dead_letters import DeadLettersField
 from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import NAME, NameField, StoreUrl, refused, unless_unknown
-from sluicegate.streams.config.sections.leased import OutboxModel, OutboxOrOff, TimeoutsModel, TimeoutsOrOff
+from sluicegate.streams.config.sections.leased import (
+    OutboxModel,
+    OutboxOrOff,
+    SchedulesField,
+    TimeoutsModel,
+    TimeoutsOrOff,
+)
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.config.sections.registry import RegistryModel
 from sluicegate.streams.config.text.scalars import Unknown
@@ -72,6 +78,11 @@ class FileModel(FilePart, AppSettings, frozen=True):
         default_factory=TimeoutsModel,
         description="The dispatcher that sends due timeouts. `false` switches it off.",
         examples=[{"lease": "5m"}],
+    )
+    schedules: SchedulesField = Field(
+        default_factory=dict,
+        description="Messages that are sent again and again, by name.",
+        examples=[{"nightly": {"every": "0 2 * * *", "topic": "reports.due"}}],
     )
     schema_registry: (
         Annotated[RegistryModel, unless_unknown(lambda: RegistryModel.model_construct(url=["http://unknown"]))] | None

@@ -1,7 +1,7 @@
 """Two apps on one store: neither sees, cancels, moves nor sends the timeouts of the other. Those of no app belong to
 both, and each is sent once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +39,15 @@ def opened(place: Place) -> Shared:
 @pytest.fixture
 def shared(place: Place) -> Shared:
     return opened(place)
+
+
+@ATOMIC
+def test_an_id_of_the_app_that_is_there_stays_as_it_is(shared: Shared) -> None:
+    first = shared.place.due(value=b"first")
+    shared.one.timeouts.insert(first)
+    claim = shared.one.claim(Partition("one", "a", "t", 0), "token", "member")
+    shared.one.commit(claim, Changes(1, timeouts=[replace(first, value=b"second")]))
+    assert shared.one.timeouts.find() == [first]
 
 
 def apart(shared: Shared) -> None:
