@@ -106,7 +106,9 @@ OF_THE_FILE = {
     **dict.fromkeys(("app", "store"), ELSEWHERE),
     "agents": TOPICS,
     **_of_table(AppSettings),
-    **dict.fromkeys(("kafka", "schema_registry", "http", "outbox", "timeouts", "dead_letters", "tests"), FILE),
+    **dict.fromkeys(
+        ("kafka", "schema_registry", "http", "outbox", "timeouts", "schedules", "dead_letters", "tests"), FILE
+    ),
 }
 
 

@@ -39,16 +39,6 @@ def note(message: Message) -> None:
     _maybe_fail(message.value["amount"])
 
 
-gate = threading.Event()
-
-
-def blocked(message: Message) -> None:
-    """The call of amount 1 ends when the gate opens."""
-    calls.append(message.value["amount"])
-    if message.value["amount"] == 1:
-        gate.wait(10)
-
-
 def forward(message: Message, send: Any) -> None:
     calls.append(message.value["amount"])
     send({"doubled": message.value["amount"] * 2})
@@ -240,3 +230,13 @@ def waits_for_its_turn(value: Any, attempt: int, send: Any) -> None:
     calls.append((value["amount"], attempt))
     gate.wait(20)
     send(value["amount"])
+
+
+gate = threading.Event()
+
+
+def blocked(message: Message) -> None:
+    """The call of amount 1 ends when the gate opens."""
+    calls.append(message.value["amount"])
+    if message.value["amount"] == 1:
+        gate.wait(10)
