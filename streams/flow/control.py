@@ -36,7 +36,7 @@ class Prioritized(CallAdmission):
         self._number = number
 
     def ordered(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:
-        if len(ready) == 0:
+        if not ready:
             return ready
         ordered = sorted(((-self._priority(item), item) for item in ready), key=lambda pair: pair[0])
         rivals = sorted(-self._priority(item) for item in others)
@@ -56,19 +56,37 @@ class Prioritized(CallAdmission):
         return item.priority
 
 
-class Throttled(CallAdmission):
+class Keyed(CallAdmission):
+    """Each key has a limit of its own. The loop evaluates the key of an item, and threads have it from there."""
+
+    name: str
+
+    def __init__(self, key: ItemKey) -> None:
+        self._key_of = key
+
+    def _key(self, item: SealedItem) -> bytes:
+        key = item.keys.get(self.name)
+        if key is None:
+            key = item.keys[self.name] = self._key_of(item.item)
+        return key
+
+
+class Throttled(Keyed):
     """Calls wait for their tokens. The process has some in advance, and a thread takes one when its call begins."""
+
+    name = "throttle"
 
     def __init__(
         self, tokens: Tokens, key: ItemKey, monotonic: Callable[[], float], delayed: Callable[[], object]
     ) -> None:
-        self._tokens, self._key, self._monotonic, self._delayed = tokens, key, monotonic, delayed
+        super().__init__(key)
+        self._tokens, self._monotonic, self._delayed = tokens, monotonic, delayed
         self._lock = Lock()
         self._admitted: dict[bytes, deque[float]] = {}  # calls that have not begun yet
         self._latency = 0.0  # seconds from the admission of a call to its begin, of late
 
     def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
-        keys = [self._key(item.item) for item in ready]
+        keys = [self._key(item) for item in ready]
         short = {key: count for key, count in Counter(keys).items() if self._free(key) < count}
         if short:
             try:
@@ -104,7 +122,7 @@ class Throttled(CallAdmission):
             self._admitted.setdefault(key, deque()).append(self._monotonic())
 
     def enters(self, item: SealedItem, cancelled: Event) -> bool:
-        key = self._key(item.item)
+        key = self._key(item)
         entered = self._tokens.take(key, cancelled)
         with self._lock:
             if calls := self._admitted.get(key):
@@ -146,25 +164,28 @@ class RateLimited(CallAdmission):
         return Unhandled(item, self._error, 1, RATE_LIMITED)
 
 
-class OneAtATime(CallAdmission):
+class OneAtATime(Keyed):
     """Calls wait until no other call of their key runs."""
 
+    name = "singleton"
+
     def __init__(self, keys: Singletons, key: ItemKey) -> None:
-        self._keys, self._key = keys, key
+        super().__init__(key)
+        self._keys = keys
 
     def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
         first: dict[bytes, SealedItem] = {}
         for item in ready:
-            first.setdefault(self._key(item.item), item)
+            first.setdefault(self._key(item), item)
             item.ready_at = now + AGAIN / 2
         admitted = self._keys.admit(first)
         return [item for key, item in first.items() if key in admitted]
 
     def enters(self, item: SealedItem, cancelled: Event) -> bool:
-        return self._keys.enters(self._key(item.item), item)
+        return self._keys.enters(self._key(item), item)
 
     def left(self, item: SealedItem) -> None:
-        self._keys.left(self._key(item.item), item)
+        self._keys.left(self._key(item), item)
 
     def turn(self, now: float) -> None:
         self._keys.turn()

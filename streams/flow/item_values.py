@@ -18,7 +18,7 @@ ItemValue = Callable[[Message | Fire], Any]
 EVERYTHING = b""
 """The key of a limit without `key`."""
 DIGEST_SIZE = 12  # two keys of one digest would share a limit
-_canonical = msgspec.json.Encoder(order="sorted").encode
+_canonical = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 
 
 def value_of(agent: Agent, codec: Codec, name: str, text: str) -> ItemValue:
@@ -49,7 +49,15 @@ def key_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Messag
     if not text:
         return lambda item: EVERYTHING
     value = value_of(agent, codec, name, text)
-    return lambda item: blake2b(_canonical(value(item)), digest_size=DIGEST_SIZE).digest()
+
+    def key(item: Message | Fire) -> bytes:
+        try:
+            content = _canonical(value(item))
+        except (TypeError, ValueError, RecursionError):  # such as text that is no Unicode
+            content = _canonical(None)
+        return blake2b(content, digest_size=DIGEST_SIZE).digest()
+
+    return key
 
 
 def number_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Message | Fire], float]:

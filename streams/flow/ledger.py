@@ -22,6 +22,8 @@ LEDGER = b"\x07"
 """Begins the content of the entry."""
 ATTEMPTS = 20
 PAUSE = 0.005  # seconds between two attempts at the most
+DRIFT = 0.0005
+"""Seconds by which two clocks may part in a second: NTP slews a clock by no more."""
 OWN = "~"  # in the names of partitions that belong to no agent
 
 
@@ -33,15 +35,17 @@ def place(app: str, agent: str, name: str) -> Partition:
 class StoreTime:
     """The store's time, between two bounds: the store read its clock at some moment of a call."""
 
-    __slots__ = ("_least", "_most")
+    __slots__ = ("_at", "_least", "_most")
 
     def __init__(self) -> None:
-        self._least, self._most = 0.0, -1.0
+        self._at, self._least, self._most = 0.0, 0.0, -1.0
 
     def answered(self, store_time: float, before: float, after: float) -> None:
         """The store read its clock between these two times of this process. Answers that contradict the earlier ones
         are of a clock that was set."""
         least, most = store_time - after, store_time - before
+        drift = (after - self._at) * DRIFT
+        self._at, self._least, self._most = after, self._least - drift, self._most + drift
         if max(least, self._least) <= min(most, self._most):
             self._least, self._most = max(least, self._least), min(most, self._most)
         else:

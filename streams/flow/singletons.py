@@ -5,9 +5,10 @@ key, and the loop tells the store. A process that ends keeps its keys from other
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from threading import Lock
 
-from sluicegate.streams.errors import Fenced, PersistenceError, SystemNotReady
+from sluicegate.streams.errors import ChangelogIncomplete, Fenced, PersistenceError, SystemNotReady
 from sluicegate.streams.flow.ledger import Ledger, States
 
 LEASE = 15.0  # seconds; renewed after a third of it
@@ -91,7 +92,8 @@ class Singletons:
                 lease.use(None, self._monotonic())
 
     def turn(self) -> None:
-        """Renew the leases of calls that run, and give back what no call needs. Raises ChangelogIncomplete."""
+        """Renew the leases of calls that run, and give back what no call needs. What cannot be read halts the partition
+        that asks for a key next."""
         now = self._monotonic()
         with self._lock:
             for lease in self._keys.values():
@@ -99,7 +101,8 @@ class Singletons:
                     lease.use(None, now)
             due = any(self._due(lease, now) for lease in self._keys.values())
         if due:
-            self._change(())
+            with suppress(ChangelogIncomplete):
+                self._change(())
 
     def _due(self, lease: KeyLease, now: float) -> bool:
         return lease.unused(now) or lease.until - self._ledger.time.latest(now) < LEASE * 2 / 3

@@ -58,10 +58,11 @@ class Tokens:
         for key, count in asked.items():
             if full and states.get(key) is None:
                 grants[key] = Grant((), None, now + FULL)
-                self._log.warning("flow.full", keys=MOST_KEYS)
                 continue
             grant = grants[key] = self._limit.grant(states.get(key), now, count)
             states[key] = grant.state
+        if full and any(grant.state is None for grant in grants.values()):
+            self._log.warning("flow.full", keys=MOST_KEYS)
         return grants
 
     def _keep(self, grants: Mapping[bytes, Grant]) -> None:

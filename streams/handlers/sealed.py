@@ -36,7 +36,8 @@ MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # in one partition; at this lim
 class SealedItem:
     """`packed` is its encoding in the changelog. `attempts` is the number of attempts that began. `state` is waiting,
     begun (it runs after the commit), running, or parked (because of this `error`). `rows` are those that were looked up
-    for the attempt. `priority` is None until it is evaluated."""
+    for the attempt. `priority` is None until it is evaluated; `keys` are those of its limits, by
+    their names."""
 
     number: GroupNumber
     key: bytes
@@ -48,6 +49,7 @@ class SealedItem:
     error: str = ""
     rows: Mapping[str, RowFields | None] = field(default_factory=dict)
     priority: float | None = None
+    keys: dict[str, bytes] = field(default_factory=dict)
 
     def delayed(self, now: float) -> bool:
         """Whether it waits for a time."""

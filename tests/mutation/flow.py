@@ -80,8 +80,8 @@ GUARDS = (
     Guard(
         "flow: the lease of a key is renewed while its call runs",
         "streams/flow/singletons.py",
-        "        if due:\n            self._change(())\n",
-        "        if due and any(lease.unused(now) for lease in self._keys.values()):\n            self._change(())\n",
+        "        if due:\n            with suppress",
+        "        if due and any(lease.unused(now) for lease in self._keys.values()):\n            with suppress",
         CALLS,
     ),
     Guard(

@@ -194,6 +194,17 @@ def _until(clock: ManualClock, drivers: list[Driver], true: Callable[[], bool]) 
     wait_until(turned)
 
 
+@pytest.mark.parametrize(
+    "value", [b'{"amount": "\\ud800"}', b'{"amount": [1, {"b": 1, "a": 2}]}', b"7", b'{"amount": 1e999}']
+)
+def test_a_key_of_any_value_stops_no_call(value: bytes, log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    log.append("in", 0, b"k", value)
+    feed(log, ("l", 2))
+    keys: dict[str, Any] = {"throttle": Throttle(limit=100, key="amount"), "singleton": "amount", "priority": "amount"}
+    calls_each_second([Driver(an_agent("pass_on", **keys), store, log, clock).give(0)], 1)
+    assert len(distinct(log, "out")) + len(distinct(log, "dead")) == 2
+
+
 def test_a_call_that_did_not_begin_counts_no_attempt(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

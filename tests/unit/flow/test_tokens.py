@@ -7,7 +7,7 @@ import structlog
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.errors import Fenced, PersistenceError
-from sluicegate.streams.flow import singletons, tokens
+from sluicegate.streams.flow import ledger, singletons, tokens
 from sluicegate.streams.flow.ledger import ATTEMPTS, Ledger, StoreTime, place
 from sluicegate.streams.flow.limits import RateLimiting, SharedLimit, Throttling
 from sluicegate.streams.flow.singletons import LEASE, Singletons
@@ -148,7 +148,8 @@ def test_a_process_that_is_always_slower_says_so(
     assert len(calls) == ATTEMPTS
 
 
-def test_the_time_of_the_store_lies_between_the_bounds_of_all_calls() -> None:
+def test_the_time_of_the_store_lies_between_the_bounds_of_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "DRIFT", 0.0)
     time = StoreTime()
     time.answered(500.0, 0.0, 1.0)
     assert (time.earliest(10.0), time.latest(10.0)) == (509.0, 510.0)
@@ -156,6 +157,17 @@ def test_the_time_of_the_store_lies_between_the_bounds_of_all_calls() -> None:
     assert (time.earliest(10.0), time.latest(10.0)) == (509.4, 510.0)
     time.answered(702.0, 2.0, 3.0)  # the clock was set
     assert (time.earliest(10.0), time.latest(10.0)) == (709.0, 710.0)
+
+
+def test_the_bounds_hold_although_the_clocks_part() -> None:
+    """The store's clock goes faster by 0.4 ms in each second."""
+    time = StoreTime()
+    for second in range(1_000):
+        now = float(second)
+        time.answered(500.0 + now * 1.0004, now - 0.001, now + 0.2)
+        assert time.earliest(now) <= 500.0 + now * 1.0004 <= time.latest(now)
+        later = now + 0.9
+        assert time.earliest(later) - 0.001 <= 500.0 + later * 1.0004 <= time.latest(later) + 0.001
 
 
 def one_of(store: MemoryStore, clocks: Clocks, holder: str) -> Singletons:
