@@ -1,21 +1,22 @@
 """Flow control of one agent in one process: the order of its calls, and the limits that all workers share."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Event, Lock
 
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Handler, RateLimit
 from sluicegate.streams.aggregation.events import Fire, Refused, Unhandled
 from sluicegate.streams.calling.pool import Pool
-from sluicegate.streams.contracts.stores import Store
+from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.errors import Fenced, PersistenceError, SystemNotReady
 from sluicegate.streams.flow.item_values import key_of, number_of
-from sluicegate.streams.flow.ledger import Ledger, place
+from sluicegate.streams.flow.ledger import Ledger, States, place
 from sluicegate.streams.flow.limits import AHEAD, RateLimiting, Throttling
 from sluicegate.streams.flow.singletons import AGAIN, Singletons
-from sluicegate.streams.flow.tokens import Tokens
+from sluicegate.streams.flow.tokens import Tokens, granted
 from sluicegate.streams.handlers.admission import CallAdmission
+from sluicegate.streams.handlers.handling import number_of as of_item
 from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.sealed import SealedItem
 from sluicegate.streams.handlers.values import Message
@@ -26,6 +27,10 @@ ENTERS = 2.0  # seconds after which a call that was admitted and did not begin i
 SOON = 0.002  # seconds until a call that waits for a token asks again, at least
 CONTENDED = 0.02  # seconds until the ledger is asked again, after other processes were always faster
 AWAY = 0.5  # seconds until the store is asked again, after it did not answer
+TAKEN = b"\0"
+"""Begins the name of a state with the numbers of the items of a partition. No key of a limit begins so."""
+MOST_TAKEN = 2_000
+"""Numbers of a partition: more than the items of one commit."""
 ItemKey = Callable[[Message | Fire], bytes]
 
 
@@ -131,25 +136,27 @@ class Throttled(Keyed):
 
 
 class RateLimited(CallAdmission):
-    """Items beyond the limit are never called."""
+    """Items beyond the limit are never called. The ledger has the numbers of the last items of each partition that were
+    taken: what is read again after a crash was counted already."""
 
-    def __init__(self, tokens: Tokens, key: ItemKey, rate: RateLimit, refused: Callable[[], object]) -> None:
-        self._tokens, self._key, self._refused, self._drops = tokens, key, refused, rate.over == "drop"
+    def __init__(
+        self, limit: RateLimiting, ledger: Ledger, key: ItemKey, rate: RateLimit, refused: Callable[[], object]
+    ) -> None:
+        self._limit, self._ledger, self._key, self._refused = limit, ledger, key, refused
+        self._drops = rate.over == "drop"
         self._error = f"beyond the rate limit of {rate.limit} in {spoken_duration(rate.per)}"
-        self._never = Event()
 
-    def accepted(self, items: Sequence[Item]) -> Sequence[Item]:
-        keys = [self._key(item) if isinstance(item, Message | Fire) else None for item in items]
-        wanted = Counter(key for key in keys if key is not None)
-        short = {key: count for key, count in wanted.items() if self._tokens.count(key) < count}
-        if short:
-            try:
-                self._tokens.ask(short)
-            except Fenced as error:  # of the ledger, not of the partition
-                raise PersistenceError(str(error)) from error
+    def accepted(self, items: Sequence[Item], place: TopicPartition) -> Sequence[Item]:
+        keys = {str(of_item(item)): self._key(item) for item in items if isinstance(item, Message | Fire)}
+        if not keys:
+            return items
+        try:
+            taken = self._ledger.change(lambda states, now: self._taken(states, now, place, keys))
+        except Fenced as error:  # of the ledger, not of the partition
+            raise PersistenceError(str(error)) from error
         accepted: list[Item] = []
-        for item, key in zip(items, keys, strict=True):
-            if key is None or self._tokens.take(key, self._never):
+        for item in items:
+            if not isinstance(item, Message | Fire) or str(of_item(item)) in taken:
                 accepted.append(item)
                 continue
             self._refused()
@@ -157,10 +164,26 @@ class RateLimited(CallAdmission):
                 accepted.append(self._over(item))
         return accepted
 
-    def _over(self, item: Item) -> Refused | Unhandled:
+    def _taken(self, states: States, now: float, place: TopicPartition, keys: Mapping[str, bytes]) -> set[str]:
+        """The numbers of the items within the limit."""
+        name = TAKEN + f"{place[0]}/{place[1]}".encode()
+        known: list[str] = states.get(name) or []
+        wanted = Counter(key for number, key in keys.items() if number not in known)
+        of_keys = {key: state for key, state in states.items() if key[:1] != TAKEN}
+        free = granted(self._limit, of_keys, now, wanted)
+        states.update(of_keys | {key: grant.state for key, grant in free.items()})
+        left = {key: len(grant.tokens) for key, grant in free.items()}
+        taken = set[str]()
+        for number, key in keys.items():
+            if number in known or left.get(key, 0) > 0:
+                taken.add(number)
+                left[key] = left.get(key, 0) - (number not in known)
+        states[name] = [*(number for number in known if number not in taken), *taken][-MOST_TAKEN:]
+        return taken
+
+    def _over(self, item: Message | Fire) -> Refused | Unhandled:
         if isinstance(item, Message):
             return Refused(item.record, "handler", RATE_LIMITED, self._error)
-        assert isinstance(item, Fire)
         return Unhandled(item, self._error, 1, RATE_LIMITED)
 
 
@@ -197,9 +220,9 @@ class FlowControl(CallAdmission):
     def __init__(self, stages: Sequence[CallAdmission]) -> None:
         self._stages = stages
 
-    def accepted(self, items: Sequence[Item]) -> Sequence[Item]:
+    def accepted(self, items: Sequence[Item], place: TopicPartition) -> Sequence[Item]:
         for stage in self._stages:
-            items = stage.accepted(items)
+            items = stage.accepted(items, place)
         return items
 
     def ordered(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:
@@ -245,9 +268,8 @@ def flow_control(
 
     stages: list[CallAdmission] = []
     if (rate := handler.rate_limit) is not None:
-        tokens = Tokens(RateLimiting(rate.limit, rate.per), ledger("rate_limit"), monotonic)
-        key = key_of(agent, codec, "rate_limit.key", rate.key)
-        stages.append(RateLimited(tokens, key, rate, lambda: count("records_rate_limited")))
+        key, counted = key_of(agent, codec, "rate_limit.key", rate.key), lambda: count("records_rate_limited")
+        stages.append(RateLimited(RateLimiting(rate.limit, rate.per), ledger("rate_limit"), key, rate, counted))
     if handler.priority:
         stages.append(Prioritized(number_of(agent, codec, "priority", handler.priority)))
     if handler.singleton:

@@ -17,6 +17,8 @@ from sluicegate.streams.handlers.values import Message
 ItemValue = Callable[[Message | Fire], Any]
 EVERYTHING = b""
 """The key of a limit without `key`."""
+KEYED = b"\1"
+"""Begins the keys of a limit with `key`."""
 DIGEST_SIZE = 12  # two keys of one digest would share a limit
 _canonical = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 
@@ -55,7 +57,7 @@ def key_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Messag
             content = _canonical(value(item))
         except (TypeError, ValueError, RecursionError):  # such as text that is no Unicode
             content = _canonical(None)
-        return blake2b(content, digest_size=DIGEST_SIZE).digest()
+        return KEYED + blake2b(content, digest_size=DIGEST_SIZE).digest()
 
     return key
 

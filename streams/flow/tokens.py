@@ -19,7 +19,7 @@ class Tokens:
 
     def __init__(self, limit: SharedLimit, ledger: Ledger, monotonic: Callable[[], float]) -> None:
         self._limit, self._ledger, self._monotonic = limit, ledger, monotonic
-        self._lock, self._log = Lock(), structlog.get_logger()
+        self._lock = Lock()
         self._tokens: dict[bytes, deque[CallToken]] = {}
         self._taken: Counter[bytes] = Counter()  # since the last block
         self._again: dict[bytes, float] = {}  # when the ledger may be asked again, by the store's time
@@ -51,18 +51,8 @@ class Tokens:
         self._keep(self._ledger.change(lambda states, now: self._granted(states, now, asked)))
 
     def _granted(self, states: States, now: float, asked: Mapping[bytes, int]) -> dict[bytes, Grant]:
-        for key in [key for key, state in states.items() if self._limit.idle(state, now)]:
-            states[key] = None
-        full = sum(state is not None for state in states.values()) >= MOST_KEYS
-        grants: dict[bytes, Grant] = {}
-        for key, count in asked.items():
-            if full and states.get(key) is None:
-                grants[key] = Grant((), None, now + FULL)
-                continue
-            grant = grants[key] = self._limit.grant(states.get(key), now, count)
-            states[key] = grant.state
-        if full and any(grant.state is None for grant in grants.values()):
-            self._log.warning("flow.full", keys=MOST_KEYS)
+        grants = granted(self._limit, states, now, asked)
+        states.update((key, grant.state) for key, grant in grants.items() if grant.state is not None)
         return grants
 
     def _keep(self, grants: Mapping[bytes, Grant]) -> None:
@@ -94,3 +84,17 @@ class Tokens:
                 return False
             if self._ledger.time.latest(self._monotonic()) < token.ends:
                 return True
+
+
+def granted(limit: SharedLimit, states: States, now: float, asked: Mapping[bytes, int]) -> dict[bytes, Grant]:
+    """The tokens of these keys. Idle keys of the states are forgotten."""
+    for key in [key for key, state in states.items() if state is not None and limit.idle(state, now)]:
+        states[key] = None
+    full = sum(state is not None for state in states.values()) >= MOST_KEYS
+    grants: dict[bytes, Grant] = {}
+    for key, count in asked.items():
+        known = states.get(key)
+        grants[key] = Grant((), None, now + FULL) if full and known is None else limit.grant(known, now, count)
+    if full and any(grant.state is None for grant in grants.values()):
+        structlog.get_logger().warning("flow.full", keys=MOST_KEYS)
+    return grants

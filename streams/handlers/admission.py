@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from threading import Event
 
+from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.sealed import SealedItem
 
@@ -14,8 +15,9 @@ class NotAdmitted(Exception):
 class CallAdmission:
     """Without limits. Threads call `enters` and `left`, the loop the others."""
 
-    def accepted(self, items: Sequence[Item]) -> Sequence[Item]:
-        """What becomes of new items: the item, what was decided in place of it, or nothing. Raises PersistenceError."""
+    def accepted(self, items: Sequence[Item], place: TopicPartition) -> Sequence[Item]:
+        """What becomes of new items of a partition: the item, what was decided in place of it, or nothing. Raises
+        PersistenceError."""
         return items
 
     def ordered(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:

@@ -84,7 +84,7 @@ class Slow:
     def decide(self, sealed: Sealed, items: Sequence[Item], identify: Identify, now: float) -> list[Event]:
         """Seal new items, judge the calls that ended, and let calls begin. Call `start` after the commit."""
         events: list[Event] = []
-        for item in self._admission.accepted(items):
+        for item in self._admission.accepted(items, sealed.place):
             if isinstance(item, Decided):
                 events.append(item)
             else:

@@ -52,15 +52,15 @@ GUARDS = (
     Guard(
         "flow: a ledger takes no more keys than it can write",
         "streams/flow/tokens.py",
-        "            if full and states.get(key) is None:\n",
-        "            if False:\n",
+        "now + FULL) if full and known is None else",
+        "now + FULL) if False else",
         TOKENS,
     ),
     Guard(
         "flow: the ledger forgets idle keys",
         "streams/flow/tokens.py",
-        "            states[key] = None\n        full",
-        "            pass\n        full",
+        "        states[key] = None\n    full",
+        "        pass\n    full",
         TOKENS,
     ),
     Guard(
@@ -90,6 +90,13 @@ GUARDS = (
         "            if lease is None or lease.call is not call or not self._lasts(lease):\n",
         "            if lease is None or lease.call is not call:\n",
         TOKENS,
+    ),
+    Guard(
+        "flow: a rate limit counts no item again that is read again after a crash",
+        "streams/flow/control.py",
+        "        known: list[str] = states.get(name) or []\n",
+        "        known: list[str] = []\n",
+        CALLS,
     ),
     Guard(
         "flow: the keys of a partition take turns",

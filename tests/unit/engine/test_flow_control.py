@@ -13,7 +13,7 @@ from sluicegate.streams.flow.singletons import LEASE
 from sluicegate.streams.flow.tokens import Tokens
 from tests.unit.engine import handlers
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
-from tests.unit.engine.scene import a_log, dead, feed
+from tests.unit.engine.scene import Killed, a_log, dead, feed, hooked, until_killed
 from tests.waiting import wait_until
 
 HERE = "tests.unit.engine.handlers"
@@ -192,6 +192,24 @@ def _until(clock: ManualClock, drivers: list[Driver], true: Callable[[], bool]) 
         return true()
 
     wait_until(turned)
+
+
+@pytest.mark.parametrize("over", ["drop", "dead-letter"])
+def test_what_is_read_again_after_a_crash_was_counted_already(
+    over: Any, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    feed(log, *[(f"k{n}", n) for n in range(6)])
+    agent = an_agent(rate_limit=RateLimit(limit=4, per=60.0, over=over))
+
+    def dies(claim: Any, changes: Any) -> None:
+        if claim.partition.agent == "a" and changes.offset > 1:
+            raise Killed
+
+    commit = store.commit
+    assert until_killed(Driver(agent, hooked(store, dies), log, clock).give(0))
+    store.commit = commit  # type: ignore[method-assign]
+    calls_each_second([Driver(agent, store, log, clock).give(0)], 1)
+    assert len(handlers.calls) == 4
 
 
 @pytest.mark.parametrize(
