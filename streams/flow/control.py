@@ -172,12 +172,12 @@ class RateLimited(CallAdmission):
         of_keys = {key: state for key, state in states.items() if key[:1] != TAKEN}
         free = granted(self._limit, of_keys, now, wanted)
         states.update(of_keys | {key: grant.state for key, grant in free.items()})
-        left = {key: len(grant.tokens) for key, grant in free.items()}
+        tokens = {key: len(grant.tokens) for key, grant in free.items()}
         taken = set[str]()
         for number, key in keys.items():
-            if number in known or left.get(key, 0) > 0:
+            if number in known or tokens.get(key, 0) > 0:
                 taken.add(number)
-                left[key] = left.get(key, 0) - (number not in known)
+                tokens[key] = tokens.get(key, 0) - (number not in known)
         states[name] = [*(number for number in known if number not in taken), *taken][-MOST_TAKEN:]
         return taken
 
