@@ -10,20 +10,19 @@ from sluicegate.streams.aggregation.events import Fire, Refused, Unhandled
 from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.errors import Fenced, PersistenceError, SystemNotReady
-from sluicegate.streams.flow.item_values import key_of, number_of
+from sluicegate.streams.flow.item_values import key_of, priority_of
 from sluicegate.streams.flow.ledger import Ledger, States, place
 from sluicegate.streams.flow.limits import AHEAD, RateLimiting, Throttling
-from sluicegate.streams.flow.singletons import AGAIN, Singletons
+from sluicegate.streams.flow.singletons import AGAIN, ENTERS, Singletons
 from sluicegate.streams.flow.tokens import Tokens, granted
 from sluicegate.streams.handlers.admission import CallAdmission
-from sluicegate.streams.handlers.handling import number_of as of_item
+from sluicegate.streams.handlers.handling import number_of
 from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.handlers.sealed import SealedItem
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.units import spoken_duration
 
 RATE_LIMITED = "rate-limited"
-ENTERS = 2.0  # seconds after which a call that was admitted and did not begin is taken for one that never will
 SOON = 0.002  # seconds until a call that waits for a token asks again, at least
 CONTENDED = 0.02  # seconds until the ledger is asked again, after other processes were always faster
 AWAY = 0.5  # seconds until the store is asked again, after it did not answer
@@ -147,7 +146,7 @@ class RateLimited(CallAdmission):
         self._error = f"beyond the rate limit of {rate.limit} in {spoken_duration(rate.per)}"
 
     def accepted(self, items: Sequence[Item], place: TopicPartition) -> Sequence[Item]:
-        keys = {str(of_item(item)): self._key(item) for item in items if isinstance(item, Message | Fire)}
+        keys = {str(number_of(item)): self._key(item) for item in items if isinstance(item, Message | Fire)}
         if not keys:
             return items
         try:
@@ -156,7 +155,7 @@ class RateLimited(CallAdmission):
             raise PersistenceError(str(error)) from error
         accepted: list[Item] = []
         for item in items:
-            if not isinstance(item, Message | Fire) or str(of_item(item)) in taken:
+            if not isinstance(item, Message | Fire) or str(number_of(item)) in taken:
                 accepted.append(item)
                 continue
             self._refused()
@@ -261,7 +260,8 @@ def flow_control(
     token: Callable[[], str],
     count: Callable[[str], object],
 ) -> CallAdmission:
-    """What the file says about the calls of this handler. `count` counts a metric. Raises ConfigurationError."""
+    """The flow control that the agent's handler is configured with. `count` counts a metric. Raises
+    ConfigurationError."""
 
     def ledger(name: str) -> Ledger:
         return Ledger(store, place(app, agent.name, name), token, monotonic)
@@ -271,7 +271,7 @@ def flow_control(
         key, counted = key_of(agent, codec, "rate_limit.key", rate.key), lambda: count("records_rate_limited")
         stages.append(RateLimited(RateLimiting(rate.limit, rate.per), ledger("rate_limit"), key, rate, counted))
     if handler.priority:
-        stages.append(Prioritized(number_of(agent, codec, "priority", handler.priority)))
+        stages.append(Prioritized(priority_of(agent, codec, "priority", handler.priority)))
     if handler.singleton:
         key = key_of(agent, codec, "singleton", handler.singleton)
         stages.append(OneAtATime(Singletons(ledger("singleton"), token(), monotonic), key))

@@ -62,7 +62,7 @@ def key_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Messag
     return key
 
 
-def number_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Message | Fire], float]:
+def priority_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Message | Fire], float]:
     """As `value_of`, as a number: what is none is 0. Raises ConfigurationError."""
     value = value_of(agent, codec, name, text)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sluicegate.streams.aggregation.durable.entry import CHECKED, framed
+from sluicegate.streams.aggregation.durable.entry import body_of, framed
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced
@@ -95,10 +95,7 @@ class Ledger:
 
 def unpacked(blob: bytes) -> States:
     """The states of an entry. Raises ChangelogIncomplete."""
-    content = blob[5:]
     try:
-        if blob[:1] != CHECKED or content[:1] != LEDGER or framed(content) != blob:
-            raise ValueError("another entry, or a damaged one")
-        return msgspec.msgpack.decode(content[1:], type=States)
+        return msgspec.msgpack.decode(body_of(blob, LEDGER), type=States)
     except (msgspec.MsgspecError, ValueError) as error:
         raise ChangelogIncomplete(f"a ledger of flow control in the store cannot be read: {error}") from error

@@ -84,8 +84,7 @@ AnswerResource = Callable[[ResourceRequest], Answer]
 
 class HttpCalls(NamedTuple):
     """Answers by path: files that everyone may read, questions (GET), and changes (POST). A change must carry `secret`
-    in CHANGE_HEADER. `resources` answer a GET of
-    all paths whose first part they are, such as `/agents/`."""
+    in CHANGE_HEADER. `resources` answer a GET of all paths whose first part they are, such as `/agents/`."""
 
     files: Mapping[str, Page] = {}
     questions: Mapping[str, AnswerCall] = {}

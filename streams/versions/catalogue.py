@@ -12,7 +12,7 @@ import lz4.frame
 import msgspec
 
 from sluicegate.streams import failpoints
-from sluicegate.streams.aggregation.durable.entry import CHECKED, framed
+from sluicegate.streams.aggregation.durable.entry import body_of, framed
 from sluicegate.streams.contracts.stores import Reader, StateStore
 from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced
@@ -85,11 +85,8 @@ def _with_agents(document: dict[str, Any], named: Callable[[dict[str, Any]], dic
 
 
 def _unpacked(blob: bytes) -> Catalogue:
-    content = blob[5:]
     try:
-        if blob[:1] != CHECKED or content[:1] != RULES or framed(content) != blob:
-            raise ValueError("another entry, or a damaged one")
-        known = msgspec.json.decode(lz4.frame.decompress(content[1:]), type=_Known)
+        known = msgspec.json.decode(lz4.frame.decompress(body_of(blob, RULES)), type=_Known)
         document = msgspec.convert(_with_agents(msgspec.to_builtins(known), stored.read), _Document)
         if document.format != FORMAT:
             raise ValueError(f"format {document.format}, this program knows {FORMAT}")

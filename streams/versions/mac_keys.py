@@ -16,7 +16,7 @@ from math import inf
 import msgspec
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.durable.entry import CHECKED, framed
+from sluicegate.streams.aggregation.durable.entry import body_of, framed
 from sluicegate.streams.contracts.leased import OutboxStore
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Reader, Store
@@ -170,13 +170,11 @@ def _packed(keys: SigningKeys) -> bytes:
 
 def _unpacked(blob: bytes) -> SigningKeys | None:
     """None: keys of the form FORMER."""
-    content = blob[5:]
     try:
-        if blob[:1] != CHECKED or content[:1] != KEYS or framed(content) != blob:
-            raise ValueError("another entry, or a damaged one")
-        if msgspec.msgpack.decode(content[1:], type=_Form).format == FORMER:
+        body = body_of(blob, KEYS)
+        if msgspec.msgpack.decode(body, type=_Form).format == FORMER:
             return None
-        document = msgspec.msgpack.decode(content[1:], type=SigningKeys)
+        document = msgspec.msgpack.decode(body, type=SigningKeys)
         if document.format != FORMAT or not document.keys or any(len(key.key) != KEY_SIZE for key in document.keys):
             raise ValueError(f"format {document.format}, this program knows {FORMAT}")
         return document

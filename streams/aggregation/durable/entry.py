@@ -121,6 +121,15 @@ def framed(content: bytes) -> bytes:
     return CHECKED + zlib.crc32(content).to_bytes(4, "big") + content
 
 
+def body_of(blob: bytes, mark: bytes) -> bytes:
+    """What follows the mark of an entry that is no part of a changelog. Raises ValueError for an entry with another
+    mark, and for a damaged one."""
+    content = blob[5:]
+    if framed(content) != blob or content[:1] != mark:
+        raise ValueError("another entry, or a damaged one")
+    return content[1:]
+
+
 def unpacked(blob: bytes) -> ChangelogEntry:
     """Decode an entry. Raises ChangelogIncomplete."""
     if blob == REBUILDING:

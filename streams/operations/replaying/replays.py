@@ -14,7 +14,7 @@ import lz4.frame
 import msgspec
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.durable.entry import CHECKED, framed
+from sluicegate.streams.aggregation.durable.entry import body_of, framed
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced
@@ -165,10 +165,7 @@ def _packed(content: object) -> bytes:
 
 
 def _unpacked(blob: bytes, type_: type[T]) -> T:
-    content = blob[5:]
     try:
-        if blob[:1] != CHECKED or content[:1] != CONTENT or framed(content) != blob:
-            raise ValueError("another entry, or a damaged one")
-        return msgspec.msgpack.decode(lz4.frame.decompress(content[1:]), type=type_)
+        return msgspec.msgpack.decode(lz4.frame.decompress(body_of(blob, CONTENT)), type=type_)
     except (msgspec.MsgspecError, RuntimeError, ValueError, MemoryError) as error:
         raise ChangelogIncomplete(f"a replay cannot be read: {error}") from error

@@ -35,13 +35,9 @@ def built(agent: "AgentModel") -> dict[str, Any]:
     """The values of the handler."""
     throttle, rate = agent.throttle, agent.rate_limit
     return {
-        THROTTLE: None if throttle is None else run.Throttle(**_keys(run.ThrottleSettings, throttle)),
-        RATE_LIMIT: None if rate is None else run.RateLimit(**_keys(run.RateLimitSettings, rate)),
+        THROTTLE: None if throttle is None else run.Throttle(**entries.values(run.ThrottleSettings, throttle)),
+        RATE_LIMIT: None if rate is None else run.RateLimit(**entries.values(run.RateLimitSettings, rate)),
     }
-
-
-def _keys(table: type, limit: FilePart) -> dict[str, Any]:
-    return entries.values(table, limit)
 
 
 def written(handler: run.Handler) -> dict[str, object]:
