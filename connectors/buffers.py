@@ -1,8 +1,8 @@
 """What the buffers of all stores share: decoding of rows, deadlines, errors, and completion of batches."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Types, WatermarkMove, resolved
@@ -11,6 +11,7 @@ from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, Wat
 
 End = tuple[SealedBatch, Sequence[OutboxMessage]]
 Complete = Callable[[str, Sequence[End]], Sequence[bool]]
+Member = TypeVar("Member")
 SET_BACK = 5_000
 """Groups whose deadlines one call sets back."""
 
@@ -34,6 +35,19 @@ def deadline(gate: Gate, first: int, last: int) -> int | None:
     None: only its count seals it."""
     times = (first, gate.after_first), (last, gate.after_last)
     return min((start + length(after) for start, after in times if after is not None), default=None)
+
+
+def full(
+    rows: Iterable[Member], count: int | None, key_of: Callable[[Member], str], ends: Container[str]
+) -> Iterator[tuple[str, list[Member]]]:
+    """Reason and rows of the batches that these rows of a group make, the oldest rows first. A row whose idempotency
+    key is one of `ends` ends its group."""
+    batch: list[Member] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == count or key_of(row) in ends:
+            yield "count" if len(batch) == count else "until", batch
+            batch = []
 
 
 def at_least_one(limit: int | None) -> int | None:

@@ -35,7 +35,7 @@ _WORDS = {UnicodeDecodeError: "is not UTF-8", OverflowError: "is out of range"}
 
 def compiled(avro: SchemaOptions) -> Codec:
     """The codec of a schema. Its `decode`, `text` and `only` raise msgspec.DecodeError, its `encode` Unwritable; errors
-    quote no payload. Raises ValueError for a text that is no schema, and for an unsafe schema."""
+    quote no payload. Raises ValueError for a text that is not a schema, and for an unsafe schema."""
     reader = parsed(avro.schema)
     writer = reader if avro.writer_schema in (None, avro.schema) else parsed(avro.writer_schema)
     document = json.document
@@ -56,9 +56,9 @@ def parsed(text: str) -> Schema:
         schema = fastavro.parse_schema(standard.loads(text))
         size_of(schema, {})
     except ValueError as error:
-        raise ValueError(f"is no Avro schema ({_said(error)})") from None
+        raise ValueError(f"is not an Avro schema ({_said(error)})") from None
     except Exception as error:
-        raise ValueError(f"is no Avro schema ({type(error).__name__}: {_said(error)})") from None
+        raise ValueError(f"is not an Avro schema ({type(error).__name__}: {_said(error)})") from None
     return schema
 
 

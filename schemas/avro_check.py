@@ -20,7 +20,7 @@ def strict(text: str) -> str | None:
 
 def incompatible(reader: str, writer: str) -> Sequence[str]:
     """Why data written with `writer` cannot be read with `reader`; empty: it can. Raises avro.errors for a text
-    that is no schema."""
+    that is not a schema."""
     checker = avro.compatibility.ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
     compatibility = checker.get_compatibility(_parsed(reader), _parsed(writer))
     if compatibility.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:

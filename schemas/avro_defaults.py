@@ -24,7 +24,7 @@ _INNER = {"array": "items", "map": "values"}
 
 def readable(schema: Any) -> Any:
     """The schema that `parsed` returned; the default of each field, at any depth, is the value that fastavro would
-    read. Raises ValueError for a default that is no value of its type."""
+    read. Raises ValueError for a default that is not a value of its type."""
     return _converted(schema, {}, Defaults(_as_read, lambda name, value: value))
 
 
@@ -46,8 +46,8 @@ class Defaults:
             return self._value(field["type"], field["default"], named)
         except (ValueError, OverflowError, IndexError) as error:
             why = f": {error}" if type(error) is ValueError and error.args else ""
-            what = f"the default of {record}.{field['name']} is no value of its type"
-            raise ValueError(f"is no Avro schema ({what}{why})") from None
+            what = f"the default of {record}.{field['name']} is not a value of its type"
+            raise ValueError(f"is not an Avro schema ({what}{why})") from None
 
     def _value(self, schema: Any, value: Any, named: dict[str, Any]) -> Any:
         if isinstance(schema, list):

@@ -18,7 +18,7 @@ CONTENT_TYPE = "content-type"
 STRUCTURED = "application/cloudevents+json"
 JSON = "application/json"
 FORMS = {"avro": "application/avro", "protobuf": "application/protobuf"}
-"""The content types of data that is no JSON, by the name of its format."""
+"""The content types of data that is not JSON, by the name of its format."""
 _ANY_EVENT = "application/cloudevents"
 _ATTRIBUTE = re.compile(r"[a-z0-9]+")
 _JSON_TYPE = re.compile(r"[^/]+/(?:[^/;]+\+)?json\s*(?:;|$)", re.IGNORECASE)
@@ -47,13 +47,13 @@ def document(value: bytes | None, headers: KafkaHeaders, format: str = "json") -
     if not _is_structured(form):
         return _from_binary(value, form, pairs, format)
     if form.partition(";")[0].strip().lower() != STRUCTURED:
-        raise msgspec.DecodeError(f"is no CloudEvent that can be read: of the event formats only {STRUCTURED} is known")
+        raise msgspec.DecodeError(f"is not a readable CloudEvent: of the event formats only {STRUCTURED} is known")
     if value is None:
-        raise msgspec.DecodeError("is no CloudEvent: it has the content-type of an event, and no value")
+        raise msgspec.DecodeError("is not a CloudEvent: it has the content-type of an event, and no value")
     try:
         attributes = _attributes(value)
     except msgspec.ValidationError:
-        raise msgspec.DecodeError("is no CloudEvent: its value is no JSON object") from None
+        raise msgspec.DecodeError("is not a CloudEvent: its value is not a JSON object") from None
     check({name: getattr(attributes, name) for name in MANDATORY})
     return value
 
@@ -72,19 +72,19 @@ def check(attributes: Mapping[str, Any]) -> None:
     for name in MANDATORY:
         content = attributes.get(name)
         if not isinstance(content, str) or not content:
-            wrong = "is missing or empty" if not content else "is no text"
-            raise msgspec.DecodeError(f"is no CloudEvent: the mandatory attribute {name} {wrong}")
+            wrong = "is missing or empty" if not content else "is not text"
+            raise msgspec.DecodeError(f"is not a CloudEvent: the mandatory attribute {name} {wrong}")
     if attributes["specversion"] != "1.0":
-        raise msgspec.DecodeError("is no CloudEvent of version 1.0: its specversion is another one")
+        raise msgspec.DecodeError("is not a CloudEvent of version 1.0: its specversion is another one")
 
 
 def _from_binary(value: bytes | None, form: str, headers: Mapping[str, bytes | None], format: str) -> bytes:
     if not headers:
-        raise msgspec.DecodeError(f"is no CloudEvent: it has neither {PREFIX} headers nor content-type {STRUCTURED}")
+        raise msgspec.DecodeError(f"is not a CloudEvent: it has neither {PREFIX} headers nor content-type {STRUCTURED}")
     attributes = {name.removeprefix(PREFIX): _text(name, content) for name, content in headers.items()}
     for name in attributes:
         if name == "data" or not _ATTRIBUTE.fullmatch(name):
-            raise msgspec.DecodeError("is no CloudEvent: the name of a ce_ header is no name of an attribute")
+            raise msgspec.DecodeError("is not a CloudEvent: the name of a ce_ header is not the name of an attribute")
     check(attributes)
     if form:
         attributes["datacontenttype"] = form
@@ -95,7 +95,7 @@ def _text(name: str, value: bytes | None) -> str:
     try:
         return (value or b"").decode()
     except UnicodeDecodeError:
-        raise msgspec.DecodeError(f"is no CloudEvent: its header {name} is not UTF-8") from None
+        raise msgspec.DecodeError(f"is not a CloudEvent: its header {name} is not UTF-8") from None
 
 
 def _with_data(attributes: dict[str, Any], value: bytes | None) -> bytes:
@@ -138,7 +138,7 @@ def others(headers: KafkaHeaders) -> list[tuple[str, bytes | None]]:
 def written(
     mode: str, attributes: Mapping[str, str], value: bytes | None, format: str = "json"
 ) -> tuple[bytes | None, list[tuple[str, bytes | None]]]:
-    """The value and the headers of an event, whose data is of this format. Other data that is no JSON is bytes."""
+    """The value and the headers of an event, whose data is of this format. Other data that is not JSON is bytes."""
     form = FORMS.get(format) or (JSON if value is None or _is_json(value) else "application/octet-stream")
     declared = {**attributes, **({} if value is None else {"datacontenttype": form})}
     if mode == "structured":

@@ -29,7 +29,7 @@ def checker(schema: Any) -> Callable[[Any], ValidationError | None]:
     try:
         kind.check_schema(schema)
     except SchemaError as error:
-        raise ValueError(f"is no JSON Schema ({' '.join(error.message.split())[:200]})") from None
+        raise ValueError(f"is not a JSON Schema ({' '.join(error.message.split())[:200]})") from None
     patterns = Patterns(schema)
     references = References(kind.VALIDATORS["$ref"])
     rules: dict[str, Keyword] = {
@@ -120,7 +120,7 @@ def _rules(schema: Any) -> Iterator[dict[str, Any]]:
             try:
                 open_ += resource.subresources()
             except (Unresolvable, TypeError, AttributeError):
-                raise ValueError("is no JSON Schema (its parts cannot be followed)") from None
+                raise ValueError("is not a JSON Schema (its parts cannot be followed)") from None
 
 
 def _patterns(rules: dict[str, Any]) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _searching(pattern: str) -> Callable[[str], Any]:
 
 
 def _refused(validator: Any, wanted: Any, value: Any, schema: Any) -> Errors:
-    """Of a schema that is no part of the file, such as the schema of schemas."""
+    """Of a schema that is not a part of the file, such as the schema of schemas."""
     raise NotImplementedError
 
 

@@ -23,7 +23,7 @@ Opened = tuple[bytes, Wrong | None]
 
 def compiled(options: SchemaOptions) -> Codec:
     """The codec. Its `decode`, `text` and `only` raise msgspec.DecodeError, its `encode` Unwritable; errors quote no
-    payload. Raises ValueError for a text that is no schema."""
+    payload. Raises ValueError for a text that is not a schema."""
     if options.validate and not (options.schema or _by_id(options)):
         raise ValueError("validate has no schema; write schema: FILE.json")
     if options.schema:
@@ -62,9 +62,9 @@ def parsed(text: str) -> Any:
     try:
         schema = standard.loads(text)
     except ValueError as error:
-        raise ValueError(f"is no JSON Schema ({error})") from None
+        raise ValueError(f"is not a JSON Schema ({error})") from None
     if not isinstance(schema, dict | bool):
-        raise ValueError("is no JSON Schema (it is neither an object nor true nor false)")
+        raise ValueError("is not a JSON Schema (it is neither an object nor true nor false)")
     return schema
 
 

@@ -28,7 +28,7 @@ DEEPEST_PATH = 100
 
 def compiled(options: SchemaOptions) -> Codec:
     """The codec of a message. Its `decode`, `text` and `only` raise msgspec.DecodeError, its `encode` Unwritable;
-    errors quote no payload. Raises ValueError for a schema that is no set of file descriptors, and without the
+    errors quote no payload. Raises ValueError for a schema that is not a set of file descriptors, and without the
     message."""
     descriptor = message(options.schema, options.message)
     encode, document, body, kind = json.encode, json.document, _body(options, descriptor), GetMessageClass(descriptor)

@@ -46,7 +46,7 @@ def files(text: str) -> Sequence[FileDescriptorProto]:
     except (Error, ValueError, DecodeError):
         files_ = None
     if not files_ or not files_[-1].name:
-        raise ValueError(f"is no set of file descriptors; {MAKE}")
+        raise ValueError(f"is not a set of file descriptors; {MAKE}")
     files: Sequence[FileDescriptorProto] = files_
     return files
 
@@ -93,7 +93,7 @@ def _pool(text: str) -> DescriptorPool:
         pool.FindFileByName(files(text)[-1].name)
     except (TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"is no complete set of file descriptors ({reason}); {MAKE}") from None
+        raise ValueError(f"is not a complete set of file descriptors ({reason}); {MAKE}") from None
     return pool
 
 

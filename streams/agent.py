@@ -8,8 +8,9 @@ Classes whose names end with Settings, and OnError, Http and Timeouts, are table
 (sluicegate.streams.keys). A new key that the file and the code have in one form is one entry there.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.streams.keys import DUPLICATES, END, INPUT, OUTPUT, REVISION, TAKEN, FileKey
@@ -95,6 +96,9 @@ class Window:
     With `calendar`, a window is a day, week, month or year of the time zone `zone`, and `size` is that of a long one. A
     week begins with the day `week_starts`.
 
+    A sliding window has at most the `last` records of its key, if that is not 0. Of these windows a `size` of 0 is no
+    limit.
+
     The window of a correlation is the time within which its legs must come: `size` since the leg that
     `Correlation.since` names.
     """
@@ -116,6 +120,7 @@ class Window:
     calendar: Literal["", "day", "week", "month", "year"] = ""
     zone: str = ""
     week_starts: Literal[""] | Weekday = ""
+    last: int = 0
 
     @property
     def extent(self) -> float | str:
@@ -198,7 +203,7 @@ class EmitSettings:
         FileKey("The time from a record to an early result that has it, by the worker's clock.", "10s", OUTPUT),
     ] = None
     count: Annotated[
-        int | None, FileKey("An early result whenever the group has so many more records.", 100, OUTPUT)
+        int | None, FileKey("An early result each time the group has this many more records.", 100, OUTPUT)
     ] = None
     on: Annotated[
         Literal["", "change"],
@@ -225,6 +230,9 @@ class Aggregation(GroupSettings):
     `key` is a field path; None means the message key. `until` is a field's value, or an expression. `since_first` and
     `since_last` are timeouts in seconds; both may be set, and `deadline` beside them: the nearest one counts.
     `max_items` and `max_bytes` limit one group; the bytes are those of the collected values.
+
+    The records of a `table` are changes of its rows: a change takes one row back and adds another. A group is complete
+    when it has no row any more.
     """
 
     key: str | None = None
@@ -237,6 +245,7 @@ class Aggregation(GroupSettings):
     window: Window | None = None
     correlation: Correlation | None = None
     emit: Emit | None = None
+    table: bool = False
 
     @property
     def timed(self) -> bool:
@@ -287,8 +296,8 @@ class Destination:
 class LimitSettings:
     """Keys of `throttle` and of `rate_limit`."""
 
-    limit: Annotated[int, FileKey("How many calls, over all workers of the agent.", 100)] = 0
-    per: Annotated[float, FileKey("In how much time, by the store's clock.", "1s")] = 1.0
+    limit: Annotated[int, FileKey("The number of calls, over all workers of the agent.", 100)] = 0
+    per: Annotated[float, FileKey("The time in which they may begin, by the store's clock.", "1s")] = 1.0
     key: Annotated[
         str,
         FileKey(
@@ -304,7 +313,10 @@ class ThrottleSettings(LimitSettings):
     """Keys of `throttle`."""
 
     burst: Annotated[
-        int, FileKey("How many calls more may begin at once, of a key that was idle.", 20, least=0, most=1_000_000)
+        int,
+        FileKey(
+            "The number of further calls that may begin at once, of a key that was idle.", 20, least=0, most=1_000_000
+        ),
     ] = 0
 
 
@@ -381,7 +393,7 @@ class RetrySettings:
 
     attempts: Annotated[int, FileKey("How often the handler is called, with the first attempt.", 5)] = 5
     isolate_after: Annotated[
-        int, FileKey("After so many failures the messages of a group are tried alone.", 2, after="backoff")
+        int, FileKey("After this many failures the messages of a group are tried alone.", 2, after="backoff")
     ] = 0
 
 
@@ -599,6 +611,8 @@ class Agent(AgentSettings):
       it; `unrouted` is the action if none does.
     - `lookups`: rows of the store that are added to messages that are forwarded or handled, or to results.
     - `events`: the input topics whose records are CloudEvents.
+    - `changes`: the input topics whose records are change events of Debezium. An agent that re-keys them keeps the row
+      of each key, and writes how the groups of its table change. `key` is the field of the row that names the group.
     - `dead_headers`: with `connect`, dead letters have the headers of Kafka Connect as well.
     - `key`: the field path of the key that a forwarded record gets. Empty: the record keeps its own.
     """
@@ -625,6 +639,7 @@ class Agent(AgentSettings):
     dead_headers: Literal["sluicegate", "connect"] = "sluicegate"
     events: tuple[str, ...] = ()
     key: str = ""
+    changes: tuple[str, ...] = ()
 
     @property
     def outputs(self) -> tuple[Destination, ...]:
@@ -644,7 +659,17 @@ class Agent(AgentSettings):
     @property
     def grouped(self) -> bool:
         """Whether the agent can have open groups."""
-        return self.aggregation is not None and not self.rekeys
+        return self.aggregation is not None and (not self.rekeys or self.keeps_rows)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the agent keeps the rows of a table, and re-keys them."""
+        return bool(self.changes and self.rekeys)
+
+    @property
+    def over_table(self) -> bool:
+        """Whether the agent keeps the rows of a table, or its groups have such rows."""
+        return self.keeps_rows or (self.aggregation is not None and self.aggregation.table)
 
     @property
     def windowed(self) -> bool:
@@ -822,19 +847,57 @@ class AppSettings:
     start_timeout: Annotated[float, FileKey("How long `run` waits for the store and the brokers.", "30s")] = 30.0
 
 
+ClusterSettings = dict[str, str | int | float | bool]
+"""Settings of librdkafka; `bootstrap.servers` may be `embedded`."""
+EMBEDDED = "embedded"
+
+
+class Clusters(ClusterSettings):
+    """The settings of the default cluster, which is called `name`, and in `others` those of the other ones by name. A
+    file with one cluster has no others, and may have no name for it."""
+
+    def __init__(
+        self, settings: Mapping[str, Any], others: Mapping[str, ClusterSettings] | None = None, name: str = ""
+    ) -> None:
+        super().__init__(settings)
+        self.name = name
+        self.others = {other: dict(of) for other, of in (others or {}).items()}
+
+    def of(self, cluster: str) -> "Clusters":
+        """The settings of one cluster alone, by the name that its topics have (empty: the default one)."""
+        return Clusters(self.others[cluster] if cluster else self, None, cluster or self.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that topics have for the clusters. The first, which is empty, is that of the default one."""
+        return ("", *self.others)
+
+
 @dataclass(frozen=True, slots=True)
 class App(AppSettings):
-    """A whole file. `kafka` holds librdkafka settings; `bootstrap.servers` may be `embedded`. Relative SQLite paths
-    start at `folder`. With `outbox` None, `run` sends no rows of the outbox; with `timeouts` None, no timeouts.
-    `repr` leaves out the fields that may hold secrets."""
+    """A whole file. `kafka` holds the settings of the default cluster, whose name is `cluster`, and `clusters` those of
+    the others by name. Relative SQLite paths start at `folder`. With `outbox` None, `run` sends no rows of the outbox;
+    with `timeouts` None, no timeouts. `repr` leaves out the fields that may hold secrets."""
 
     name: str
     store: str = field(repr=False)
     agents: tuple[Agent, ...]
-    kafka: dict[str, str | int | float | bool] = field(default_factory=dict, repr=False)
+    kafka: ClusterSettings = field(default_factory=dict, repr=False)
     http: Http | None = field(default_factory=Http)
     folder: str = "."
     outbox: Outbox | None = None
     timeouts: Timeouts | None = None
     registry: Registry | None = None
     schedules: tuple[RecurringMessage, ...] = ()
+    clusters: dict[str, ClusterSettings] = field(default_factory=dict, repr=False)
+    cluster: str = ""
+
+    @property
+    def brokers(self) -> Clusters:
+        """What connectors are given: the settings of all clusters."""
+        return Clusters(self.kafka, self.clusters, self.cluster)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether a broker is inside `run`, and answers only its own run."""
+        return any(settings.get("bootstrap.servers") == EMBEDDED for settings in (self.kafka, *self.clusters.values()))

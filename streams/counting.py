@@ -1,8 +1,11 @@
 """The number of records for each value of a field."""
 
+from collections.abc import Callable
 from typing import Any
 
-from sluicegate.schemas.json import key_text
+import msgspec
+
+from sluicegate.schemas.json import encode, key_text, same
 from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Place, ReadReducer, Shown, bag_of_field
 
 ENTRY = 16
@@ -11,27 +14,36 @@ ENTRY = 16
 
 class _CountsForm(BagForm):
     """Each value, as the bytes of a text, with its number. An item is a value that counts once, or a value and a
-    number."""
+    number, which is negative for what is taken back. `each`: an equal value takes as many bytes again."""
 
-    __slots__ = ()
+    __slots__ = ("each",)
+
+    def __init__(self, each: bool = False) -> None:
+        self.each = each
 
     def empty(self) -> dict[bytes, int]:
         return {}
 
     def growth(self, bag: dict[bytes, int] | None, item: bytes) -> int:
-        return 0 if bag and item in bag else len(item) + ENTRY
+        return 0 if bag and item in bag and not self.each else len(item) + ENTRY
 
     def put(self, bag: dict[bytes, int], item: Any) -> int | None:
         value, number = (item, 1) if type(item) is bytes else item
         before = bag.get(value, 0)
-        bag[value] = before + number
-        return 0 if before else len(value) + ENTRY
+        after = bag[value] = before + number
+        if not after:
+            del bag[value]
+        size = len(value) + ENTRY
+        return number * size if self.each else size * ((after > 0) - (before > 0))
 
     def items(self, bag: dict[bytes, int]) -> list[Any]:
         return [[value, number] for value, number in bag.items()]
 
+    def without(self, item: bytes) -> list[Any]:
+        return [item, -1]
 
-_FORM = _CountsForm()
+
+_FORM, _EACH = _CountsForm(), _CountsForm(each=True)
 
 
 def text_of(value: Any) -> bytes:
@@ -52,3 +64,45 @@ def counts(place: Place, shown: Shown) -> ReadReducer:
     """By value, in the order of the values."""
     index = place.bag
     return lambda state, bags: {value.decode(): number for value, number in sorted(bags[index].items())}
+
+
+# -- rows that may be taken back ---------------------------------------------------------------------------------------
+
+
+def numbers_of_rows(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
+    """The numbers of a field: the least and the greatest of those that are left are read from it."""
+
+    def item(field: Any, offset: int) -> bytes | None:
+        return encode(field) if type(field) is int or type(field) is float else None
+
+    return bag_of_field(_FORM, get, item)
+
+
+def best_of_rows(better: Callable[..., Any]) -> Callable[[Place, Shown], ReadReducer]:
+    def read(place: Place, shown: Shown) -> ReadReducer:
+        index = place.bag
+        return lambda state, bags: better(map(msgspec.json.decode, bags[index]), default=None)
+
+    return read
+
+
+def distinct_of_rows(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
+    return bag_of_field(_FORM, get, lambda field, offset: same(field))
+
+
+def number_of_values(place: Place, shown: Shown) -> ReadReducer:
+    index = place.bag
+    return lambda state, bags: len(bags[index])
+
+
+def collected_rows(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
+    """Values of the field, or whole rows. Equal ones are one entry with its number."""
+    if place.reducer.field is not None:
+        return bag_of_field(_EACH, get, lambda field, offset: encode(field))
+    return Bag(_EACH, lambda record, value, offset: value)
+
+
+def list_of_rows(place: Place, shown: Shown) -> ReadReducer:
+    """In the order in which the values came first."""
+    index, value = place.bag, msgspec.json.decode if place.reducer.field is not None else shown
+    return lambda state, bags: [value(item) for item, number in bags[index].items() for _ in range(number)]

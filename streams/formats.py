@@ -46,9 +46,17 @@ NO_SCHEMA = "has no schema, and {what} has none of its own; write schema: FILE.a
 
 
 def reads(agent: Agent) -> Codec:
-    """The codec of the agent's records, of events as documents. Raises ValueError with a hint."""
-    made = codec(agent.format, agent.schema)
+    """The codec of what the agent's rule reads: of its records, of events as documents, and of rows of a table as
+    JSON. Raises ValueError with a hint."""
+    if agent.keeps_rows:
+        return codec("json")
+    made = of_records(agent)
     return of_events(made) if agent.events and agent.format != "json" else made
+
+
+def of_records(agent: Agent) -> Codec:
+    """The codec of the values of the agent's records. Raises ValueError with a hint."""
+    return codec(agent.format, agent.schema)
 
 
 def record_value(agent: Agent | None, value: object, headers: KafkaHeaders = ()) -> bytes | None:

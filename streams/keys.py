@@ -77,7 +77,7 @@ class TableKey(NamedTuple):
 
     @property
     def left_out(self) -> bool:
-        """Whether the default is no value of the key."""
+        """Whether the default is not a value of the key."""
         counts = self.type is int and not self.entry.kind
         return self.default in (None, "") or (counts and not self.entry.least <= self.default <= self.entry.most)
 

@@ -6,7 +6,7 @@ zero and near to each other lose no digits.
 """
 
 from collections.abc import Callable
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 from sluicegate.streams.reduction import (
@@ -87,3 +87,112 @@ def _of_squares(place: Place, finished: Callable[[float], float]) -> ReadReducer
 
 
 MOMENTS = Accumulator(lambda place: [0, None, 0.0, 0.0], _added, _merged, "moments")
+
+
+# -- rows that may be taken back ---------------------------------------------------------------------------------------
+#
+# A sum of doubles, less one of them, is another double than the sum of the rest. So the sums of rows are exact: each
+# double is an integer divided by a power of two, and so is each sum of them. What is left after a row was taken back is
+# the sum of the rows that are left, to the last bit, and a result is rounded once.
+
+
+def _exact_total(place: Place, get: Getter, sign: int) -> Add:
+    """Slots: the numerator, the power of two below it, how many values are doubles, and with `lenient` how many values
+    there are."""
+    at, doubles, many = place.at, place.at + 2, place.at + 3 if place.lenient else 0
+
+    def move(state: StateSlots, record: Any) -> None:
+        value = get(record)
+        if type(value) is float:
+            state[doubles] += sign
+        elif type(value) is not int:  # of JSON: a boolean's is bool
+            return
+        _sum_up(state, at, sign, *value.as_integer_ratio())
+        if many:
+            state[many] += sign
+        if not state[doubles]:
+            state[at], state[at + 1] = state[at] >> state[at + 1], 0
+
+    return move
+
+
+def _exact_squares(place: Place, get: Getter, sign: int) -> Add:
+    """Slots: the sum of the values as two slots, the sum of their squares as two, and how many values there are."""
+    at, many = place.at, place.at + 4
+
+    def move(state: StateSlots, record: Any) -> None:
+        value = get(record)
+        if type(value) is not int and type(value) is not float:
+            return
+        numerator, denominator = value.as_integer_ratio()
+        _sum_up(state, at, sign, numerator, denominator)
+        _sum_up(state, at + 2, sign, numerator * numerator, denominator * denominator)
+        state[many] += sign
+        if not state[many]:
+            state[at : at + 4] = 0, 0, 0, 0
+
+    return move
+
+
+def _sum_up(state: StateSlots, at: int, sign: int, numerator: int, denominator: int) -> None:
+    """Add a fraction whose denominator is a power of two."""
+    power, known = denominator.bit_length() - 1, state[at + 1]
+    if power > known:
+        state[at], state[at + 1] = state[at] << power - known, power
+    else:
+        numerator <<= known - power
+    state[at] += sign * numerator
+
+
+def _ratio(numerator: int, denominator: int) -> float:
+    """Rounded once."""
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return inf if numerator > 0 else -inf
+
+
+def sum_of_rows(place: Place, shown: Shown) -> ReadReducer:
+    at, power, doubles = place.at, place.at + 1, place.at + 2
+    return lambda state, bags: _ratio(state[at], 1 << state[power]) if state[doubles] else state[at]
+
+
+def mean_of_rows(place: Place, shown: Shown) -> ReadReducer:
+    at, power, many = place.at, place.at + 1, place.at + 3 if place.lenient else place.records
+    return lambda state, bags: _ratio(state[at], state[many] << state[power]) if state[many] else None
+
+
+def variance_of_rows(place: Place, shown: Shown) -> ReadReducer:
+    """Of a sample, rounded once. None for fewer than two values."""
+    at = place.at
+
+    def read(state: StateSlots, bags: list[Any]) -> float | None:
+        total, power, squares, squared, many = state[at : at + 5]
+        if many < 2:
+            return None
+        return _ratio(
+            (many * squares << 2 * power) - (total * total << squared), many * (many - 1) << squared + 2 * power
+        )
+
+    return read
+
+
+def deviation_of_rows(place: Place, shown: Shown) -> ReadReducer:
+    variance = variance_of_rows(place, shown)
+    return lambda state, bags: None if (value := variance(state, bags)) is None else sqrt(value)
+
+
+TOTALS = Accumulator(
+    lambda place: [0, 0, 0, 0] if place.lenient else [0, 0, 0],
+    lambda place, get: _exact_total(place, get, 1),
+    None,
+    "totals",
+    lambda place, get: _exact_total(place, get, -1),
+)
+SQUARES = Accumulator(
+    lambda place: [0, 0, 0, 0, 0],
+    lambda place, get: _exact_squares(place, get, 1),
+    None,
+    "squares",
+    lambda place, get: _exact_squares(place, get, -1),
+)

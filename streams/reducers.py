@@ -18,12 +18,31 @@ from sluicegate.streams.agent import Reducer
 from sluicegate.streams.bags import SET, ListForm, encoded_length
 from sluicegate.streams.cardinality import cardinality, registered
 from sluicegate.streams.causes import Cause, cause
-from sluicegate.streams.counting import counted, counts
+from sluicegate.streams.counting import (
+    best_of_rows,
+    collected_rows,
+    counted,
+    counts,
+    distinct_of_rows,
+    list_of_rows,
+    number_of_values,
+    numbers_of_rows,
+)
 from sluicegate.streams.ends import NUMBER, first_values, last_values, values_of
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.frequent import TOP, ranked, ranking
 from sluicegate.streams.importing import imported, waits, yields
-from sluicegate.streams.moments import MOMENTS, deviation, variance
+from sluicegate.streams.moments import (
+    MOMENTS,
+    SQUARES,
+    TOTALS,
+    deviation,
+    deviation_of_rows,
+    mean_of_rows,
+    sum_of_rows,
+    variance,
+    variance_of_rows,
+)
 from sluicegate.streams.quantiles import PERCENTILE, bucketed, percentile
 from sluicegate.streams.reduction import (
     Accumulator,
@@ -33,6 +52,7 @@ from sluicegate.streams.reduction import (
     Getter,
     Kept,
     Merge,
+    OfRows,
     Place,
     ReadReducer,
     ReducerKind,
@@ -116,7 +136,7 @@ def _merged_stats(place: Place) -> Merge:
 
 
 def of_both(better: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
-    """None is no value."""
+    """None is not a value."""
     return other if one is None else one if other is None else better(one, other)
 
 
@@ -306,15 +326,56 @@ _FOLD = Accumulator(lambda place: [b"\xc0"], None, None)
 _DISTINCT = "The number of different values of the field."
 _COLLECT = "A list of the values of the field. The word alone lists the records."
 _REDUCE = "A function of your own, as `module:function`: it gets the value so far and a message, and returns the value."
+_ENDS_OF_ROWS = partial(OfRows, bag=numbers_of_rows, shares="numbers of rows")
 ENTRIES = (
-    ReducerKind("count", "", "", "integer", _count, takes="nothing", alone="how many records", until="groups"),
-    _number("sum", "The sum of the field.", "the sum of {}", "number", _stat(0), total=True, others=("total",)),
-    _number("min", "The least value of the field.", "the least {}", "number", _stat(1), others=("minimum", "least")),
-    _number(
-        "max", "The greatest value of the field.", "the greatest {}", "number", _stat(2), others=("maximum", "greatest")
+    ReducerKind(
+        "count",
+        "",
+        "",
+        "integer",
+        _count,
+        takes="nothing",
+        alone="how many records",
+        until="groups",
+        of_rows=OfRows(_count),
     ),
     _number(
-        "mean", "The mean of the field.", "the mean of {}", "double", _mean_of, total=True, others=("avg", "average")
+        "sum",
+        "The sum of the field.",
+        "the sum of {}",
+        "number",
+        _stat(0),
+        total=True,
+        others=("total",),
+        of_rows=OfRows(sum_of_rows, TOTALS),
+    ),
+    _number(
+        "min",
+        "The least value of the field.",
+        "the least {}",
+        "number",
+        _stat(1),
+        others=("minimum", "least"),
+        of_rows=_ENDS_OF_ROWS(best_of_rows(min)),
+    ),
+    _number(
+        "max",
+        "The greatest value of the field.",
+        "the greatest {}",
+        "number",
+        _stat(2),
+        others=("maximum", "greatest"),
+        of_rows=_ENDS_OF_ROWS(best_of_rows(max)),
+    ),
+    _number(
+        "mean",
+        "The mean of the field.",
+        "the mean of {}",
+        "double",
+        _mean_of,
+        total=True,
+        others=("avg", "average"),
+        of_rows=OfRows(mean_of_rows, TOTALS),
     ),
     _spread(
         "variance",
@@ -322,6 +383,7 @@ ENTRIES = (
         "the variance of {}",
         read=variance,
         others=("var", "var_samp", "variance_samp"),
+        of_rows=OfRows(variance_of_rows, SQUARES),
     ),
     _spread(
         "stddev",
@@ -329,6 +391,7 @@ ENTRIES = (
         "the standard deviation of {}",
         read=deviation,
         others=("std", "stdev", "stddev_samp", "standard_deviation"),
+        of_rows=OfRows(deviation_of_rows, SQUARES),
     ),
     _value("first", "The field of the first record.", "the first {}", "field", _stat(0), slots=_FIRST),
     _value("last", "The field of the last record.", "the last {}", "field", _stat(0), slots=_LAST, others=("latest",)),
@@ -358,6 +421,7 @@ ENTRIES = (
         counts,
         bag=counted,
         others=("value_counts", "histogram", "count_values"),
+        of_rows=OfRows(counts, bag=counted),
     ),
     ReducerKind(
         "percentile",
@@ -400,6 +464,7 @@ ENTRIES = (
         bag=_distinct,
         until="groups",
         others=("unique", "count_distinct"),
+        of_rows=OfRows(number_of_values, bag=distinct_of_rows),
     ),
     ReducerKind(
         "collect",
@@ -411,6 +476,7 @@ ENTRIES = (
         alone="the whole messages, in order",
         keeps_values=True,
         others=("list", "array_agg"),
+        of_rows=OfRows(list_of_rows, bag=collected_rows),
     ),
     ReducerKind(
         "reduce",
@@ -449,9 +515,15 @@ def kept_as(windower: Windower, kinds: Iterable[str], ends: bool, revised: bool)
     return windower.name if shares or not windower.apart else windower.apart
 
 
-def parts_of(reducer: Reducer, merged: bool) -> ReducerKind:
-    """The reducer with what it keeps of a group: `slots` or `bag`, which can be merged if groups are."""
+def parts_of(reducer: Reducer, merged: bool, table: bool = False) -> ReducerKind:
+    """The reducer with what it keeps of a group: `slots` or `bag`, which can be merged if groups are, and which give
+    rows of a table back. Raises ConfigurationError for one that cannot."""
     kind = kind_of(reducer)
+    if table:
+        rows = kind.of_rows
+        if rows is None:
+            raise ConfigurationError(f"{kind.name} cannot take back a row of a table")
+        return kind._replace(read=rows.read, slots=rows.slots, bag=rows.bag, shares=rows.shares)
     if merged and kind.slots is not None and kind.slots.merge is None:
         return kind._replace(slots=None, bag=kind.apart)
     return kind

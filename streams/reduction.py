@@ -73,8 +73,12 @@ class BagForm(Protocol):
     def items(self, bag: Any) -> list[Any]:
         """Items that make an equal bag of an empty one."""
 
+    def without(self, item: Any) -> Any:
+        """The item that takes this one back. None: the bag gives nothing back."""
+        return None
+
     def extend(self, bag: Any, items: Any) -> None:
-        """Add the items, in this order. Raises TypeError for what is no item of this form."""
+        """Add the items, in this order. Raises TypeError for what is not an item of this form."""
         for item in items:
             self.put(bag, item)
 
@@ -110,12 +114,29 @@ class Option(NamedTuple):
 
 class Accumulator(NamedTuple):
     """Slots of a state. `blank` gives their values in a group without records. `merge` None: no two can be merged.
-    Reducers of one field whose accumulators have the same `name` share one."""
+    Reducers of one field whose accumulators have the same `name` share one. `take` takes a value back that was added;
+    None: that cannot be done exactly."""
 
     blank: Callable[[Place], list[Any]]
     add: Callable[[Place, Getter], Add] | None
     merge: Callable[[Place], Merge] | None
     name: str = ""
+    take: Callable[[Place, Getter], Add] | None = None
+
+
+class OfRows(NamedTuple):
+    """What a reducer keeps of the rows of a table, which may be taken back: `slots` with `take`, or a `bag` whose form
+    has `without`. `read` and `shares` are as in ReducerKind."""
+
+    read: Callable[[Place, Shown], ReadReducer]
+    slots: Accumulator | None = None
+    bag: Callable[[Place, Getter, Shown, Kept], Bag] | None = None
+    shares: str = ""
+
+    @property
+    def accumulator(self) -> str:
+        """As of ReducerKind."""
+        return self.slots.name if self.slots is not None else self.shares
 
 
 class ReducerKind(NamedTuple):
@@ -127,7 +148,7 @@ class ReducerKind(NamedTuple):
     are merged, in place of slots that cannot be. `shares` is the name of a bag that reducers of one field share.
     `until` names the expressions that may ask for the value of an open group. `total`: a result that is `unwritable` is
     an error. `keeps_values`: a group holds values of records as they are. `others` are words of other products for
-    it."""
+    it. `of_rows` is what it keeps of the rows of a table; None: no row can be taken back from it."""
 
     name: str
     meaning: str
@@ -145,6 +166,7 @@ class ReducerKind(NamedTuple):
     total: bool = False
     keeps_values: bool = False
     others: tuple[str, ...] = ()
+    of_rows: OfRows | None = None
 
     @property
     def accumulator(self) -> str:

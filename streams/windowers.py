@@ -196,7 +196,7 @@ _SLIDING = Windower(
             "sliding", "Each record has a result: of the records of its key in this time before it, with itself.", "5m"
         ),
     ),
-    "gives a result at each record: of the records of its key in the last {size} of {time}",
+    "gives a result at each record: of {which}",
     slots=1,
     merged=True,
     together=True,

@@ -16,7 +16,7 @@ def zone_of(name: str) -> ZoneInfo:
     """The zone of this name. Raises ConfigurationError."""
     zone = _loaded(name)
     if zone is None:
-        raise ConfigurationError(f"{name} is no time zone that this machine knows; {hint(name)}")
+        raise ConfigurationError(f"{name} is not a time zone that this machine knows; {hint(name)}")
     return zone
 
 

@@ -32,6 +32,9 @@ PROJECT = Path(__file__).parents[1]
 PAGES = PROJECT / "docs" / "reference"
 HEADERS = {"result-headers": "Headers of outputs", "dead-letter-headers": "Headers of dead letters"}
 MADE = "This page is made from the code by `python -m tests.docs_reference`.\n"
+COMPLETION = """`sluicegate --install-completion` lets your shell complete commands, subcommands and options
+(bash, zsh, fish and PowerShell). `--show-completion` prints the script.
+"""
 
 
 def cell(text: object) -> str:
@@ -110,7 +113,7 @@ def keys() -> str:
 
 def commands() -> str:
     """The page of the commands, with each argument and option."""
-    text = f"# Commands\n\n{MADE}"
+    text = f"# Commands\n\n{MADE}\n{COMPLETION}"
     for name, command in each_command(typer.main.get_command(main), "sluicegate"):
         text += f"\n## `{name}`\n\n{inspect.cleandoc(command.help or '')}\n"
         kinds = inspect.signature(command.callback).parameters

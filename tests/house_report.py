@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from tests.house import files, sources
+from tests.house import attributes, files, sources
 
 FILE_LINES = 400
 ATTRIBUTES = 12
@@ -17,20 +17,16 @@ def report(root: Path) -> list[str]:
             found.append(f"{path.relative_to(root)}: {lines} lines, more than {FILE_LINES}")
     for path, tree in sources(root):
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and (count := len(_attributes(node))) > ATTRIBUTES:
+            if isinstance(node, ast.ClassDef) and (count := len(_fields(node) | attributes(node))) > ATTRIBUTES:
                 found.append(f"{path}:{node.lineno}: {node.name} has {count} attributes, more than {ATTRIBUTES}")
     return found
 
 
-def _attributes(node: ast.ClassDef) -> set[str]:
-    """The annotated names of the class, and what its methods assign to `self`."""
-    names = {
+def _fields(node: ast.ClassDef) -> set[str]:
+    """The annotated names of the class."""
+    return {
         each.target.id for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
     }
-    for each in ast.walk(node):
-        if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store) and isinstance(each.value, ast.Name):
-            names |= {each.attr} if each.value.id == "self" else set()
-    return names
 
 
 if __name__ == "__main__":

@@ -32,6 +32,8 @@ CORE = (
     "tests/servers/test_disk.py",
     "tests/chaos/test_audit.py",
     "tests/chaos/test_verdict.py",
+    "tests/histories/test_checker.py",
+    "tests/histories/test_workloads.py",
     # A file and its commands, with real systems and real processes.
     "tests/integration/test_readme.py",
     "tests/integration/test_cli.py::test_221_run_fires_what_the_file_says_and_status_watches_it",
@@ -61,10 +63,7 @@ CORE = (
     "tests/integration/test_kafka_consumer.py::test_a_topic_made_again_has_another_id",
     "tests/chaos/test_gaps.py::test_a_partition_halts_loudly_with_its_code[changelog-incomplete-sqlite]",
     "tests/chaos/test_gaps.py::test_the_judge_finds_what_happens_without[restore-numbers",
-    # A schema registry that is away is an outage.
-    "tests/integration/test_registry.py::test_a_registry_that_is_killed_and_comes_back_under_load_costs_no_record",
     # Honest level.
-    "tests/integration/test_cli.py::test_check_connect_refuses_what_run_would_refuse",
     "tests/chaos/test_power_loss.py::test_what_was_sent_survives_a_power_loss_and_nothing_is_lost_or_repeated",
     "tests/chaos/test_power_loss.py::test_after_a_power_loss_on_a_disk_that_lied_the_partitions_halt",
     # What cannot be handled becomes a dead letter.
@@ -83,16 +82,6 @@ LEASES = (
 )
 """Contracts that wait until a lease ends: in the core on memory and SQLite."""
 SERVERS = ("[postgresql", "[redis")
-_EARLY = (
-    "having",
-    "history",
-    "session",
-    "slow",
-    "handler-tumbling",
-    "handler-hopping",
-    "handler-sessions",
-    "handler-groups-every",
-)
 _UNREACHED = (
     "store_that_cannot_be_reached_ends_with_3_and_its_password_is_not_said",
     "broker_that_cannot_be_reached_ends_with_3",
@@ -208,9 +197,10 @@ LONG = (
     "tests/unit/windows/test_same_late.py",
     "tests/unit/windows/test_same_overlapping.py",
     "tests/unit/windows/test_same_sessions.py",
-    "tests/unit/windows/test_same_sliding.py::test_any_cut_and_any_crash_give_the_results_of_the_oracle",
-    "tests/unit/windows/test_same_sliding.py::test_a_total_that_lets_nothing_go_is_found",
-    "tests/unit/windows/test_same_sliding.py::test_a_refused_record_that_moves_the_watermark_is_found",
+    *(
+        f"tests/unit/windows/test_same_sliding.py::test_{name}"
+        for name in ("any", "the", "reducers", "a_re", "a_window", "last", "a_total", "a_least", "a_sum_that")
+    ),
     "tests/unit/windows/test_same_as_kafka_streams.py",
     "tests/unit/correlation/test_same_as_kafka_streams.py",
     "tests/unit/windows/test_same_windows.py::test_a_grace_that_is_one_millisecond_off_is_found",
@@ -258,7 +248,6 @@ LONG = (
     "tests/unit/windows/test_same_windows.py::test_a_watermark_that_is_not_in_the_compacted_log_is_found",
     "tests/simulation/test_mutants.py",
     "tests/unit/test_selection.py",
-    *(f"tests/unit/testing/test_early_handlers.py::test_a_handler_is_called_for_each_result[{kind}" for kind in _EARLY),
     "tests/unit/testing/test_early_handlers.py::test_a_session",
     "tests/unit/testing/test_early_handlers.py::test_an_early_result_at_which_the_handler_fails",
     "tests/unit/aggregation/test_until.py::test_any_cut_and_any_crash",
@@ -269,7 +258,21 @@ LONG = (
     "tests/unit/windows/test_same_calendar.py::test_days_of_24_hours",
     "tests/unit/windows/test_same_calendar.py::test_midnight_by",
     "tests/unit/windows/test_same_calendar.py::test_an_end_that",
-    "tests/unit/windows/test_same_sliding.py::test_a_least_value",
+    # Files that die at each place, and logs with each cut.
+    "tests/unit/tables/test_document.py",
+    "tests/unit/tables/test_oracle.py",
+    "tests/unit/statistics/test_page.py::test_its_file_passes_its_own_tests_with_a_death_at_every_place",
+    "tests/unit/testing/test_early_handlers.py::test_a_handler_is_called_for_each_result",
+    "tests/unit/testing/test_plugin.py",
+    "tests/unit/shadow/test_windows.py",
+    "tests/unit/engine/test_rebuild_correlations.py",
+    "tests/unit/windows/test_same_windows.py::test_a_restore",
+    "tests/unit/windows/test_same_calendar.py::test_a_few_logs",
+    "tests/unit/aggregation/test_same_fires.py::test_a_long_run",
+    *(
+        f"tests/model/test_protocol.py::test_the_protocol_keeps_every_promise_in_every_reachable_state[{scenario}"
+        for scenario in ("changed-bytes", "transactions-lost", "window", "idle", "late", "relay")
+    ),
     # Each waits for a server that does not answer; the first case of each command stays.
     "tests/unit/cli/test_eval.py::test_brokers_that_do_not_answer_end_with_3",
     "tests/unit/cli/test_plan.py::test_another_password_is_the_same_store",

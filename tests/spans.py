@@ -29,3 +29,14 @@ class Recorder:
 def told(span: ReadableSpan) -> dict[str, object]:
     """Its attributes without our prefix."""
     return {name.removeprefix("sluicegate."): value for name, value in (span.attributes or {}).items()}
+
+
+def messaging(operation: str, topic: str, partition: int) -> dict[str, object]:
+    """What OpenTelemetry's conventions for messaging ask for."""
+    return {
+        "messaging.system": "kafka",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": topic,
+        "messaging.destination.partition.id": str(partition),
+    }

@@ -2,10 +2,13 @@
 line counts the tests. `.reports/failed-RUN.txt` names each failed test with the end of its traceback; `.ci/run` prints
 this file last, because CI keeps only the end of a long output.
 
-`make test` is `core`; tests/selection.py says which tests that is.
+`make test` is `core`; tests/selection.py says which tests that is. `.reports/ran-RUN.json` holds what ran, on which
+commit, and for how long: `python -m tests.ran` keeps it.
 """
 
+import json
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -34,6 +37,8 @@ STAGES = {
             "tests/expressions",
             "tests/fuzz",
             "tests/soak",
+            "tests/histories/test_checker.py",
+            "tests/histories/test_workloads.py",
         ),
         *("--ignore", "tests/soak/test_soak.py", "--ignore", "tests/soak/test_calm.py"),
         *("-n", "3", "--timeout", "240", "--session-timeout", "1800"),
@@ -44,7 +49,10 @@ STAGES = {
         *("-n", "3", "--timeout", "180", "--session-timeout", "900"),
     ],
     "chaos": ["tests/chaos", "-n", "3", "--timeout", "300", "--session-timeout", "1200"],
-    "soak": ["tests/soak/test_soak.py", "tests/soak/test_calm.py", "-s", "--timeout", "600"],
+    "soak": [
+        *("tests/soak/test_soak.py", "tests/soak/test_calm.py"),
+        *("tests/histories/test_histories.py", "tests/histories/test_twins.py", "-s", "--timeout", "600"),
+    ],
 }
 # Real processes with deadlines: a machine that others use may stall one for longer. Where nothing but deadlines failed
 # (never a verdict, never an assertion), those few are tried once more, and it is said.
@@ -75,19 +83,45 @@ def count(report: Path) -> Count:
     return Count(max(0, total - failed - skipped), failed if total else 1, skipped - not_begun, not_begun)
 
 
-def timed(name: str, commands: list[list[str]]) -> bool:
-    """Run the commands of a stage, say how long they took, tell whether all succeeded."""
+class StageRun(NamedTuple):
+    """`good`: each of its commands succeeded."""
+
+    name: str
+    good: bool
+    seconds: float
+    count: Count
+
+
+def timed(name: str, commands: list[list[str]]) -> StageRun:
+    """Run the commands of a stage, and say how long they took."""
     began = time.monotonic()
     codes = [subprocess.run(command, cwd=PROJECT, stdin=subprocess.DEVNULL).returncode for command in commands]
-    print(f"stage {name}: {time.monotonic() - began:.0f} s{'' if not any(codes) else ' (failed)'}", flush=True)
-    return not any(codes)
+    seconds = time.monotonic() - began
+    print(f"stage {name}: {seconds:.0f} s{'' if not any(codes) else ' (failed)'}", flush=True)
+    return StageRun(name, not any(codes), seconds, Count(0, 0, 0))
 
 
-def staged(name: str, options: list[str], report: Path) -> tuple[bool, Count]:
-    """One pytest call: did all succeed, and how many."""
+def staged(name: str, options: list[str], report: Path) -> StageRun:
+    """One pytest call."""
     report.unlink(missing_ok=True)
-    good = timed(name, [[sys.executable, "-m", "pytest", *options]])
-    return good, count(report)
+    run = timed(name, [[sys.executable, "-m", "pytest", *options]])
+    return run._replace(count=count(report))
+
+
+def record(run: str, ran: list[StageRun]) -> dict[str, object]:
+    """What ran, for people who read it later."""
+    asked = ["git", "log", "-1", "--format=%H %cs"]
+    commit, _, day = subprocess.run(asked, cwd=PROJECT, capture_output=True, text=True).stdout.strip().partition(" ")
+    stages = {one.name: {"good": one.good, "seconds": round(one.seconds), **one.count._asdict()} for one in ran}
+    return {
+        "run": run,
+        "commit": commit,
+        "committed": day,
+        "part": today(),
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "stages": stages,
+    }
 
 
 def only_late(report: Path) -> bool:
@@ -132,35 +166,40 @@ def alone(options: list[str]) -> list[str]:
     return options[:at] + options[at + 2 :]
 
 
+def tried_again(first: StageRun, options: list[str]) -> tuple[StageRun, Path]:
+    """The stage with the tests that came too late run once more, and the report of that."""
+    print(f"stage {first.name}: {first.count.failed} came too late and are tried once more, alone", flush=True)
+    report = REPORTS / f"{first.name}-again.xml"
+    again = staged(f"{first.name}, second try", [*alone(options), "--last-failed", f"--junit-xml={report}"], report)
+    passed, failed = first.count.passed + again.count.passed, first.count.failed - again.count.passed
+    total = first.count._replace(passed=passed, failed=failed)
+    return StageRun(first.name, again.good, first.seconds + again.seconds, total), report
+
+
 def main(run: str) -> int:
     os.environ[RUN], os.environ[DAY] = run, str(today())
-    succeeded = []
+    ran: list[StageRun] = []
+    failed: list[str] = []
     if run == "rest":
         print(f"{DAY}={os.environ[DAY]} repeats the part of this day", flush=True)
     else:
-        succeeded.append(timed("check", CHECKS))
-    counts, failed = [], []
+        ran.append(timed("check", CHECKS))
+        failed += [] if ran[0].good else ["check: ruff or mypy found something; `make check` repeats it\n"]
     REPORTS.mkdir(exist_ok=True)
     for name, options in stages(run, today()).items():
         report = REPORTS / f"{name}.xml"
-        good, counted = staged(name, [*options, f"--junit-xml={report}"], report)
-        if not good and name in TRIED_AGAIN and counted.failed <= FEW and only_late(report):
-            print(f"stage {name}: {counted.failed} came too late and are tried once more, alone", flush=True)
-            report = REPORTS / f"{name}-again.xml"
-            good, again = staged(
-                f"{name}, second try", [*alone(options), "--last-failed", f"--junit-xml={report}"], report
-            )
-            passed, failures = counted.passed + again.passed, counted.failed - again.passed
-            counted = counted._replace(passed=passed, failed=failures)
-        succeeded.append(good)
-        counts.append(counted)
-        failed += [] if good else faults(report)
+        one = staged(name, [*options, f"--junit-xml={report}"], report)
+        if not one.good and name in TRIED_AGAIN and one.count.failed <= FEW and only_late(report):
+            one, report = tried_again(one, options)
+        ran.append(one)
+        failed += [] if one.good else faults(report)
     (REPORTS / f"failed-{run}.txt").write_text("".join(f"failed: {fault}\n" for fault in failed))
-    total = Count(*(sum(numbers) for numbers in zip(*counts, strict=True)))
+    (REPORTS / f"ran-{run}.json").write_text(json.dumps(record(run, ran), indent=1) + "\n")
+    total = Count(*(sum(numbers) for numbers in zip(*(one.count for one in ran), strict=True)))
     if total.not_begun:
         print(f"{total.not_begun} were not begun, because the time of this run was over", flush=True)
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped", flush=True)
-    return 0 if all(succeeded) and not total.failed else 1
+    return 0 if all(one.good for one in ran) and not total.failed else 1
 
 
 if __name__ == "__main__":

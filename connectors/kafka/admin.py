@@ -1,4 +1,7 @@
-"""Describes and creates topics through Kafka's admin protocol. Describing a topic never creates it."""
+"""Describes and creates topics through Kafka's admin protocol. Describing a topic never creates it.
+
+Functions that take settings ask each cluster about its own topics; those that take a client ask that cluster.
+"""
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -9,24 +12,29 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from sluicegate.connectors.kafka import problems, settings
-from sluicegate.streams.errors import NotAuthenticated
+from sluicegate.connectors.kafka.clusters.asking import by_topic, named, of_topics
+from sluicegate.streams.agent import Clusters
+from sluicegate.streams.errors import SluicegateError
+from sluicegate.streams.topic_names import on_cluster
 
 TIMEOUT = 5.0
+HIDDEN = problems.MISSING | {KafkaError.TOPIC_AUTHORIZATION_FAILED}
 
 GroupAssignments = Sequence[tuple[str, Sequence[tuple[str, int]]]]
 """The members of a group by their client id, each with its partitions."""
 
 
 class _Admin(AdminClient):  # type: ignore[misc]
-    """Keeps the errors by which the brokers refused it: its requests only time out."""
+    """Keeps the errors by which the brokers refused it, or by which it has no token: its requests only time out."""
 
     def __init__(self, kafka: settings.Settings) -> None:
         self._kafka, self._heard = kafka, deque[Any](maxlen=20)
         super().__init__({**settings.admin(kafka), "error_cb": self._heard.append})
 
-    def turned_away(self) -> NotAuthenticated | None:
+    def turned_away(self) -> SluicegateError | None:
         self.poll(0)
-        return next((refusal for error in self._heard if (refusal := problems.turned_away(error, self._kafka))), None)
+        refusals = (problems.turned_away(error, self._kafka) or problems.no_token(error) for error in self._heard)
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
 
 class TopicDescription(NamedTuple):
@@ -53,11 +61,35 @@ def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dic
     return topics
 
 
+def names(admin: Any, timeout: float = TIMEOUT) -> list[str]:
+    """The names of all topics that the user may see. Raises SystemNotReady within `timeout` seconds, and
+    NotAuthenticated."""
+    try:
+        listed = admin.list_topics(timeout=timeout).topics
+    except KafkaException as error:
+        raise admin.turned_away() or problems.not_ready("listing the topics failed", error) from error
+    missing = {name for name, topic in listed.items() if topic.error is not None and topic.error.code() in HIDDEN}
+    return sorted({*listed} - missing)
+
+
+def names_of(kafka: Clusters, timeout: float = TIMEOUT) -> list[str]:
+    """The names of all topics of all clusters, as `names`."""
+    every: list[str] = []
+    for cluster in kafka.names:
+        with named(kafka.of(cluster)):
+            every += [on_cluster(name, cluster) for name in names(open_admin(kafka.of(cluster)), timeout)]
+    return every
+
+
 def existing(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, int | None]:
     """The number of partitions of each topic; None: it does not exist. Raises SystemNotReady within `timeout`
     seconds."""
-    topics = described(open_admin(kafka), names, timeout)
-    return {name: None if topic is None else topic.partitions for name, topic in topics.items()}
+
+    def ask(of: settings.Settings, own: Sequence[str]) -> dict[str, int | None]:
+        topics = described(open_admin(of), own, timeout)
+        return {name: None if topic is None else topic.partitions for name, topic in topics.items()}
+
+    return by_topic(kafka, names, ask)
 
 
 def create(
@@ -65,14 +97,18 @@ def create(
 ) -> list[str]:
     """Create the topics that do not exist, with the brokers' default replication; returns their names. Raises
     SystemNotReady."""
-    admin = open_admin(kafka)
-    there = described(admin, list(wanted), timeout) if wanted else {}
-    missing = [name for name in wanted if there[name] is None]
-    if not missing:
-        return []
-    futures = admin.create_topics(
-        [_new(name, wanted[name], name in compacted) for name in missing], request_timeout=timeout
-    )
+    made: list[str] = []
+    for cluster, of, own in of_topics(kafka, wanted):
+        new = {name: _new(name, count, on_cluster(name, cluster) in compacted) for name, count in own.items()}
+        with named(of):
+            made += [on_cluster(name, cluster) for name in _create(open_admin(of), new, timeout)]
+    return made
+
+
+def _create(admin: Any, wanted: Mapping[str, Any], timeout: float) -> list[str]:
+    there = described(admin, list(wanted), timeout)
+    missing = [new for name, new in wanted.items() if there[name] is None]
+    futures = admin.create_topics(missing, request_timeout=timeout) if missing else {}
     made = []
     for name, future in futures.items():
         try:
@@ -127,12 +163,16 @@ def durability(
 
     Raises SystemNotReady within `timeout` seconds.
     """
-    admin = open_admin(kafka)
-    topics = {name: topic for name, topic in described(admin, names, timeout).items() if topic is not None}
-    return {
-        name: (topic.replication, _setting(admin, name, "min.insync.replicas", timeout))
-        for name, topic in topics.items()
-    }
+
+    def ask(of: settings.Settings, own: Sequence[str]) -> dict[str, tuple[int, int | None]]:
+        admin = open_admin(of)
+        topics = {name: topic for name, topic in described(admin, own, timeout).items() if topic is not None}
+        return {
+            name: (topic.replication, _setting(admin, name, "min.insync.replicas", timeout))
+            for name, topic in topics.items()
+        }
+
+    return by_topic(kafka, names, ask)
 
 
 def retention(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, float | None]:
@@ -140,8 +180,7 @@ def retention(kafka: settings.Settings, names: Sequence[str], timeout: float = T
 
     Raises SystemNotReady within `timeout` seconds.
     """
-    admin = open_admin(kafka)
-    kept = {name: _setting(admin, name, "retention.ms", timeout) for name in names}
+    kept = _settings(kafka, names, "retention.ms", timeout)
     return {name: None if ms is None else inf if ms < 0 else ms / 1000 for name, ms in kept.items()}
 
 
@@ -150,14 +189,25 @@ def largest(kafka: settings.Settings, names: Sequence[str], timeout: float = TIM
 
     Raises SystemNotReady within `timeout` seconds.
     """
-    admin = open_admin(kafka)
-    return {name: _setting(admin, name, "max.message.bytes", timeout) for name in names}
+    return _settings(kafka, names, "max.message.bytes", timeout)
 
 
 def chosen_by_producers(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> list[str]:
     """The topics in which a producer chooses the compression. Raises SystemNotReady within `timeout` seconds."""
-    admin = open_admin(kafka)
-    return [name for name in names if _text(admin, name, "compression.type", timeout) == "producer"]
+
+    def ask(of: settings.Settings, own: Sequence[str]) -> dict[str, bool]:
+        admin = open_admin(of)
+        return {name: _text(admin, name, "compression.type", timeout) == "producer" for name in own}
+
+    return [name for name, chosen in by_topic(kafka, names, ask).items() if chosen]
+
+
+def _settings(kafka: settings.Settings, names: Sequence[str], name: str, timeout: float) -> dict[str, int | None]:
+    def ask(of: settings.Settings, own: Sequence[str]) -> dict[str, int | None]:
+        admin = open_admin(of)
+        return {topic: _setting(admin, topic, name, timeout) for topic in own}
+
+    return by_topic(kafka, names, ask)
 
 
 def _setting(admin: Any, topic: str, name: str, timeout: float) -> int | None:

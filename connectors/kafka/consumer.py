@@ -18,6 +18,7 @@ from sluicegate.connectors.kafka.admin import open_admin
 from sluicegate.connectors.kafka.alone import MOST, AloneRecords, high
 from sluicegate.connectors.kafka.probe import ApartRecords, ApartSource, KafkaProbe
 from sluicegate.connectors.kafka.seeking import position, seek
+from sluicegate.connectors.kafka.subscription import Subscription
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import TopicFacts
@@ -28,11 +29,12 @@ APART_PAUSE = 0.01  # seconds that others are waited for while another process f
 
 
 def open_input(
-    kafka: settings.Settings, group: str, topics: Sequence[str], member: str, ends: bool = False
+    kafka: settings.Settings, group: str, topics: Sequence[str], member: str, ends: bool = False, looks: bool = False
 ) -> "KafkaInput":
-    """A subscribed consumer of `topics` in `group`; without topics it is no member, and only gives facts. `ends`: it
-    looks for the ends of its partitions. Raises ConfigurationError for settings that librdkafka refuses."""
-    return KafkaInput(kafka, group, topics, member, ends)
+    """A subscribed consumer of `topics` in `group`, which are names and patterns (sluicegate.streams.topic_names);
+    without topics it is no member, and only gives facts. `ends`: it looks for the ends of its partitions. `looks`:
+    for the names of all topics. Raises ConfigurationError for settings that librdkafka refuses."""
+    return KafkaInput(kafka, group, topics, member, ends, looks)
 
 
 class KafkaInput:
@@ -42,7 +44,13 @@ class KafkaInput:
     """
 
     def __init__(
-        self, kafka: settings.Settings, group: str, topics: Sequence[str], member: str, ends: bool = False
+        self,
+        kafka: settings.Settings,
+        group: str,
+        topics: Sequence[str],
+        member: str,
+        ends: bool = False,
+        looks: bool = False,
     ) -> None:
         self._kafka, self._group = kafka, group
         self._incremental = settings.incremental(kafka)
@@ -61,15 +69,13 @@ class KafkaInput:
         self._turn: ApartRecords | AloneRecords | None = None  # the last record that was polled is one of these
         self._wanted = settings.consumer(kafka, group, member, self._on_error, ends)
         self._consumer = problems.client(Consumer, dict(self._wanted))
-        if topics:
-            self._consumer.subscribe(
-                list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-            )
+        self._subscription = Subscription(kafka, topics, self._subscribe, looks)
 
     # Records
 
     def poll(self, timeout: float) -> Record | None:
         """One record, or None when no record or a passing error came. Raises SystemNotReady for a fatal error."""
+        self._subscription.follow()
         if self._apart and (record := self._poll_apart()) is not None:
             return record
         try:
@@ -102,6 +108,7 @@ class KafkaInput:
     def close(self) -> None:
         """Leave the group. Its records must not be used afterwards."""
         self._finish = None
+        self._subscription.close()
         for place in list(self._apart):
             self._end_apart(place)
         self._consumer.close()
@@ -118,6 +125,9 @@ class KafkaInput:
 
     def before_revoke(self, finish: Callable[[Sequence[TopicPartition]], object]) -> None:
         self._finish = finish
+
+    def topics(self) -> Sequence[str] | None:
+        return self._subscription.topics
 
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
         noted, self._failures = self._failures, []
@@ -229,6 +239,9 @@ class KafkaInput:
     def facts(self, topic: str, number: int) -> TopicFacts:
         return facts.facts(self._asking(), self._consumer, topic, number)
 
+    def existing(self) -> Sequence[str] | None:
+        return self._subscription.existing
+
     def offset_at(self, topic: str, number: int, start: float) -> int:
         return facts.offset_at(self._asking(), topic, number, start)
 
@@ -249,9 +262,17 @@ class KafkaInput:
         return alone.high() if isinstance(alone, AloneRecords) else high(self._consumer, (topic, number))
 
     def joined(self) -> bool:
-        return self._joined
+        return self._joined or self._subscription.empty
 
     # Callbacks
+
+    def _subscribe(self, topics: Sequence[str]) -> None:
+        if not topics:
+            self._consumer.unsubscribe()
+            return
+        self._consumer.subscribe(
+            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
         places = [(partition.topic, partition.partition) for partition in partitions]
@@ -307,7 +328,8 @@ class KafkaInput:
             return
         code = problems.halting(error)
         if code is not None and topic is not None:
-            self._failures.append(((topic, -1 if number is None else number), code, problems.said(error)))
+            place, code = (topic, -1 if number is None else number), self._subscription.judged(code)
+            self._failures.append((place, code, problems.said(error)))
         elif error.fatal() or error.code() in problems.HOPELESS:
             raise problems.not_ready(
                 f"reading {topic}/{number} failed" if topic else f"group {self._group} failed", error

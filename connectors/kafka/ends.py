@@ -9,6 +9,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from sluicegate.connectors.kafka import problems
 from sluicegate.connectors.kafka.admin import TIMEOUT, open_admin
+from sluicegate.connectors.kafka.clusters.asking import by_place
 from sluicegate.connectors.kafka.settings import Settings
 from sluicegate.streams.contracts.stores import TopicPartition
 
@@ -17,16 +18,22 @@ EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()
 
 def ends(kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT) -> dict[TopicPartition, int]:
     """The next offset of each partition. Raises SystemNotReady within `timeout` seconds."""
-    [high] = offsets(open_admin(kafka), partitions, [LATEST], timeout)
-    return high
+    return by_place(kafka, partitions, lambda of, own: offsets(open_admin(of), own, [LATEST], timeout)[0])
 
 
 def readable_ends(
     kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT
 ) -> dict[TopicPartition, int]:
     """As `ends`, for a reader of committed records: the first offset of an open transaction ends a partition."""
-    [high] = offsets(open_admin(kafka), partitions, [LATEST], timeout, IsolationLevel.READ_COMMITTED)
-    return high
+    readable = IsolationLevel.READ_COMMITTED
+    return by_place(kafka, partitions, lambda of, own: offsets(open_admin(of), own, [LATEST], timeout, readable)[0])
+
+
+def bounds_of(
+    kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT
+) -> dict[TopicPartition, tuple[int, int]]:
+    """As `bounds`, of the partitions of all clusters."""
+    return by_place(kafka, partitions, lambda of, own: bounds(open_admin(of), own, timeout))
 
 
 def bounds(
@@ -44,8 +51,12 @@ def since(
     """The number of offsets of each partition from the first record at or after `moment` (seconds since 1970) on.
     Raises SystemNotReady."""
     specs = [OffsetSpec.for_timestamp(max(0, int(moment * 1000))), LATEST]
-    begins, high = offsets(open_admin(kafka), partitions, specs, timeout)
-    return {place: high[place] - begins[place] if begins[place] >= 0 else 0 for place in partitions}
+
+    def ask(of: Settings, own: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        begins, high = offsets(open_admin(of), own, specs, timeout)
+        return {place: high[place] - begins[place] if begins[place] >= 0 else 0 for place in own}
+
+    return by_place(kafka, partitions, ask)
 
 
 def offsets(

@@ -170,6 +170,9 @@ class ApartRecord:
     def topic(self) -> str:
         return self._place[0]
 
+    def set_topic(self, topic: str) -> None:
+        self._place = topic, self._place[1]
+
     def partition(self) -> int:
         return self._place[1]
 

@@ -79,6 +79,8 @@ HOPELESS = frozenset(
 
 # Errors of a connection: the brokers would refuse the next one too.
 REFUSED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+CORRECT = "correct the settings of the login in `kafka`, the credentials of the process, or what the brokers accept"
+NO_TOKEN = "Failed to acquire SASL OAUTHBEARER token"
 UNSAFE = frozenset({KafkaError._SSL, KafkaError._TRANSPORT})
 
 # The broker will never take the row, if the row was alone in its batch.
@@ -166,7 +168,11 @@ def client(kind: Callable[[Mapping[str, Any]], T], wanted: Mapping[str, Any]) ->
 def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None:
     """The error when the brokers refused a client of these settings, or the client refused the brokers: librdkafka
     itself goes on trying, dozens of times a second."""
+    if no_token(error) is not None:
+        return None
     if error.code() in REFUSED:
+        if "login" in kafka or "sasl.oauthbearer.method" in kafka:
+            return NotAuthenticated(f"Kafka: the login is refused: {said(error)}; {CORRECT}")
         return admission.refused("Kafka", said(error), "sasl.username, sasl.password and sasl.mechanism of `kafka`")
     if error.code() not in UNSAFE:
         return None
@@ -175,6 +181,13 @@ def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None
     return admission.untrusted(
         "Kafka", text, "ssl.ca.location of `kafka` (ssl.certificate.location and ssl.key.location are ours)", why
     )
+
+
+def no_token(error: Any) -> SystemNotReady | None:
+    """The error when an issuer of tokens did not answer, or not with a token. A client asks again after 10 s. An
+    issuer that denies one names an `error` (RFC 6749, 5.2): waiting does not help then."""
+    text = said(error) if error.code() in REFUSED else ""
+    return SystemNotReady(f"Kafka: {text}") if NO_TOKEN in text and '"error"' not in text else None
 
 
 def _places(kafka: Mapping[str, Any]) -> list[tuple[str, int]]:
@@ -186,7 +199,7 @@ def answer(
     future: Any,
     seconds: float,
     doing: str,
-    turned_away: Callable[[], NotAuthenticated | None] = lambda: None,
+    turned_away: Callable[[], SluicegateError | None] = lambda: None,
     absent: Container[int] = (),
 ) -> Any:
     """The result of an admin request; None for an error whose code is in `absent`. Raises as `awaited`, and
@@ -200,7 +213,7 @@ def answer(
 
 
 def awaited(
-    future: Any, seconds: float, doing: str, turned_away: Callable[[], NotAuthenticated | None] = lambda: None
+    future: Any, seconds: float, doing: str, turned_away: Callable[[], SluicegateError | None] = lambda: None
 ) -> Any:
     """The result of an admin request. Raises KafkaException, SystemNotReady after `seconds`, and meanwhile the error
     that `turned_away` returns."""

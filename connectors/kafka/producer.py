@@ -8,12 +8,13 @@ import msgspec
 from confluent_kafka import KafkaException, Producer, murmur2
 
 from sluicegate.connectors.kafka import problems, settings
-from sluicegate.connectors.kafka.admin import described, open_admin
+from sluicegate.connectors.kafka.admin import TIMEOUT, described, open_admin
 from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady, TopicMissing
 
 CACHED = 60.0  # seconds for which the number of partitions of a topic is believed
+KNOWN_TIMEOUT = 1.0  # seconds for an answer about a topic whose partitions are known
 ALONE = 60.0  # seconds for which rows are sent one by one after a batch was refused
 PROMPT = 0.001  # seconds for librdkafka's threads to see that waiting rows are to be sent now
 
@@ -39,7 +40,7 @@ class RowCallback(msgspec.Struct, gc=False):
             self.failed.append((self.number, error))
 
 
-class _Single:
+class SingleReport:
     """The report of one row. Satisfies sluicegate.streams.contracts.stores.BatchReports."""
 
     def __init__(self, report: DeliveryReport) -> None:
@@ -89,7 +90,7 @@ class KafkaProducer:
 
     def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
         """Hand over one row. False: the queue is full, and the row was not taken."""
-        return self.produce_all((row,), _Single(report)) == 1
+        return self.produce_all((row,), SingleReport(report)) == 1
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         """A row that librdkafka itself refuses is reported by the next `poll`, like all others."""
@@ -134,12 +135,12 @@ class KafkaProducer:
         if self._admin is None:
             self._admin = open_admin(self._kafka)
         try:
-            description = described(self._admin, [topic])[topic]
+            description = described(self._admin, [topic], TIMEOUT if known is None else KNOWN_TIMEOUT)[topic]
         except SystemNotReady:
             if known is None:
                 raise
-            # believed for another minute: each request would hold up the loop for seconds
-            self._counts[topic] = now, known[1]
+            # all are believed for another minute: each request would hold up the loop
+            self._counts = {name: (now, count) for name, (_, count) in self._counts.items()}
             return known[1]
         if description is None:
             raise TopicMissing(f"Kafka: there is no topic {topic}")

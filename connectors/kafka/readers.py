@@ -8,10 +8,22 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 
 from sluicegate.connectors.kafka import problems
 from sluicegate.connectors.kafka.admin import TIMEOUT, open_admin
+from sluicegate.connectors.kafka.clusters.asking import named, settings_of
 from sluicegate.connectors.kafka.settings import Settings
+from sluicegate.streams.topic_names import cluster_of, plain
 
 
 def readers(kafka: Settings, topics: Collection[str], timeout: float = TIMEOUT) -> dict[str, str]:
+    """As `_readers`, of the topics of all clusters. A group of one name in two clusters is one reader."""
+    groups: dict[str, str] = {}
+    for cluster in dict.fromkeys(map(cluster_of, topics)):
+        of, own = settings_of(kafka, cluster), {plain(topic) for topic in topics if cluster_of(topic) == cluster}
+        with named(of):
+            groups |= _readers(of, own, timeout)
+    return groups
+
+
+def _readers(kafka: Settings, topics: Collection[str], timeout: float) -> dict[str, str]:
     """The groups that committed an offset of one of these topics, each with the metadata of such a commit.
 
     A reader that commits nothing to Kafka is unknown to the brokers, and is missing here. Raises SystemNotReady within

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import problems, settings
+from sluicegate.connectors.kafka.clusters.asking import named, of_places, renamed
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import SystemNotReady
@@ -20,6 +21,15 @@ def scan(
     """The records of each partition from the first offset up to, and without, the second, in order within a partition;
     without records that were compacted or belong to an aborted transaction. Raises SystemNotReady after `patience`
     seconds without a record, as behind an open transaction."""
+    for cluster, of, own in of_places(kafka, parts):
+        with named(of):
+            for record in _scan(of, own, patience):
+                yield renamed(record, cluster) if cluster else record
+
+
+def _scan(
+    kafka: settings.Settings, parts: Mapping[TopicPartition, tuple[int, int]], patience: float
+) -> Iterator[Record]:
     ends = {place: end for place, (first, end) in parts.items() if first < end}
     if not ends:
         return

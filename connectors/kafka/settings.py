@@ -10,6 +10,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from sluicegate.connectors.kafka.logins import expanded
+
 Settings = Mapping[str, str | int | float | bool]
 
 log = logging.getLogger("sluicegate.connectors.kafka")
@@ -187,7 +189,8 @@ def _of_a_producer(kafka: Settings) -> dict[str, Any]:
 
 
 def _without(kafka: Settings, names: frozenset[str]) -> dict[str, Any]:
-    return {name: value for name, value in kafka.items() if name not in names}
+    """With the settings of the login in place of its name."""
+    return {name: value for name, value in expanded(kafka).items() if name not in names}
 
 
 def _said(on_error: ErrorHook) -> dict[str, Any]:

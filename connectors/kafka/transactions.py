@@ -27,6 +27,7 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.contracts.stores import Cursor
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import Fenced, SystemNotReady
+from sluicegate.streams.topic_names import plain
 
 OPENING = 10.0  # seconds for a coordinator to answer one request
 SENDING = settings.TRANSACTION_TIMEOUT
@@ -56,7 +57,7 @@ class Cursors:
 
     def read(self, partition: Partition) -> Cursor:
         """The cursor; empty when there is none. Waits for a transaction that is being ended. Raises KafkaException."""
-        [committed] = self._consumer.committed([TopicPartition(partition.topic, partition.number)], OPENING)
+        [committed] = self._consumer.committed([TopicPartition(plain(partition.topic), partition.number)], OPENING)
         if committed.error is not None:
             raise KafkaException(committed.error)
         try:
@@ -67,7 +68,8 @@ class Cursors:
     def at(self, partition: Partition, cursor: Cursor) -> TopicPartition:
         """The cursor as an offset to commit."""
         number = max(cursor.values(), default=0)
-        return TopicPartition(partition.topic, partition.number, number, json.dumps(cursor, separators=(",", ":")))
+        metadata = json.dumps(cursor, separators=(",", ":"))
+        return TopicPartition(plain(partition.topic), partition.number, number, metadata)
 
 
 class KafkaTransactions:
@@ -119,12 +121,13 @@ class KafkaTransactions:
         producer = self._producer
         producer.begin_transaction()
         for row in rows:
+            topic = plain(row.topic)
             try:
-                producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
+                producer.produce(topic, row.value, row.key, row.partition, headers=list(row.headers))
             except BufferError as error:
                 if producer.flush(SENDING):
                     raise SystemNotReady(f"Kafka: the brokers take no rows of {self._identity}") from error
-                producer.produce(row.topic, row.value, row.key, row.partition, headers=list(row.headers))
+                producer.produce(topic, row.value, row.key, row.partition, headers=list(row.headers))
         # before the cursor: the brokers add no group to a transaction while they still end the last one
         producer.flush(SENDING)
         self._add(cursor)

@@ -10,7 +10,9 @@ from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import settings
 from sluicegate.connectors.kafka.admin import TIMEOUT
+from sluicegate.connectors.kafka.clusters.asking import of_places
 from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.topic_names import on_cluster
 
 WAIT = 0.1  # seconds
 
@@ -20,8 +22,13 @@ def read_to_the_end(
 ) -> set[TopicPartition]:
     """The partitions without a record from this offset to their end, for a reader of committed records. Reads up to the
     first record of each, without a group. A partition that does not answer within `timeout` seconds is left out."""
-    if not offsets:
-        return set()
+    at_end = set[TopicPartition]()
+    for cluster, of, own in of_places(kafka, offsets):
+        at_end |= {(on_cluster(topic, cluster), number) for topic, number in _at_end(of, own, timeout)}
+    return at_end
+
+
+def _at_end(kafka: settings.Settings, offsets: Mapping[TopicPartition, int], timeout: float) -> set[TopicPartition]:
     reader = settings.consumer(kafka, "sluicegate", "sluicegate", lambda _: None, ends=True)
     consumer: Any = Consumer({**reader, "queued.min.messages": 1})
     asked, at_end, deadline = set(offsets), set[TopicPartition](), time.monotonic() + timeout

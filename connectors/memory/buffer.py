@@ -52,11 +52,13 @@ class MemoryBuffer:
         keep_keys: timedelta = NOT_KEPT,
     ) -> InsertResult:
         with self._lock:
-            return self._insert(name, entries, progress, keep_keys, self._now())
+            new = self._insert(name, entries, progress, keep_keys, self._now())
+            return InsertResult(len(new), len(entries) - len(new))
 
     def _insert(
         self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None, keep_keys: timedelta, now: int
-    ) -> InsertResult:
+    ) -> list[Entry]:
+        """Returns the entries that are new."""
         buffer = self._buffer(name)
         if progress is not None:
             place = progress.topic_id, progress.partition
@@ -66,12 +68,12 @@ class MemoryBuffer:
         buffer.keep = max(buffer.keep, length(keep_keys))
         buffer.forget(now)
         buffer.set_keys_back(now)
-        stored = 0
+        new = []
         for entry in entries:
             if not buffer.knows(entry.idempotency_key, now):
                 buffer.add(entry, now, length(keep_keys))
-                stored += 1
-        return InsertResult(stored, len(entries) - stored)
+                new.append(entry)
+        return new
 
     def insert_and_seal(
         self,
@@ -83,14 +85,15 @@ class MemoryBuffer:
     ) -> Filled:
         with self._lock:
             now, buffer = self._now(), self._buffer(name)
-            result = self._insert(name, entries, progress, keep_keys, now)
+            new = self._insert(name, entries, progress, keep_keys, now)
+            ends = {entry.idempotency_key for entry in new if entry.ends}
             ids = []
             for group in dict.fromkeys(entry.group for entry in entries):
-                ready, count = buffer.ready(group, self._types, now), gate.count or 0
-                while count and len(ready) >= count:
-                    ids.append(buffer.seal(name, group, "count", ready[:count]))
-                    ready = ready[count:]
+                ready = buffer.ready(group, self._types, now)
+                for reason, rows in buffers.full(ready, gate.count, lambda row: row.entry.idempotency_key, ends):
+                    ids.append(buffer.seal(name, group, reason, rows))
                 buffer.set_deadline(group, gate)
+            result = InsertResult(len(new), len(entries) - len(new))
             return Filled(result, [self._handed_out(buffer, id, gate, now) for id in ids])
 
     def insert_packs(

@@ -98,7 +98,10 @@ class MongoBuffer:
                 rows = [buffered.row(name, number, entry, now, keep_keys) for number, entry in enumerate(new, first)]
                 self._rows.insert_many(rows, session=session)
             result = InsertResult(len(new), len(entries) - len(new))
-            return Filled(result, self._sealing(name, gate, now, session).full(groups) if gate and groups else [])
+            if not gate or not groups:
+                return Filled(result, [])
+            ends = [entry for entry in new if entry.ends]
+            return Filled(result, self._sealing(name, gate, now, session).full(groups, ends))
 
         return self._run(name, work, len(wanted), length(keep_keys))
 

@@ -42,7 +42,7 @@ LONGEST_PAUSE = 0.25
 DATABASE = "sluicegate"
 SRV = "mongodb+srv://"
 STANDALONE = (
-    "this MongoDB is no replica set, and transactions need one: start mongod with --replSet and run rs.initiate() once"
+    "this MongoDB is not a replica set, and transactions need one: start mongod with --replSet, run rs.initiate() once"
 )
 
 CERTIFICATES = "tlsCAFile of the store's URL (tlsCertificateKeyFile is ours)"

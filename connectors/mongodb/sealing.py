@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from operator import itemgetter
 
 from pymongo import UpdateMany, UpdateOne
 from pymongo.client_session import ClientSession
@@ -28,7 +28,7 @@ from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
 from sluicegate.connectors.mongodb.steps import until
 from sluicegate.connectors.outboxes import Space
-from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
+from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Types, batch_id
 
 ChosenRows = tuple[str, str, list[Document]]
 """Group, reason, rows of a new batch."""
@@ -46,13 +46,15 @@ class Sealing:
     now: datetime
     session: ClientSession
 
-    def full(self, groups: Sequence[str]) -> list[SealedBatch]:
-        """Seals the full batches of these groups, and sets the groups' deadlines."""
-        made: list[ChosenRows] = []
-        for group in self._reached(groups):
-            rows = iter(self._ready(group))
-            while len(together := list(islice(rows, self.gate.count))) == self.gate.count:
-                made.append((group, "count", together))
+    def full(self, groups: Sequence[str], ends: Sequence[Entry]) -> list[SealedBatch]:
+        """Seals the full batches of these groups, and those of the new entries that end theirs; sets the groups'
+        deadlines."""
+        keys = {entry.idempotency_key for entry in ends}
+        made: list[ChosenRows] = [
+            (group, reason, rows)
+            for group in dict.fromkeys([*self._reached(groups), *(entry.group for entry in ends)])
+            for reason, rows in buffers.full(self._ready(group), self.gate.count, itemgetter("key"), keys)
+        ]
         batches = self._seal(made)
         set_deadlines(self.data, self.name, groups, self.gate, self.session)
         return batches

@@ -85,7 +85,8 @@ class RedisBuffer:
     def insert_packs(
         self, name: str, packed: Sequence[Pack], gate: Gate, progress: WatermarkMove
     ) -> Sequence[SealedBatch]:
-        arguments = (*self._gated(gate), *_moves(progress), *packs.given(packed))
+        ends = "".join("01"[pack.ends] for pack in packed) if any(pack.ends for pack in packed) else ""
+        arguments = (*self._gated(gate), *_moves(progress), ends, *packs.given(packed))
         state, *answer = self._run(packing.INSERT_PACKS, name, *arguments)
         if state == b"rows":
             return self.insert_and_seal(name, singles(packed), gate, progress).batches
@@ -256,7 +257,8 @@ class RedisBuffer:
 
 def _arguments(entry: Entry, keep: int) -> Iterator[Any]:
     head = (entry.idempotency_key, keep, entry.correlation_id, entry.type, entry.group)
-    yield from (entry.idempotency_key, entry.group, entry.type, encode(head) + encode((entry.data, entry.headers)))
+    row = encode(head) + encode((entry.data, entry.headers))
+    yield from (entry.idempotency_key, entry.group, entry.type, row, int(entry.ends))
 
 
 def _key(kind: str, name: str) -> str:

@@ -203,9 +203,17 @@ local function set_deadlines_back()  -- rows that were inserted later than now c
   end
   settle(groups)
 end
-local function fill(group, count)  -- seals full batches of a group that has `count` rows
-  if not wanted or count < wanted then return end
-  local rows = ready(group)
+local function fill(group, count, ends)  -- seals batches of a group with `count` rows; `ends`: new rows that end it
+  if not ends and (not wanted or count < wanted) then return end
+  local rows, batch = ready(group), {}
+  for _, row in ipairs(ends and rows.count > 0 and rows.take(rows.count) or {}) do
+    batch[#batch + 1] = row
+    if #batch == wanted or ends[row] then
+      seal(group, batch, #batch == wanted and 'count' or 'until')
+      batch = {}
+    end
+  end
+  if ends then return end
   for _ = 1, math.floor(rows.count / wanted) do seal(group, rows.take(wanted), 'count') end
 end
 local function finish(group, reason)
@@ -233,15 +241,16 @@ end
 
 INSERT = script_with(BUFFER, GATE, _REMEMBER)("""
 -- further ARGV: topic partition of the watermark (or ''), its expected and its next offset, whether there is a gate
--- (1 or 0), how long keys are remembered; then of each entry: idempotency key, group, type, head and rest
+-- (1 or 0), how long keys are remembered; then of each entry: idempotency key, group, type, head and rest, whether it
+-- ends its group (1 or 0)
 if redis.call('EXISTS', key('packed')) == 1 then return {'packed'} end
 local topic = ARGV[at]
 if topic ~= '' then
   local stands = redis.call('HGET', key('watermarks'), topic) or '0'
   if tonumber(stands) ~= tonumber(ARGV[at + 1]) then return {'moved', stands} end
 end
-local keys, new, seen, groups, touched = {}, {}, {}, {}, {}
-for i = at + 5, #ARGV, 4 do
+local keys, new, seen, groups, touched, ends = {}, {}, {}, {}, {}, {}
+for i = at + 5, #ARGV, 5 do
   keys[#keys + 1] = ARGV[i]
   if not groups[ARGV[i + 1]] then
     groups[ARGV[i + 1]] = {}
@@ -253,7 +262,7 @@ local gone = redis.call('EXISTS', key('gone')) == 1 and ask('ZMSCORE', key('gone
 for i, each in ipairs(keys) do
   if not held[i] and not seen[each] and not (gone and gone[i] and tonumber(gone[i]) > now) then
     seen[each] = true
-    new[#new + 1] = at + 1 + 4 * i
+    new[#new + 1] = at + 5 * i
   end
 end
 local counts = {}
@@ -273,6 +282,10 @@ for n, i in ipairs(new) do
   rows[#rows + 1], rows[#rows + 2] = row, stamp .. ARGV[i + 3]
   known[#known + 1], known[#known + 2] = ARGV[i], row
   types[type] = (types[type] or 0) + 1
+  if ARGV[i + 4] == '1' then
+    ends[group] = ends[group] or {}
+    ends[group][row] = true
+  end
   table.insert(groups[group], row)
   table.insert(groups[group], row)
 end
@@ -282,7 +295,7 @@ write('HSET', key('keys'), known)
 for type, count in pairs(types) do redis.call('HINCRBY', key('types'), type, count) end
 for group, those in pairs(groups) do write('ZADD', group_key(group), those) end
 if ARGV[at + 3] == '1' then
-  for i, group in ipairs(touched) do fill(group, counts[i] + #groups[group] / 2) end
+  for i, group in ipairs(touched) do fill(group, counts[i] + #groups[group] / 2, ends[group]) end
   settle(touched)
 end
 return {'done', #new, batches}

@@ -87,7 +87,7 @@ local function outbox_sound(hashes)
   local lanes = {}
   for _, hash in ipairs(hashes) do lanes[lane_key(hash)] = 'zset' end
   sound(lanes, O)
-  if not tonumber(redis.call('GET', O .. 'last') or '0') then error('DAMAGED ' .. O .. 'last is no number') end
+  if not tonumber(redis.call('GET', O .. 'last') or '0') then error('DAMAGED ' .. O .. 'last is not a number') end
 end
 local function enqueue(ids, stored)  -- at the end of their lanes
   local lanes = {}

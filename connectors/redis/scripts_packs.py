@@ -115,8 +115,8 @@ end
 _sealing_script = script_with(BUFFER, GATE, _PACKS, _OPEN)
 
 INSERT_PACKS = _sealing_script("""
--- further ARGV: topic partition of the watermark, its expected and its next offset; then of each pack: group, the pack
--- without its first two fields
+-- further ARGV: topic partition of the watermark, its expected and its next offset; of each pack whether it ends its
+-- group (a text of 1 and 0, empty: none does); then of each pack: group, the pack without its first two fields
 if redis.call('EXISTS', key('order')) == 1 then return {'rows'} end
 local topic = ARGV[at]
 local stands = redis.call('HGET', key('watermarks'), topic) or '0'
@@ -127,8 +127,8 @@ local function push(i)
   local group, pack = ARGV[i], ARGV[i + 1]
   local answer = redis.pcall('RPUSH', pack_key(group), stamp .. struct.pack('>d', number) .. pack)
   if type(answer) == 'table' then  -- nothing else was written yet
-    for k = at + 3, i - 2, 2 do redis.call('RPOP', pack_key(ARGV[k])) end
-    error('DAMAGED ' .. pack_key(group) .. ' is no list')
+    for k = at + 4, i - 2, 2 do redis.call('RPOP', pack_key(ARGV[k])) end
+    error('DAMAGED ' .. pack_key(group) .. ' is not a list')
   end
   number = number + struct.unpack('>d', pack)
   if not places[group] then
@@ -136,18 +136,18 @@ local function push(i)
     places[group] = #groups
   end
 end
-for i = at + 3, #ARGV, 2 do push(i) end
+for i = at + 4, #ARGV, 2 do push(i) end
 local states, total = {}, number - 1 - before
 for i, found in ipairs(ask('HMGET', key('packed'), groups)) do states[i] = state_of(found) end
 redis.call('INCRBY', key('sequence'), total)
 redis.call('HSET', key('watermarks'), topic, ARGV[at + 2])
 if total > 0 then redis.call('HINCRBY', key('types'), 'pack', total) end
-for i = at + 3, #ARGV, 2 do
-  local state = states[places[ARGV[i]]]
+for i = at + 4, #ARGV, 2 do
+  local group, one = ARGV[i], string.byte(ARGV[at + 3], (i - at - 2) / 2) == 49
+  local state = states[places[group]]
   state[1], state[2] = state[1] + struct.unpack('>d', ARGV[i + 1]), state[2] or now
-end
-for i, group in ipairs(groups) do
-  while wanted and resolves and states[i][1] >= wanted do seal_packs(group, states[i], wanted, 'count') end
+  while wanted and resolves and state[1] >= wanted do seal_packs(group, state, wanted, 'count') end
+  if one and resolves and state[1] > 0 then seal_packs(group, state, state[1], 'until') end
 end
 settle_packs(groups, states, now)
 return {'done', batches}

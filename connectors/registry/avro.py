@@ -26,14 +26,14 @@ def referred(version: Callable[[Any], Any], schema: Any) -> dict[str, str]:
 
 def bundled(text: str, referred: Mapping[str, str]) -> str:
     """The schema with the schemas that it refers to. Raises ValueError for more than MOST_REFERENCES, and for a text
-    that is no schema."""
+    that is not a schema."""
     if len(referred) > MOST_REFERENCES:
         raise ValueError(f"more than {MOST_REFERENCES} references")
     try:
         known = {name: part for other in referred.values() for name, *part in _defined(json.loads(other), "")}
         return json.dumps(_Bundle(known).whole(json.loads(text), ""))
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError("one of them is no Avro schema") from error
+        raise ValueError("one of them is not an Avro schema") from error
 
 
 def _full(name: str, namespace: str) -> str:

@@ -119,7 +119,7 @@ BUFFER_ROW = _table(
     indexes=[["name", "correlation_id"], ["name", "holder", "group_name", "number"]],
     unique=["name", "idempotency_key"],
 )
-# A snapshot (its token is its id, too) or a sealed batch; `reason` is snapshot, count or timeout.
+# A snapshot (its token is its id, too) or a sealed batch; `reason` is snapshot or that of the batch.
 _BUFFER_HOLD = _table(
     "buffer_hold",
     "name name, id name, reason name, group_name name, first_row count, token name, leased_until count, attempts count",

@@ -6,16 +6,19 @@ Most records do not come here: the compiled loop of their rule (loop.py) adds th
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from sluicegate.schemas import change_events
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.ending import with_items
+from sluicegate.streams.aggregation.events import EMPTY
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import COUNT, LAST, SEEN, Bags, GroupState
+from sluicegate.streams.aggregation.layout import COUNT, LAST, ROWS, SEEN, Bags, GroupState
 from sluicegate.streams.aggregation.loop import loop_of
+from sluicegate.streams.aggregation.record_view import RecordView
 from sluicegate.streams.causes import Cause, cause, masked, message
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import DecodeStopped, DecodeWaits, ExpressionStopped, Halt
@@ -26,6 +29,10 @@ def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
 
     Afterwards `groups.events` holds the fires and the refused records. Raises Halt if a limit's action is `stop`.
     """
+    if groups.rule.aggregation.table:
+        for record in records:
+            changed(groups, record, now)
+        return
     loop = None if groups.behind or groups.full else loop_of(groups.rule, False, carefully)
     if loop is not None:
         loop.call(groups, records, now)
@@ -76,12 +83,105 @@ def admitted(groups: Groups, key: bytes | None, record: Record, items: list[Any]
 def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:
     """Its key, what was read of it, and what each bag takes; raises whatever `refuse` then explains."""
     rule, value = groups.rule, record.value()
-    read = rule.read(record)
+    read = rule.reader.read(record)
     key = record.key() if rule.key_of is None else rule.key_of(read)
     if len(value) > rule.max_record_bytes:  # type: ignore[arg-type]
         raise OverflowError
     offset = record.offset()
     return key, read, [bag.item(read, value, offset) for bag in rule.plan.bags]  # type: ignore[arg-type]
+
+
+# -- changes of a table ------------------------------------------------------------------------------------------------
+
+
+class ReadRow(NamedTuple):
+    """A row that counts: what was read of it, and what each bag takes."""
+
+    read: Any
+    items: list[Any]
+
+
+def changed(groups: Groups, record: Record, now: float) -> None:
+    """Add the row behind a change, and take back the row before it, if they count: all of a record of a table."""
+    try:
+        before, after = change_events.rows(record.value() or b"")
+    except Exception as error:
+        refuse(groups, record, error)
+        return
+    gone, come = _counted(groups, record, before), _added(groups, record, after)
+    key = record.key()
+    state = groups.states.get(key) if key is not None else None
+    if gone is not None and state is None:
+        groups.refuse(record, "aggregate", "not-added", "takes a row back from a group that is not open")
+        gone = None
+    if come is not None and not groups.admits(key, state, record, come.items, now):  # type: ignore[arg-type]
+        come = None
+    if come is not None and state is None:
+        state = groups.open(key, record, now)
+    if key is not None and state is not None and (gone or come):
+        _apply(groups, key, record, gone, come, now)
+
+
+def _apply(groups: Groups, key: bytes, record: Record, gone: ReadRow | None, come: ReadRow | None, now: float) -> None:
+    """A group without a row ends. Its last result says so."""
+    rule, early, state = groups.rule, groups.early, groups.states[key]
+    before = rule.computable(state, groups.bags.get(key, [])) if early.on_change and state[COUNT] else None
+    state[LAST] = record.offset()
+    if come is not None:
+        state[ROWS] += 1
+        for add in rule.plan.adders:
+            add(state, come.read)
+        if come.items:
+            groups.collect(key, state, come.items)
+    if gone is not None:
+        state[ROWS] -= 1
+        for take in rule.plan.takers:
+            take(state, gone.read)
+        if gone.items:
+            bags = zip(rule.plan.bags, gone.items, strict=True)
+            groups.collect(key, state, [None if item is None else bag.form.without(item) for bag, item in bags])
+    state[COUNT] += 1
+    groups.touched[key] = state
+    if not state[ROWS]:
+        groups.fire(key, EMPTY, now)
+    elif early.emit is not None:
+        groups.grew(key, state, now, before)
+
+
+def _counted(groups: Groups, record: Record, row: bytes | None) -> ReadRow | None:
+    """The row before a change. None: there is none, or it never counted. Raises Halt."""
+    try:
+        read = None if row is None else _row(groups, record, row)
+    except Halt:
+        raise
+    except Exception:  # it was refused when it came
+        return None
+    return None if read is None or _size(groups, read) > groups.largest else read
+
+
+def _added(groups: Groups, record: Record, row: bytes | None) -> ReadRow | None:
+    """The row behind a change. None: there is none, or it was refused now. Raises Halt."""
+    try:
+        read = None if row is None else _row(groups, record, row)
+    except Exception as error:
+        refuse(groups, record, error)
+        return None
+    return None if read is None or groups.outgrows(record, _size(groups, read)) else read
+
+
+def _row(groups: Groups, record: Record, row: bytes) -> ReadRow:
+    """Raises what `refuse` then explains."""
+    _, read, items = parsed(groups, RecordView(record, row, record.headers()))
+    return ReadRow(read, items)
+
+
+def _size(groups: Groups, row: ReadRow) -> int:
+    """The bytes of what bags take of a row, as the only one. So a row that is refused now was refused when it came."""
+    bags = zip(groups.rule.plan.bags, row.items, strict=True)
+    return sum(bag.form.growth(None, item) for bag, item in bags if item is not None)
+
+
+# -- one record --------------------------------------------------------------------------------------------------------
 
 
 class NotAdded(Exception):
@@ -169,7 +269,7 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
     elif len(value) > rule.max_record_bytes:
         text = f"{len(value)} bytes are more than max_record_bytes {rule.max_record_bytes}"
         _unread(groups, record, rule.on_error.decode, "too-large", text)
-    elif isinstance(error, msgspec.ValidationError) and _passes(rule.valid, value):
+    elif isinstance(error, msgspec.ValidationError) and _passes(rule.reader.valid, value):
         missing = rule.aggregation.on_missing if rule.grouped else rule.on_error.decode
         text = message(error)
         _unread(groups, record, missing, _unfit(text), text, cause(error, record.key() or b"", value))
@@ -220,7 +320,7 @@ def _halted(record: Record, policy: str, reason: str, error: str) -> DecodeWaits
 
 
 def _first_wrong(value: bytes, known: int) -> int:
-    """The first byte that is no UTF-8. `known` counts from the begin of the text that was decoded."""
+    """The first byte that is not UTF-8. `known` counts from the begin of the text that was decoded."""
     try:
         value.decode()
     except UnicodeDecodeError as error:

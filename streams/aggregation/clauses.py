@@ -288,7 +288,7 @@ class Lets:
 
     def added(self, record: Record, value: bytes) -> bytes:
         """The record's value as JSON, with its computed fields; one that is null is a field that is missing. A value
-        that is no object stays what it is. Raises ClauseFailed, and what decoders raise."""
+        that is not an object stays what it is. Raises ClauseFailed, and what decoders raise."""
         seen = self._fields.read(record, value)
         return extended(self._text(value), computed_fields("let", self._values, seen))
 
@@ -396,7 +396,7 @@ def _message(parts: set[str], codec: Codec) -> Callable[[Record], Mapping[str, A
 
 
 def _whole(codec: Codec) -> Callable[[bytes], Any]:
-    """The value as JSON has it. A raw one is no value of an expression."""
+    """The value as JSON has it. A raw one is not a value of an expression."""
     if not codec.fields:
         return lambda value: None
     if codec.name == "json":

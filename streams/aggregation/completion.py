@@ -46,7 +46,7 @@ def completion(aggregation: Aggregation) -> Completion:
     count = aggregation.count or inf
     return Completion(
         count,
-        min(count, aggregation.max_items),
+        inf if aggregation.table else min(count, aggregation.max_items),
         aggregation.since_first or inf,
         aggregation.since_last or inf,
         aggregation.deadline is not None,

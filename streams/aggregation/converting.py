@@ -20,11 +20,13 @@ class Conversion:
     def __init__(self, old: Groups, new: Groups) -> None:
         self._old, self._new = old, new
         before, after = old.rule.aggregation, new.rule.aggregation
-        own = [each for each in places(before.compute, before.on_missing == "ignore", merges(before)) if each.own]
+        places_before = places(before.compute, before.on_missing == "ignore", merges(before), before.table)
+        own = [each for each in places_before if each.own]
         self._end = COLUMNS + sum(each.size for each in own)  # what windows keep beside the reducers follows
-        by_name = {kept_as(each.reducer): each for each in own}
+        by_name = {kept_as(each.reducer, before.table): each for each in own}
         try:
-            wanted = [by_name[kept_as(each.reducer)] for each in places(after.compute, lenient=False) if each.own]
+            places_after = places(after.compute, lenient=False, table=after.table)
+            wanted = [by_name[kept_as(each.reducer, after.table)] for each in places_after if each.own]
         except LookupError as missing:
             raise ConfigurationError(f"the open groups cannot be converted: they do not hold {missing}") from missing
         self._slots = [slot for each in wanted for slot in each.slots]

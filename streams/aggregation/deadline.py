@@ -89,7 +89,7 @@ def _duration(value: Any, unit: str) -> float:
 
 def _number(value: Any, unit: str, otherwise: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise EvaluationError(otherwise if unit == "rfc3339" else f"the value is no number of `unit: {unit}`")
+        raise EvaluationError(otherwise if unit == "rfc3339" else f"the value is not a number of `unit: {unit}`")
     if unit == "rfc3339":
         raise EvaluationError(f"{otherwise}; a number needs `unit`")
     try:

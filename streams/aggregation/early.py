@@ -27,10 +27,10 @@ class EarlyResults:
     an earlier rule.
 
     `past` has the groups that had a result and go on. `quiet` are those of them whose records are all in the last one,
-    while `every` counts; the compiled loop asks it.
+    while `every` counts; the compiled loop asks it. `revision` is the one of the result that is being made.
     """
 
-    __slots__ = ("_due", "_groups", "count", "emit", "every", "on_change", "past", "quiet")
+    __slots__ = ("_due", "_groups", "count", "emit", "every", "on_change", "past", "quiet", "revision")
 
     def __init__(self, groups: OpenStates, emit: Emit | None) -> None:
         self._groups, self.emit = groups, emit
@@ -39,6 +39,7 @@ class EarlyResults:
         self.on_change = emit is not None and emit.on == "change"
         self.past: dict[bytes, PastResults] = {}
         self.quiet: set[bytes] = set()
+        self.revision = 1
         self._due: list[tuple[float, bytes]] = []  # a heap of (owner's time, name)
 
     def results(self, group: bytes) -> int:

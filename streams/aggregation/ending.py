@@ -63,13 +63,19 @@ class Ending:
         for name, index in self._bags.items():
             if many := len(bags[index]):
                 group[name] = [None] * many
-        seen = self._fields.in_group(record, record.value() or b"", group)
         try:
-            return answered(self.name, self._answer(seen))
+            return self._answered(record, group)
         except ClauseFailed:
             if any(name not in group for name in self._names):
                 return False
             raise
+
+    def holds_alone(self, record: Record) -> bool:
+        """As `holds`, for an expression that uses no field of the group."""
+        return self._answered(record, {})
+
+    def _answered(self, record: Record, group: dict[str, Any]) -> bool:
+        return answered(self.name, self._answer(self._fields.in_group(record, record.value() or b"", group)))
 
 
 def over_legs(until: str) -> str:

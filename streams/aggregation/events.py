@@ -19,6 +19,8 @@ WINDOW = "window"
 """The reason of a group that ends with its window."""
 EARLY = "early"
 """The reason of a result of a group that goes on."""
+EMPTY = "empty"
+"""The reason of the last result of a group of a table: it has no row any more."""
 MERGED = "merged"
 """The reason of the last result of a session that is part of another one now. It has no records."""
 WHOLE = -1

@@ -1,22 +1,34 @@
-"""Records that are CloudEvents: the agent reads each one as the JSON document of its event (docs/cloudevents.md)."""
+"""Records as their agent reads them.
+
+A CloudEvent is read as the JSON document of its event (docs/cloudevents.md), and a change event as the envelope by
+itself (docs/change-events.md). A schema id that a producer put into a
+header, as confluent-kafka's `header_schema_id_serializer` does, moves to the front of the value, where the other
+producers have it: the rest of the engine knows one form.
+"""
 
 from collections.abc import Sequence
 
 from sluicegate.schemas import cloud_events
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.header_ids import framed
+from sluicegate.streams.aggregation.reader import RecordReader
 from sluicegate.streams.aggregation.record_view import RecordView
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record, headers
+
+HEADER = "__value_schema_id"
+LENGTHS = {0: 5, 1: 17}
+"""By the first byte: 0 is followed by an id of four bytes, 1 by a UUID. Protobuf's message index may follow."""
 
 
 def as_read(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
     """The records as the agent reads them. A record that is no event is refused with its bytes unchanged, and is left
     out. Records that were given by this function may be given again. Raises Halt."""
-    if groups.rule.header_ids:
+    if groups.rule.reader.header_ids:
         records = framed(records)
-    topics = groups.rule.events
+    topics, changes = groups.rule.reader.events, groups.rule.reader.changes
+    if changes and records and records[0].topic() in changes:
+        return _changes(groups, records)
     if not topics or not records or records[0].topic() not in topics:
         return records
     kept: list[Record] = []
@@ -28,15 +40,64 @@ def as_read(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
     return kept
 
 
+def _changes(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
+    """A tombstone goes on where rows are kept: there it deletes one. All others are behind a change that told it."""
+    reader, kept = groups.rule.reader, list[Record]()
+    for record in records:
+        if record.value() is None and record.error() is None and not groups.rule.agent.keeps_rows:
+            groups.skip(record)
+            continue
+        try:
+            kept.append(_change(reader, record))
+        except Exception as error:
+            refuse(groups, record, error)
+    return kept
+
+
+def _change(reader: RecordReader, record: Record) -> Record:
+    """Raises msgspec.DecodeError, and what decoders raise."""
+    value = record.value()
+    if record.error() is not None or value is None or isinstance(record, ChangeView):
+        return record
+    envelope = reader.envelope(value)
+    return record if envelope is value else ChangeView(record, envelope, record.headers())
+
+
+class ChangeView(RecordView):
+    """A change event as the envelope by itself."""
+
+    __slots__ = ()
+
+
 def one_as_read(rule: Rule, record: Record) -> Record:
     """Raises msgspec.DecodeError."""
-    record = framed([record])[0] if rule.header_ids else record
-    return _event(rule, record) if record.topic() in rule.events else record
+    record = framed([record])[0] if rule.reader.header_ids else record
+    if rule.reader.changes and record.topic() in rule.reader.changes:
+        return _change(rule.reader, record)
+    return _event(rule, record) if record.topic() in rule.reader.events else record
 
 
 def _event(rule: Rule, record: Record) -> Record:
     if record.error() is not None:
         return record
     pairs, value = headers(record), record.value()
-    document = cloud_events.document(value, pairs, rule.codec.name)
+    document = cloud_events.document(value, pairs, rule.reader.codec.name)
     return record if document is value else RecordView(record, document, cloud_events.read_headers(pairs))
+
+
+def framed(records: Sequence[Record]) -> Sequence[Record]:
+    """The records; if one of them has an id in a header, all of another class, which has it in front of the value."""
+    ids = [_id(record) for record in records]
+    return [_framed(*each) for each in zip(records, ids, strict=True)] if any(ids) else records
+
+
+def _id(record: Record) -> bytes:
+    """Empty without one. Of several headers the last one counts, as in Kafka's own clients."""
+    content = next((value for name, value in reversed(headers(record)) if name == HEADER), None)
+    return content if content and len(content) >= LENGTHS.get(content[0], len(content) + 1) else b""
+
+
+def _framed(record: Record, id: bytes) -> Record:
+    value = record.value()
+    others = [header for header in headers(record) if header[0] != HEADER] if id else record.headers()
+    return RecordView(record, None if value is None else id + value, others)

@@ -33,6 +33,7 @@ from sluicegate.streams.aggregation.layout import (
     FIRST,
     LAST,
     OPENED,
+    ROWS,
     SEEN,
     STALE,
     TRACE,
@@ -56,6 +57,24 @@ LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit int
 SLICE_BYTES = 4 * 1024 * 1024
 
 
+class RecordCounts(dict[str, int]):
+    """How many records there were of each kind, for the metrics. `left_out` gets the offsets of the records that are
+    neither in a group nor refused, while it is a set."""
+
+    left_out: set[int] | None = None
+
+
+class ColdKeys:
+    """`count` is the number of cold groups. The store has none of the keys `absent`; None: it has no cold groups
+    (durable/paging.py)."""
+
+    __slots__ = ("absent", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.absent: Collection[bytes] | None = None
+
+
 class Groups:
     """State of all open groups, in the order in which they were opened.
 
@@ -64,16 +83,12 @@ class Groups:
     each clause was true, false or failed; `asked` the groups that a person wants fired, with the offset of their first
     record; `elders` the groups of earlier versions of the rule that finish beside these, oldest first: the limits of
     the partition hold for all together; `idle` the moment since which the time of the last record is kept (see
-    Completion.due); `cold` is the number of open groups that are in the store and not among `states`, and `absent` are
-    keys of which it has none (None: of no key; see paging.py); `closed` are those of `states` whose windows have
-    closed; `early` knows the results of groups that go on; `left_out` gets the offsets of records that are neither in a
-    group nor refused, while it is a set; `faults` are the groups at which the engine failed. With `notes`, each group
-    that ends is an event, too.
+    Completion.due); `cold` are the open groups that are in the store and not among `states`; `closed` are those of
+    `states` whose windows have closed; `early` knows the results of groups that go on; `faults` are the groups at which
+    the engine failed. With `notes`, each group that ends is an event, too.
     """
 
     __slots__ = (
-        "_revision",
-        "absent",
         "added",
         "asked",
         "bags",
@@ -89,7 +104,6 @@ class Groups:
         "full",
         "heap",
         "idle",
-        "left_out",
         "notes",
         "outcomes",
         "rule",
@@ -110,15 +124,12 @@ class Groups:
         self.asked: dict[bytes, int] = {}
         self.closed: dict[bytes, ClosedState] = {}
         self.early = EarlyResults(self, rule.aggregation.emit)
-        self._revision = 1  # of the result that is being made
-        self.left_out: set[int] | None = None
         self.faults = GroupFaults()
-        self.cold = 0
-        self.absent: Collection[bytes] | None = None
+        self.cold = ColdKeys()
         self.bytes = 0
         self.behind = False
         self.idle = 0.0
-        self.counts = {"skipped": 0, "discarded": 0}
+        self.counts = RecordCounts(skipped=0, discarded=0)
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
     def clock(self, whole: bool) -> ClockState | None:
@@ -138,7 +149,7 @@ class Groups:
         if key is None or len(key) > LONGEST_KEY:
             self.refuse_key(record, key, LONGEST_KEY)
             return None
-        if self.absent is not None and key not in self.absent and key not in self.touched:
+        if self.cold.absent is not None and key not in self.cold.absent and key not in self.touched:
             raise PersistenceError(
                 "the store was not asked for a cold group of this key; the partition is claimed again"
             )
@@ -165,6 +176,7 @@ class Groups:
     def reopen(self, key: bytes, state: GroupState, past: PastResults | None) -> None:
         """Go on with a group that was cold."""
         self.states[key] = self.touched[key] = state
+        self.bytes += state[BYTES]
         if self.rule.completion.timed:
             self._wait(key, self.due(state))
         self.early.goes_on(key, past)
@@ -191,7 +203,8 @@ class Groups:
 
     def crowded(self) -> bool:
         """Whether there are as many groups as there may be."""
-        count = len(self.states) + self.cold + (sum(len(elder.states) for elder in self.elders) if self.elders else 0)
+        elders = sum(len(elder.states) for elder in self.elders) if self.elders else 0
+        count = len(self.states) + self.cold.count + elders
         return count >= self.rule.aggregation.max_groups
 
     @property
@@ -233,7 +246,7 @@ class Groups:
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """Close the group and let its result out, or as `on_timeout` says."""
-        self._revision = self.results(key) + 1
+        self.early.revision = self.results(key) + 1
         repeats = self.repeats(key)
         state, bags = self.drop(key)
         self._note(key, state, reason, now)
@@ -269,7 +282,7 @@ class Groups:
         if self.early.has_all(key, state):
             return
         bags = [bag.copy() for bag in self.bags.get(key, ())]
-        self._revision = self.results(key) + 1
+        self.early.revision = self.results(key) + 1
         self.early.sent(key, state)
         self.touched[key] = state
         self.let_out(key, state, bags, EARLY, now, self.emit)
@@ -342,7 +355,7 @@ class Groups:
 
     def forget(self, key: bytes, now: float) -> None:
         """Close the group for good: its records are in no result."""
-        self._revision = self.results(key) + 1
+        self.early.revision = self.results(key) + 1
         state, _ = self.drop(key)
         self._note(key, state, DROPPED, now)
 
@@ -352,19 +365,20 @@ class Groups:
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         """The group that ends now, with these computed fields."""
-        return self.marked(fired(key, state, reason, now, values))
+        made = self.marked(fired(key, state, reason, now, values))
+        return replace(made, count=state[ROWS]) if self.rule.aggregation.table else made
 
     def ending(self, key: bytes, state: GroupState) -> Fire:
         """The group as its next result would name it. The keys of panes have no early results."""
-        self._revision = self.results(key) + 1
+        self.early.revision = self.results(key) + 1
         return self.fired(key, state, "", 0.0, {})
 
     def marked(self, fire: Fire) -> Fire:
         """The group with the number of its result, and whether it is the last one."""
         emits = self.early.emit is not None
-        if not emits and self._revision == 1:
+        if not emits and self.early.revision == 1:
             return fire
-        return replace(fire, revision=self._revision, final=fire.reason != EARLY if emits else None)
+        return replace(fire, revision=self.early.revision, final=fire.reason != EARLY if emits else None)
 
     def current(self) -> Mapping[bytes, GroupState]:
         """The states, without those that only wait to be dropped."""
@@ -395,9 +409,9 @@ class Groups:
         self.events.append(Refused(record, stage, reason, error, where=where, clause=clause))
 
     def leave_out(self, record: Record) -> None:
-        """The record counts in no group, and is no dead letter, because the file says so."""
-        if self.left_out is not None:
-            self.left_out.add(record.offset())
+        """The record counts in no group, and is not a dead letter, because the file says so."""
+        if self.counts.left_out is not None:
+            self.counts.left_out.add(record.offset())
 
     def skip(self, record: Record) -> None:
         """As `leave_out`, and count it."""
@@ -455,13 +469,18 @@ class Groups:
 
     def outgrows(self, record: Record, size: int) -> bool:
         """Whether these bytes of one record are more than any group may hold. Then it is refused."""
-        aggregation = self.rule.aggregation
-        most = min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
+        most = self.largest
         if size > most:
             self.refuse(
                 record, "aggregate", "too-large", f"{size} bytes are more than a group may hold of one record ({most})"
             )
         return size > most
+
+    @property
+    def largest(self) -> int:
+        """The most bytes that a group may hold of one record."""
+        aggregation = self.rule.aggregation
+        return min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
         """A limit is reached: fire the oldest group, refuse the record, or stop the partition."""
@@ -492,7 +511,7 @@ class Groups:
         record."""
         folds = self.rule.plan.folds
         try:
-            message = self.rule.message(value)
+            message = self.rule.reader.message(value)
             accumulators = [apply(fold, state, message) for fold in folds]
         except Exception as e:
             raised = cause(e)

@@ -23,6 +23,9 @@ COLUMNS = 7
 STALE = 10_000  # deadlines of groups that ended may lie in a heap, beyond two for each open group
 DEADLINE = -1  # of a rule with a deadline from the data: seconds since DEADLINE_SINCE, None for no deadline
 DEADLINE_SINCE = -2  # owner's time from which the deadline counts; None: since 1970
+ROWS = -1  # of a group of a table: the rows that it has. COUNT has the changes so far
+ROW_KEY = -2  # of a row of a table: the key of the group that has it
+ROW = -1  # of a row of a table: the row as it was added
 DEADLINE_SLOTS = 2
 """At the end of the state, so that a state without them is one of a rule without such a deadline."""
 

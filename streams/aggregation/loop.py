@@ -262,14 +262,14 @@ def loop_of(
 def _made(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing) -> MadeFunction | None:
     plan, bags = rule.plan, bool(rule.plan.bags)
     kept = any(map(reads_messages, rule.aggregation.compute))
-    if plan.folds or ((emit := rule.aggregation.emit) is not None and emit.on):
+    if plan.folds or rule.aggregation.table or ((emit := rule.aggregation.emit) is not None and emit.on):
         return None
     try:
         values = _Values(rule, asks)
         body = _body(rule, values, asks, placing)
     except NotTyped:
         return None
-    if values.code is not None and (rule.codec.name != "json" and (kept or not values.code.fields)):
+    if values.code is not None and (rule.reader.codec.name != "json" and (kept or not values.code.fields)):
         return None
     most = rule.max_record_bytes if not bags else min(rule.max_record_bytes, LARGEST_ITEM // (8 * len(plan.bags)))
     names = {**values.names(), **placing.names, "exactly": exactly, "unproven": unproven, "plus": plus}
@@ -291,7 +291,7 @@ class _Values:
         numbers = [each.field for each in rule.aggregation.compute if kind_of(each).takes == "number" and strict]
         self._numbers = frozenset(numbers)
         self.code: TypedCode | None = None
-        if (asks and rule.agent.where) or rule.lets is not None or rule.ending is not None:
+        if (asks and rule.agent.where) or rule.reader.lets is not None or rule.ending is not None:
             group = of_group(rule.places, rule.aggregation.correlation is not None) if rule.ending is not None else {}
             self.code = typed_code(rule.agent.let, group)
         self.where = None
@@ -308,7 +308,7 @@ class _Values:
         self.statements += statements("N = X", N=made, X=self._value(path, proof, maybe))
         if self.code is not None and not maybe and proof == "any":
             self.statements += statements(_MISSING, N=made)
-        if self._rule.keeps and (maybe or proof == "any"):
+        if self._rule.reader.keeps and (maybe or proof == "any"):
             self.statements += statements(_SHALLOW, N=made)
         return made
 
@@ -322,10 +322,10 @@ class _Values:
         if self.code is not None:
             parts = tuple(path.split("."))
             return self.code.optional(parts) if maybe else self.code.value(parts, proof)
-        chain = self._rule.chains[path]
+        chain = self._rule.reader.chains[path]
         if chain is None:
             getter = f"w{len(self._getters)}"
-            self._getters[getter] = self._rule.getters[path]
+            self._getters[getter] = self._rule.reader.getters[path]
             return expression("W(read)", W=getter)
         code: ast.expr = name("read")
         for attribute in chain.split("."):
@@ -366,8 +366,8 @@ class _Values:
 
     def names(self) -> dict[str, Any]:
         if self.code is None:
-            return {"decode": self._rule.unchecked or self._rule.decode, **self._getters}
-        return {"decode": decoder_of(self.code, self._rule.codec), **self._getters, **self.code.constants()}
+            return {"decode": self._rule.reader.unchecked or self._rule.reader.decode, **self._getters}
+        return {"decode": decoder_of(self.code, self._rule.reader.codec), **self._getters, **self.code.constants()}
 
 
 def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast.stmt]:
@@ -379,7 +379,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
     key, ends, find = _key(rule, values), _until(rule, values), _found(placing, values)
     values.compute(needed(rule.agent))
     collect = [made for bag, _ in bags for made in _collected(bag, len(bags), values)]
-    if (values.code or rule.unchecked) and any(map(reads_messages, rule.aggregation.compute)):
+    if (values.code or rule.reader.unchecked) and any(map(reads_messages, rule.aggregation.compute)):
         items = [*statements(_DOCUMENT), *items]
     if bags:
         items += _sizes([bag for bag, _ in bags], values)

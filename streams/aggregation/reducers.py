@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, LAST, Bags, GroupState
-from sluicegate.streams.reducers import NUMBERS, kind_of, of_reduce, parts_of
+from sluicegate.streams.aggregation.layout import COLUMNS, COUNT, LAST, ROWS, Bags, GroupState
+from sluicegate.streams.reducers import NUMBERS, of_reduce, parts_of
 from sluicegate.streams.reduction import Add, Bag, Getter, Kept, Place, ReadReducer, Shown
 
 _pack = msgspec.msgpack.encode
@@ -28,7 +28,8 @@ class Fold(NamedTuple):
 class Plan(NamedTuple):
     """All reducers of a rule. `adders` are all of them that are not bags and not the user's. The hot loop makes at most
     one call for these: `inline` is the slot of the accumulator of the only required number, which it updates itself
-    (sum there, min in the next slot, max in the one after), 0 if there is none; `also` adds all else."""
+    (sum there, min in the next slot, max in the one after), 0 if there is none; `also` adds all else. `takers` take the
+    values of a row of a table back, as `adders` add them."""
 
     blank: tuple[Any, ...]
     inline: int
@@ -37,6 +38,7 @@ class Plan(NamedTuple):
     bags: tuple[Bag, ...]
     folds: tuple[Fold, ...]
     reads: tuple[tuple[str, ReadReducer], ...]
+    takers: tuple[Add, ...] = ()
 
     def empty_bags(self) -> Bags:
         """The bags of a group without records."""
@@ -54,23 +56,28 @@ def plan(
     shown: Shown,
     kept: Kept = None,
     merged: bool = False,
+    table: bool = False,
 ) -> Plan:
     """Compile the reducers. `getters` read the fields. With `lenient` (on_missing: ignore) a field may be missing.
     `shown` makes the result's part of a collected message. `kept` is the kept form of a message; None: its bytes. With
-    `merged` (merging.py) each first and last value has the offset of its record in the next slot."""
+    `merged` (merging.py) each first and last value has the offset of its record in the next slot. The groups of a
+    `table` have rows, which may be taken back."""
     blank: list[Any] = []
     adders: dict[int, Add] = {}  # by slot
+    takers: list[Add] = []
     bags: list[Bag] = []
     folds: list[Fold] = []
     numbers: list[int] = []
     reads: dict[str, ReadReducer] = {}
-    for place in places(compute, lenient, merged):
+    for place in places(compute, lenient, merged, table):
         reducer = place.reducer
-        kind, get = parts_of(reducer, merged), getters.get(reducer.field or "", _nothing)
+        kind, get = parts_of(reducer, merged, table), getters.get(reducer.field or "", _nothing)
         reads[reducer.name] = kind.read(place, shown)
         if place.own and kind.slots is not None:
             blank += kind.slots.blank(place)
             numbers += [place.at] if kind.slots is NUMBERS else []
+            if kind.slots.take is not None:
+                takers.append(kind.slots.take(place, get))
             if kind.slots.add is not None:
                 adders[place.at] = kind.slots.add(place, get)
             else:
@@ -80,20 +87,22 @@ def plan(
     inline = numbers[0] if len(numbers) == 1 and not lenient else 0
     also = together([add for slot, add in adders.items() if slot != inline])
     in_order_of_the_file = tuple((reducer.name, reads[reducer.name]) for reducer in compute)
-    return Plan(tuple(blank), inline, also, tuple(adders.values()), tuple(bags), tuple(folds), in_order_of_the_file)
+    added, taken = tuple(adders.values()), tuple(takers)
+    return Plan(tuple(blank), inline, also, added, tuple(bags), tuple(folds), in_order_of_the_file, taken)
 
 
-def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False) -> list[Place]:
+def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False, table: bool = False) -> list[Place]:
     """Where `plan` keeps the part of each reducer."""
+    records = ROWS if table else COUNT
     made: list[Place] = []
     end, bags, shared = COLUMNS, 0, dict[object, Place]()
     for reducer in sorted(compute, key=lambda r: r.name):  # the order of the file may change under open groups
-        kind, name = parts_of(reducer, merged), kept_as(reducer)
+        kind, name = parts_of(reducer, merged, table), kept_as(reducer, table)
         if name in shared:
             made.append(shared[name]._replace(reducer=reducer, own=False))
             continue
         keeps = kind.slots is not None or kind.bag is not None
-        place = Place(reducer, keeps, end, 0, bags, kind.bag is not None, COUNT, LAST, lenient, merged)
+        place = Place(reducer, keeps, end, 0, bags, kind.bag is not None, records, LAST, lenient, merged)
         if kind.slots is not None:
             place = place._replace(size=len(kind.slots.blank(place)))
         shared |= {name: place} if kind.accumulator else {}
@@ -102,10 +111,10 @@ def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False) -> l
     return made
 
 
-def kept_as(reducer: Reducer) -> object:
+def kept_as(reducer: Reducer, table: bool = False) -> object:
     """What the reducer keeps of a group. Reducers that keep the same have places of their own, unless they share an
     accumulator."""
-    accumulator = kind_of(reducer).accumulator
+    accumulator = parts_of(reducer, False, table).accumulator
     own = (reducer.kind, reducer.field, reducer.function, *(() if reducer.option is None else (reducer.option,)))
     return (accumulator, reducer.field) if accumulator else own
 

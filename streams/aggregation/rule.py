@@ -1,36 +1,25 @@
 """An aggregation, compiled: how a record becomes a key and values, when a group is complete, what its result says."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
 from sluicegate.schemas import Codec, codec
-from sluicegate.schemas.codecs import SCHEMA_FORMATS, as_json
-from sluicegate.schemas.json import (
-    Field,
-    FieldDecoder,
-    bounded,
-    canonical,
-    decode_any,
-    document,
-    key_text,
-    shallow,
-    wanted,
-    well_formed,
-)
+from sluicegate.schemas.codecs import SCHEMA_FORMATS
+from sluicegate.schemas.json import canonical, decode_any, key_text
 from sluicegate.streams.agent import Agent, Aggregation, DataDeadline, Let, Reducer, Until, Window
-from sluicegate.streams.aggregation.clauses import Lets, Where, computed, needed
+from sluicegate.streams.aggregation.clauses import Where, computed
 from sluicegate.streams.aggregation.completion import Completion, completion
 from sluicegate.streams.aggregation.deadline import DeadlineClause
 from sluicegate.streams.aggregation.ending import Ending
 from sluicegate.streams.aggregation.layout import DEADLINE_SLOTS, Bags, GroupState, merges
+from sluicegate.streams.aggregation.reader import RecordReader
 from sluicegate.streams.aggregation.reducers import Plan, places, plan, together
 from sluicegate.streams.aggregation.results import results
-from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.words import normal
-from sluicegate.streams.reducers import ENTRIES, NUMBERS, kind_of, reads_messages, unwritable
+from sluicegate.streams.reducers import kind_of, unwritable
 from sluicegate.streams.reduction import Place
 from sluicegate.streams.windowers import AMEND, CORRELATION, DATED
 
@@ -38,76 +27,50 @@ from sluicegate.streams.windowers import AMEND, CORRELATION, DATED
 class Rule:
     """What the hot loop needs of an agent, each part ready to be called.
 
-    `decode(bytes)` gives a record or raises, `unchecked` is what it decodes JSON with; `key_of(record)` gives the key
-    as bytes (None: the message key); `until(record)` says that the group ends here, `ending` is an `until` expression,
-    `deadline` what the records say of the deadline of their group; `grouped` that there is an aggregation, which has
-    its own words for null values and missing fields. `where` is None when the agent takes every record, `results` when
-    every result goes as a whole to the one destination, and when rows are looked up first. `chains` and `getters` find
-    the fields in what was decoded, and `loops` has the compiled loops of the rule (loop.py). `time_of` finds the event
-    time in what was read; None where no field holds it. `times` is the window for which records are re-keyed.
+    `reader` reads records. `key_of(record)` gives the key as bytes (None: the message key); `until(record)` says that
+    the group ends here, `ending` is an `until` expression, `deadline` what the records say of the deadline of their
+    group; `grouped` that there is an aggregation, which has its own words for null values and missing fields. `where`
+    is None when the agent takes every record, `results` when every result goes as a whole to the one destination, and
+    when rows are looked up first. `loops` has the compiled loops of the rule (loop.py). `time_of` finds the event time
+    in what was read; None where no field holds it. `times` is the window for which records are re-keyed.
     """
 
     __slots__ = (
-        "_parse",
         "_totals",
         "agent",
         "aggregation",
-        "chains",
-        "codec",
         "completion",
         "deadline",
-        "decode",
         "ending",
-        "events",
         "fingerprint",
-        "getters",
         "grouped",
-        "header_ids",
         "key_of",
-        "lets",
         "loops",
         "max_record_bytes",
-        "message",
         "on_error",
         "plan",
+        "reader",
         "results",
         "shared",
         "time_of",
         "times",
-        "unchecked",
         "until",
-        "valid",
         "where",
     )
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
-        self.agent, self.codec, self.loops, self.deadline = agent, codec, dict[bool, Any](), _deadline(agent, codec)
+        self.agent, self.loops, self.deadline = agent, dict[bool, Any](), _deadline(agent, codec)
         self.aggregation = aggregation = agent.aggregation or Aggregation(key=agent.key or None)
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error, self.times = agent.max_record_bytes, agent.on_error, agent.times
-        self.header_ids = agent.schema is not None and bool(agent.schema.registry)  # ids may be in headers
-        window, until = aggregation.window, aggregation.until
-        rekeyed = window is not None and window.origins  # the values are documents of events, and there are time marks
-        self.events, self.grouped = frozenset(() if rekeyed else agent.events), agent.aggregation is not None
-        self.message = codec.decode
-        self.valid = decode_any if codec.name == "json" else codec.decode  # it fails for a value that no reader can use
-        fields, lets = _fields(aggregation, lenient := aggregation.on_missing == "ignore"), needed(agent)
-        if any(field.path.partition(".")[0] not in lets for field in fields) and not codec.fields:
-            alone = " and ".join(each.name for each in ENTRIES if each.alone)
-            raise ConfigurationError(f"format {agent.format} has no fields: only {alone} can be computed")
-        try:
-            want = wanted(fields)
-        except ValueError as e:
-            raise ConfigurationError(f"aggregate: {e}") from e
-        self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, agent)
-        self.lets = Lets(agent.let, lets, codec, {field.path.partition(".")[0] for field in fields}) if lets else None
-        self.unchecked = want.decode if codec.name == "json" and want.getters else None
-        self._parse = _readable_later(want.decode, want.getters, agent)
-        self.getters = getters = dict(zip((field.path for field in fields), want.getters, strict=True))
-        self.chains = dict(zip(getters, want.chains, strict=True))
-        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, _kept(codec, want), self.merged)
-        self.plan = made._replace(blank=(*made.blank, *_blank_times(aggregation)))
-        if self.plan.inline and want.attributes[0] != "f0":
+        window, until, lenient = aggregation.window, aggregation.until, aggregation.on_missing == "ignore"
+        self.grouped = agent.aggregation is not None
+        self.reader = reader = RecordReader(agent, aggregation, codec)
+        getters = reader.getters
+        table = aggregation.table
+        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, reader.kept, self.merged, table)
+        self.plan = made._replace(blank=(*made.blank, *_blank_ends(agent, aggregation)))
+        if self.plan.inline and not reader.inline:
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))
         self.key_of = _key_of(getters[aggregation.key]) if aggregation.key else None
         self.time_of = getters[window.time] if window is not None and window.time is not None else None
@@ -117,7 +80,8 @@ class Rule:
         if isinstance(until, str):
             self.ending = Ending(until, aggregation.compute, agent.let, codec, self.plan, legs)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
-        self.where = Where(agent.where, agent.let, codec, opaque=agent.passes_values) if agent.where else None
+        asks = bool(agent.where) and not agent.keeps_rows  # of a row, when it is known which one was before
+        self.where = Where(agent.where, agent.let, codec, opaque=agent.passes_values) if asks else None
         self.results = None if agent.lookups else results(agent)
         self._totals = _totals(aggregation)
 
@@ -129,12 +93,8 @@ class Rule:
     @property
     def places(self) -> list[Place]:
         """Where the state has the part of each reducer."""
-        return places(self.aggregation.compute, self.aggregation.on_missing == "ignore", self.merged)
-
-    @property
-    def keeps(self) -> bool:
-        """Whether values of fields are kept as they are, or a handler gets them."""
-        return _keeps(self.agent)
+        rule = self.aggregation
+        return places(rule.compute, rule.on_missing == "ignore", self.merged, rule.table)
 
     @property
     def parts(self) -> bool:
@@ -142,12 +102,6 @@ class Rule:
         results are revised has no parts."""
         window = self.aggregation.window
         return window is None or window.late != AMEND
-
-    def read(self, record: Record) -> Any:
-        """What `decode` gives of its value, with the computed fields that the rule names. Raises ClauseFailed, and what
-        decoders raise."""
-        value: Any = record.value()
-        return self.decode(value) if self.lets is None else self._parse(self.lets.added(record, value))
 
     def values(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """The computed fields of a result."""
@@ -176,8 +130,13 @@ def _totals(aggregation: Aggregation) -> list[str]:
     return [each.name for each in aggregation.compute if kind_of(each).total]
 
 
-def _blank_times(aggregation: Aggregation) -> list[Any]:
-    """What a new group has behind the slots of its reducers: of its window, or of a deadline from the data."""
+def _blank_ends(agent: Agent, aggregation: Aggregation) -> list[Any]:
+    """What a new group has behind the slots of its reducers: of its window, of a deadline from the data, or of a
+    table: the number of rows, or the row itself with the key of its group."""
+    if agent.keeps_rows:
+        return [b"", b""]
+    if aggregation.table:
+        return [0]
     if aggregation.window is not None:
         return [0] * aggregation.window.windower.slots
     return [None] * DEADLINE_SLOTS if aggregation.deadline is not None else []
@@ -210,9 +169,16 @@ def fingerprint(agent: Agent) -> str:
         more.append([[name, normal(each.node)] for name, each in lets.items()])
     if agent.events:
         more.append({"events": sorted(agent.events)})
+    if rule.table or agent.keeps_rows:
+        more.append({"table": _rows(agent) if agent.keeps_rows else True})
     if (window := rule.window) is not None:  # `grace` and the like may change under open windows
         more.append(_shape(window))
     return canonical([rule.key, compute, agent.format, rule.on_missing == "ignore", *more]).decode()
+
+
+def _rows(agent: Agent) -> list[object]:
+    """What says which rows of a table are in which group."""
+    return [agent.key, agent.where, [[each.name, each.expression] for each in agent.let]]
 
 
 def _shape(window: Window) -> dict[str, object]:
@@ -222,6 +188,7 @@ def _shape(window: Window) -> dict[str, object]:
     shape: dict[str, object] = {"size": window.size, "offset": window.offset}
     shape |= {"time": window.time, "unit": window.unit}
     shape |= {} if window.kind == "tumbling" else {"kind": window.kind}
+    shape |= {"last": window.last} if window.last else {}
     return shape | {name: getattr(window, name) for name in window.windower.fields}
 
 
@@ -231,7 +198,7 @@ def _window(known: Window | None, shape: Mapping[str, Any] | None) -> Window | N
         return None
     if shape.get("kind") == CORRELATION:
         return known if known is not None and known.kind == CORRELATION else Window(0.0, kind=CORRELATION)
-    plain = {"kind": "tumbling", "every": 0.0, **dict.fromkeys(DATED, "")}
+    plain = {"kind": "tumbling", "every": 0.0, "last": 0, **dict.fromkeys(DATED, "")}
     return replace(known or Window(**shape), **{**plain, **shape})
 
 
@@ -269,101 +236,6 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
         known, key=key, compute=reducers, on_missing=on_missing, until=None, deadline=deadline, window=window
     )
     return replace(agent, format=format_name, aggregation=aggregation, scope=scope, where="", let=let, dedupe=None)
-
-
-def _fields(aggregation: Aggregation, lenient: bool) -> list[Field]:
-    """The wanted fields, numbers first: the hot loop has a short way to the first of them."""
-    fields: dict[str, Field] = {}
-    for reducer in sorted(aggregation.compute, key=lambda r: kind_of(r).slots is not NUMBERS):
-        if reducer.field is not None:
-            known = fields.get(reducer.field, Field(reducer.field, required=not lenient))
-            is_number = kind_of(reducer).takes == "number" and not lenient
-            fields[reducer.field] = known._replace(kind="number") if is_number else known
-    if aggregation.key:
-        fields[aggregation.key] = fields.get(aggregation.key, Field(aggregation.key))._replace(required=True)
-    if aggregation.window is not None and (time := aggregation.window.time) is not None and time not in fields:
-        fields[time] = Field(time, required=False)
-    if isinstance(aggregation.until, Until) and aggregation.until.field not in fields:
-        fields[aggregation.until.field] = Field(aggregation.until.field, required=False)
-    return list(fields.values())
-
-
-def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:
-    """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON
-    can."""
-    read = _readable_later(want.decode if want.getters else well_formed, want.getters, agent)
-    if codec.name == "json":
-        return read
-    if not codec.fields:
-        return codec.decode
-    if not fields:
-        whole = as_json(codec, None if _reads_whole(agent) else ())
-        return lambda value: _passed(whole(value), read)
-    text = as_json(codec, {field.path.partition(".")[0] for field in fields})
-    return lambda value: read(text(value))
-
-
-def _readable_later(
-    decode: Callable[[bytes], Any], getters: Sequence[Callable[[Any], Any]], agent: Agent
-) -> Callable[[bytes], Any]:
-    """`decode`, which also raises for what a later reader of the record could not read: of the whole message, where a
-    group keeps it or a reducer of the user's gets it, and else of the fields that a group keeps or a handler gets.
-    Fields that nothing reads are not decoded."""
-    if _reads_whole(agent):
-        return document if decode is well_formed else _checked(decode, document)
-    if not _keeps(agent):
-        return decode
-    return bounded(decode) if agent.aggregation is None else _of_shallow_fields(decode, getters)
-
-
-def _of_shallow_fields(
-    decode: Callable[[bytes], Any], getters: Sequence[Callable[[Any], Any]]
-) -> Callable[[bytes], Any]:
-    """`decode`, for documents of up to DEEPEST levels, unless the fields are no lists or objects."""
-
-    def read(value: bytes) -> Any:
-        decoded = decode(value)
-        if any(type(get(decoded)) in (dict, list) for get in getters):
-            shallow(value)
-        return decoded
-
-    return read
-
-
-def _keeps(agent: Agent) -> bool:
-    compute = agent.aggregation.compute if agent.aggregation else ()
-    return any(kind_of(each).keeps_values for each in compute) or agent.handler is not None
-
-
-def _reads_whole(agent: Agent) -> bool:
-    """Whether something reads whole messages after intake."""
-    compute = agent.aggregation.compute if agent.aggregation else ()
-    return any(map(reads_messages, compute))
-
-
-def _checked(decode: Callable[[bytes], Any], check: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    """`decode`, for what passes the check."""
-
-    def read(value: bytes) -> Any:
-        check(value)
-        return decode(value)
-
-    return read
-
-
-def _passed(text: bytes, check: Callable[[bytes], Any]) -> bytes:
-    """The text, if it passes the check."""
-    check(text)
-    return text
-
-
-def _kept(codec: Codec, want: FieldDecoder) -> Callable[[Any, bytes], bytes] | None:
-    """What is kept of a record that is collected, None: the record itself. Where no field is wanted `_decoder` has made
-    the text."""
-    text = codec.text
-    if text is None:
-        return None
-    return (lambda record, value: _passed(text(value), document)) if want.getters else (lambda record, value: record)
 
 
 def _key_of(get: Callable[[Any], Any]) -> Callable[[Any], bytes]:

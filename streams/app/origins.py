@@ -64,7 +64,7 @@ def of_function(function: HandlerFunction, otherwise: CodePlace) -> CodePlace:
 
 def reference(function: HandlerFunction) -> str:
     """The `module:name` of the function, or the `module.Name` of a class of errors. This process finds it there without
-    an import. Raises ConfigurationError for what is no function of `def`."""
+    an import. Raises ConfigurationError for what is not a function of `def`."""
     if isinstance(function, type) and issubclass(function, Exception):
         return _error(function)
     if not isfunction(unwrap(function)) or function.__name__ == "<lambda>":

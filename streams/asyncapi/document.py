@@ -1,4 +1,5 @@
-"""The AsyncAPI document of an app: a channel for each topic, an operation for each agent and topic.
+"""The AsyncAPI document of an app: a channel for each topic, an operation for each agent and topic, and one for each
+schedule.
 
 It follows AsyncAPI 3.0.0 and version 0.5.0 of its bindings for Kafka.
 """
@@ -6,40 +7,51 @@ It follows AsyncAPI 3.0.0 and version 0.5.0 of its bindings for Kafka.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.agent import Agent, App, Clusters, RecurringMessage
 from sluicegate.streams.asyncapi import messages
+from sluicegate.streams.topic_names import CLUSTER, cluster_of, pattern_of, plain
 
 VERSION = "3.0.0"
-BINDING = "0.5.0"
 
 
 class _Operation(NamedTuple):
-    """`name` is unique in the document. The message has the same name."""
+    """`name` is unique in the document. The message has the same name. `agent` is the name of the agent, or
+    `schedules`. `topic` is the name of the channel, and of its topic unless there is a `pattern` of topics."""
 
     name: str
     action: str
-    agent: Agent
+    agent: str
     topic: str
     message: dict[str, Any]
+    pattern: str | None = None
+
+    @property
+    def channel(self) -> dict[str, Any]:
+        """Without its messages. An address that is null is not known beforehand."""
+        if self.pattern is None:
+            return {"address": plain(self.topic)}
+        return {"address": None, "description": f"Each topic whose whole name matches {self.pattern}"}
 
 
 def document(app: App, version: str) -> dict[str, Any]:
     """The document of the app, whose own version is `version`; ready for JSON. Raises ValueError for an Avro output
     without a schema."""
     operations = [operation for agent in app.agents for operation in _operations(agent)]
+    operations += [_scheduled(schedule) for schedule in app.schedules]
     servers = _servers(app)
     channels: dict[str, Any] = {}
     for operation in operations:
-        known = channels.setdefault(operation.topic, {"address": operation.topic, "messages": {}})
+        known = channels.setdefault(operation.topic, {**operation.channel, "messages": {}})
         known["messages"][operation.name] = {"$ref": f"#/components/messages/{operation.name}"}
-    if servers:
-        for channel in channels.values():
-            channel["servers"] = [{"$ref": f"#/servers/{name}"} for name in servers]
+    for operation in operations:
+        cluster = cluster_of(operation.pattern or operation.topic)
+        if own := servers.get(cluster):
+            channels[operation.topic]["servers"] = [{"$ref": f"#/servers/{name}"} for name in own]
     made = {
         "asyncapi": VERSION,
         "info": {"title": app.name, "version": version},
         "defaultContentType": "application/json",
-        "servers": servers,
+        "servers": {name: server for own in servers.values() for name, server in own.items()},
         "channels": channels,
         "operations": {operation.name: _operation(app, operation) for operation in operations},
         "components": {
@@ -49,30 +61,51 @@ def document(app: App, version: str) -> dict[str, Any]:
     return {name: value for name, value in made.items() if value}
 
 
-def _servers(app: App) -> dict[str, Any]:
-    """The brokers to begin with. None for the embedded broker."""
-    hosts = str(app.kafka.get("bootstrap.servers", ""))
+def _servers(app: App) -> dict[str, dict[str, Any]]:
+    """The brokers to begin with, by cluster. None for the embedded broker."""
+    return {cluster: _brokers(app.brokers.of(cluster), app.brokers.name) for cluster in app.brokers.names}
+
+
+def _brokers(kafka: Clusters, default: str) -> dict[str, Any]:
+    """Those of a file with one cluster are called kafka-1 and so on."""
+    hosts, name = str(kafka.get("bootstrap.servers", "")), kafka.name if default else "kafka"
     if not hosts or hosts == "embedded":
         return {}
-    secure = "SSL" in str(app.kafka.get("security.protocol", "")).upper()
+    secure = "SSL" in str(kafka.get("security.protocol", "")).upper()
     protocol = "kafka-secure" if secure else "kafka"
-    return {f"kafka-{at}": {"host": host.strip(), "protocol": protocol} for at, host in enumerate(hosts.split(","), 1)}
+    return {f"{name}-{at}": {"host": host.strip(), "protocol": protocol} for at, host in enumerate(hosts.split(","), 1)}
+
+
+def _word(channel: str) -> str:
+    """As part of a key of the document, which has no @."""
+    return channel.replace(CLUSTER, "_at_")
 
 
 def _operations(agent: Agent) -> Iterator[_Operation]:
-    for topic in agent.topics:
-        yield _Operation(f"{agent.name}.receive.{topic}", "receive", agent, topic, messages.record(agent, topic))
+    for number, topic in enumerate(agent.topics):
+        pattern = pattern_of(topic)
+        channel = topic if pattern is None else f"{agent.name}.pattern-{number + 1}"
+        name, message = f"{agent.name}.receive.{_word(channel)}", messages.record(agent, topic)
+        yield _Operation(name, "receive", agent.name, channel, message, pattern)
     sent = set[str]()
     for to in agent.outputs:
         if to.topic not in sent:  # of several routes to a topic the first one is shown
             sent.add(to.topic)
-            yield _Operation(f"{agent.name}.send.{to.topic}", "send", agent, to.topic, messages.result(agent, to))
+            yield _Operation(
+                f"{agent.name}.send.{_word(to.topic)}", "send", agent.name, to.topic, messages.result(agent, to)
+            )
     if agent.dead_letters:
-        name = f"{agent.name}.dead.{agent.dead_letters}"
-        yield _Operation(name, "send", agent, agent.dead_letters, messages.dead_letter(agent))
+        name = f"{agent.name}.dead.{_word(agent.dead_letters)}"
+        yield _Operation(name, "send", agent.name, agent.dead_letters, messages.dead_letter(agent))
     if agent.history:
-        name = f"{agent.name}.history.{agent.history}"
-        yield _Operation(name, "send", agent, agent.history, messages.ended(agent))
+        name = f"{agent.name}.history.{_word(agent.history)}"
+        yield _Operation(name, "send", agent.name, agent.history, messages.ended(agent))
+
+
+def _scheduled(schedule: RecurringMessage) -> _Operation:
+    """Its name has two parts, and that of an agent's operation three or more, so they never are the same."""
+    name = f"schedules.{schedule.name.replace('.', '_dot_')}"
+    return _Operation(name, "send", "schedules", schedule.topic, messages.scheduled(schedule))
 
 
 def _operation(app: App, operation: _Operation) -> dict[str, Any]:
@@ -83,6 +116,6 @@ def _operation(app: App, operation: _Operation) -> dict[str, Any]:
         "messages": [{"$ref": f"{place}/messages/{operation.name}"}],
     }
     if operation.action == "receive":
-        group = {"type": "string", "enum": [f"{app.name}.{operation.agent.name}"]}
-        made["bindings"] = {"kafka": {"groupId": group, "bindingVersion": BINDING}}
+        group = {"type": "string", "enum": [f"{app.name}.{operation.agent}"]}
+        made["bindings"] = {"kafka": {"groupId": group, "bindingVersion": messages.BINDING}}
     return made

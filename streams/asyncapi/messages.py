@@ -12,9 +12,12 @@ from sluicegate.schemas import SchemaOptions
 from sluicegate.schemas.avro_values import CONTENT
 from sluicegate.schemas.cloud_events import FORMS
 from sluicegate.streams import formats
-from sluicegate.streams.agent import Agent, Destination
+from sluicegate.streams.agent import Agent, Destination, RecurringMessage
+from sluicegate.streams.topic_names import in_words
 
 JsonObject = dict[str, Any]
+BINDING = "0.5.0"
+"""The version of AsyncAPI's bindings for Kafka."""
 
 CONTENT_TYPES = {
     "json": "application/json",
@@ -30,7 +33,7 @@ _TYPES = {"long": "integer", "int": "integer", "float": "number", "double": "num
 
 def record(agent: Agent, topic: str) -> JsonObject:
     """The message that the agent reads from the topic."""
-    made: JsonObject = {"title": f"A record of {topic}", **_content(agent.format)}
+    made: JsonObject = {"title": f"A record of {in_words(topic)}", **_content(agent.format)}
     if (payload := _schema(agent.schema)) is not None:
         made["payload"] = payload
     return made
@@ -59,6 +62,15 @@ def ended(agent: Agent) -> JsonObject:
     """The message of a group that ended without a result."""
     made = {"title": f"A group of {agent.name} that ended without a result", "contentType": "application/json"}
     return {**made, "headers": headers("result-headers")}
+
+
+def scheduled(schedule: RecurringMessage) -> JsonObject:
+    """The message of a schedule, whose payload is always the same."""
+    payload = {"const": json.loads(schedule.value)}
+    made: JsonObject = {"title": f"Schedule {schedule.name}", "summary": f"Sent at each time of {schedule.every}"}
+    if schedule.key is not None:
+        made["bindings"] = {"kafka": {"key": {"const": schedule.key}, "bindingVersion": BINDING}}
+    return {**made, "contentType": "application/json", "payload": payload}
 
 
 def headers(name: str) -> JsonObject:
@@ -121,7 +133,7 @@ def _selected(expression: str, name: str, known: JsonObject) -> JsonObject:
 
 
 def _fields(agent: Agent) -> JsonObject:
-    """The fields of a result. Empty for what is no result."""
+    """The fields of a result. Empty for what is not a result."""
     if agent.aggregation is None:
         return {}
     types = formats.FieldTypes(agent)

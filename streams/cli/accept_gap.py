@@ -13,6 +13,7 @@ from sluicegate.streams.cli.terminal.outcome import DONE, USAGE, complain
 from sluicegate.streams.cli.terminal.output import print_json
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.topic_names import reads, topics
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
@@ -44,7 +45,7 @@ def accept_gap(
     agent_name: AgentName,
     places: Places = None,
     all: Annotated[bool, typer.Option("--all", help="Every partition of the agent that has a gap.")] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Forget what cannot be kept: it is said before.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget what cannot be kept; it is named first.")] = False,
     truncated: Truncated = False,
     to: To = -1,
     yes: Yes = False,
@@ -126,8 +127,9 @@ def _naming(partition: str) -> Iterator[None]:
 def _place(agent: Agent, text: str) -> tuple[str, int]:
     """Raises ConfigurationError for a partition that the agent does not read."""
     topic, _, number = text.rpartition("/")
-    if topic not in agent.topics or not number.isdigit():
-        raise ConfigurationError(f"{text} is no partition that agent {agent.name} reads; write {agent.topics[0]}/0")
+    if not reads(agent.topics, topic) or not number.isdigit():
+        example = (topics(agent.topics) or ["TOPIC"])[0]
+        raise ConfigurationError(f"{text} is not a partition that agent {agent.name} reads; write {example}/0")
     return topic, int(number)
 
 

@@ -15,7 +15,9 @@ COLUMNS = ("at", "agent", "topic", ">partition", "who", "what", "key", "why")
 
 def audit(
     file: FileArgument,
-    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="In the state of this agent only.")] = None,
+    agent: Annotated[
+        str | None, typer.Argument(metavar="AGENT", help="Only changes in the state of this agent.")
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Who changed what within the last 30 days, when, and why; claims nothing."""

@@ -22,6 +22,7 @@ from sluicegate.streams.engine.worker import WorkerDependencies
 from sluicegate.streams.observe import tracing
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.processes.child import ReportStatus, Runner, WorkerPlan, end, main
+from sluicegate.streams.topic_names import looks_for_topics, of_input
 from sluicegate.streams.versions import live_keys
 
 
@@ -53,18 +54,19 @@ def _name() -> str:
 
 def make_dispatcher(app: App, report: ReportStatus) -> Runner:
     """The dispatcher with its own store connections and producer. Raises ConfigurationError and SystemNotReady."""
-    from sluicegate.connectors.kafka.producer import open_producer
+    from sluicegate.connectors.kafka.clusters.routed import open_producer
     from sluicegate.connectors.kafka.settings import DISPATCHER_DEFAULTS
     from sluicegate.streams.outbox import dispatcher
 
-    store = store_of(app)
+    store, producer = store_of(app), open_producer(app.brokers, DISPATCHER_DEFAULTS)
     parts = dispatcher.DispatcherDependencies(
         spans=spans(app.name),
         mac=live_keys.opened(store, app.name, _name, time.monotonic),
         store=store,
         close=store.close,
         source=store.incarnation,
-        producer=open_producer(app.kafka, DISPATCHER_DEFAULTS),
+        producer=producer,
+        outputs=getattr(producer, "outputs", {}),
         clock=time,
         time=time.time,
         meter=Meter(),
@@ -83,24 +85,24 @@ def transactions(app: App, agent: Agent) -> Callable[[Partition], OutputTransact
         return None
     from sluicegate.connectors.kafka.transactions import open_transactions
 
-    return open_transactions(app.kafka, app.name, agent.name)
+    return open_transactions(app.brokers.of(of_input(agent.topics)), app.name, agent.name)
 
 
 def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
     """A worker with its own store connection and Kafka clients. Raises ConfigurationError and SystemNotReady."""
-    from sluicegate.connectors.kafka.consumer import open_input
-    from sluicegate.connectors.kafka.producer import open_producer
-    from sluicegate.connectors.kafka.table import KafkaTable
+    from sluicegate.connectors.kafka.clusters.inputs import open_input
+    from sluicegate.connectors.kafka.clusters.routed import open_producer, open_table
 
     app, agent = place.app, place.agent
     name = member(agent.name, place.worker)
-    store = store_of(app)
+    store, producer = store_of(app), open_producer(app.brokers)
     parts = WorkerDependencies(
         spans=spans(app.name),
         store=store,
         mac=live_keys.opened(store, app.name, _name, time.monotonic),
-        input=open_input(app.kafka, f"{app.name}.{agent.name}", agent.topics, name, ends=True),
-        producer=open_producer(app.kafka),
+        input=open_input(app.brokers, f"{app.name}.{agent.name}", agent.topics, name, True, looks_for_topics(agent)),
+        producer=producer,
+        outputs=getattr(producer, "outputs", {}),
         clock=time,
         meter=Meter(),
         random=random.random,
@@ -108,7 +110,7 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
         report=report,
         pool=Threads,
         transactions=transactions(app, agent),
-        table=partial(KafkaTable, app.kafka),
+        table=partial(open_table, app.brokers),
     )
     return FollowingWorker(app, agent, place.worker, name, place.on_rule_change, parts)
 

@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.dead.dead_rows import DeadOutput
 
 dead = Commands("dead", "Dead letters, and rows that the broker never took: list, show, retry, archive, drop.")
-Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="As `ls` shows them.")]
-All = Annotated[bool, typer.Option("--all", help="All that `ls` shows of this agent.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="The ids, as `ls` shows them.")]
+All = Annotated[bool, typer.Option("--all", help="All dead letters and rows of this agent that `ls` shows.")]
 CauseOption = Annotated[
-    str | None, typer.Option("--cause", metavar="CAUSE", help="Of this cause only, as `ls --by cause` shows it.")
+    str | None, typer.Option("--cause", metavar="CAUSE", help="Only those of this cause, as `ls --by cause` shows it.")
 ]
 WhereOption = Annotated[
     str | None,
     typer.Option(
         "--where",
         metavar="EXPRESSION",
-        help="Those for which it is true, such as 'reason == \"handler-failed\" && age > 3600.0'.",
+        help="Only those for which this expression is true, such as 'reason == \"handler-failed\" && age > 3600.0'.",
     ),
 ]
 PerPartitionLimit = Annotated[
-    int, typer.Option(min=1, help="Of each partition of dead letters, look at the newest so many.")
+    int, typer.Option(min=1, help="Read at most this many of the newest letters of each partition.")
 ]
 CAUSES = ("cause!", ">count", "agent", "stage", "reason", ">oldest", ">newest", "id", "error")
 FIELDS = ("id", "kind", "agent", "stage", "reason", "attempts", "age", "retried", "error")
@@ -65,11 +65,11 @@ class ListedBy(StrEnum):
 @dead.command()
 def ls(
     file: FileArgument,
-    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Of this agent only.")] = None,
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Only those of this agent.")] = None,
     by: Annotated[ListedBy, typer.Option("--by", help="A line for each of them, or for each cause.")] = ListedBy.id,
     cause: CauseOption = None,
     where: WhereOption = None,
-    dropped: Annotated[bool, typer.Option("--dropped", help="Letters that were dropped, too.")] = False,
+    dropped: Annotated[bool, typer.Option("--dropped", help="Include letters that were dropped.")] = False,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
@@ -101,7 +101,7 @@ def ls(
 def show(
     file: FileArgument,
     words: AgentAndId,
-    payload: Annotated[bool, typer.Option("--payload", help="Its key and value, too.")] = False,
+    payload: Annotated[bool, typer.Option("--payload", help="Show its key and value.")] = False,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
@@ -132,13 +132,13 @@ def retry(
     all: All = False,
     cause: CauseOption = None,
     where: WhereOption = None,
-    again: Annotated[bool, typer.Option("--again", help="Letters that were retried before, too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Include letters that were retried before.")] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask when consumer groups that are not ours read the topic.")
+        bool, typer.Option("--yes", help="Do not ask when consumer groups of other programs read the topic.")
     ] = False,
     unproven: Annotated[
         bool,
-        typer.Option("--unproven", help="Letters without a MAC of the app, too, such as those of an earlier release."),
+        typer.Option("--unproven", help="Include letters without a MAC of the app, such as of an earlier release."),
     ] = False,
     why: Why = "",
     by: By = "",

@@ -32,7 +32,7 @@ def docs(
     if not entries:
         meant = " or ".join(near(key or ""))
         hint = f"did you mean {meant}?" if meant else "`sluicegate docs` lists all keys"
-        raise ConfigurationError(f"{key} is no key of the file; {hint}")
+        raise ConfigurationError(f"{key} is not a key of the file; {hint}")
     if json:
         print_json({"keys": [_document(entry) for entry in entries]})
     elif len(entries) == 1:

@@ -12,6 +12,7 @@ from sluicegate.streams.cli.terminal.outcome import DONE
 from sluicegate.streams.cli.terminal.output import print_json
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.topic_names import in_words, reads
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.record import Header, Record
@@ -104,9 +105,9 @@ def _reader(app: App, agent: Agent, topic: str | None) -> Agent:
     `from`."""
     halves = [*(half for half in app.agents if half.rekeys == agent.name), agent]
     for half in halves:
-        if topic is None or topic in half.topics:
+        if topic is None or reads(half.topics, topic):
             return half
-    names = ", ".join(name for half in halves for name in half.topics)
+    names = ", ".join(in_words(name) for half in halves for name in half.topics)
     raise ConfigurationError(f"agent {agent.name} does not read {topic}; it reads {names}")
 
 
@@ -138,7 +139,7 @@ def _json(option: str, text: str) -> Any:
     try:
         return loads(text)
     except ValueError as error:
-        raise ConfigurationError(f"{option} is no JSON: {error}") from None
+        raise ConfigurationError(f"{option} is not JSON: {error}") from None
 
 
 def _proof(app: App, agent: Agent, record: "Record") -> "HeaderProof":
@@ -173,7 +174,7 @@ def _of_result(agent: Agent, result: str | None) -> dict[str, Any] | None:
         raise ConfigurationError(f"agent {agent.name} has no results: only an agent with `aggregate` has")
     document = _json("--result", result)
     if not isinstance(document, dict):
-        raise ConfigurationError("--result is no JSON object")
+        raise ConfigurationError("--result is not a JSON object")
     answers = [_answer(each) for each in result_answers(agent, document)]
     return {"clauses": answers, **_verdict(result_becomes(agent, document))}
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.reading.proof import HeaderProof
 
 LookBackLimit = Annotated[
-    int, typer.Option(min=1, help="Look at the newest so many records of each partition of outputs.")
+    int, typer.Option(min=1, help="Read at most this many of the newest records of each partition of outputs.")
 ]
 NEWEST = 100_000
 MOST = 1_000_000  # records of the input that are read, or whose fire ids are tried

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 groups = Commands("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
 KeyArgument = Annotated[
-    str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is no text.")
+    str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is not text.")
 ]
 PartitionOption = Annotated[
     str | None, typer.Option(metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")
@@ -146,14 +146,13 @@ def _opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
 @contextmanager
 def history_outputs(app: App, agent: Agent) -> Iterator["OutputFacts | None"]:
     """What describes the topics of an agent with `history`; None where it is not needed, or no broker answers."""
-    from sluicegate.streams.config.sections.kafka import EMBEDDED
 
-    if not agent.history or app.kafka["bootstrap.servers"] == EMBEDDED:
+    if not agent.history or app.embedded:
         yield None
         return
-    from sluicegate.connectors.kafka.producer import open_producer
+    from sluicegate.connectors.kafka.clusters.routed import open_producer
 
-    with closing(open_producer(app.kafka)) as producer:
+    with closing(open_producer(app.brokers)) as producer:
         yield producer
 
 

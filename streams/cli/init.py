@@ -22,7 +22,7 @@ def init(
 ) -> int:
     """Write a new app: NAME.yaml, its handler, its tests, and a docker-compose.yml with its servers."""
     if not re.fullmatch(NAME, name):
-        raise ConfigurationError(f"{name!r} is no name of an app: write a letter, then letters, digits, _ and -")
+        raise ConfigurationError(f"{name!r} is not the name of an app: write a letter, then letters, digits, _ and -")
     files = project(name, store.value)
     there = [file for file in files if Path(file).exists() or Path(file).is_symlink()]
     if there:

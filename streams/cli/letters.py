@@ -6,19 +6,19 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
 
 from sluicegate.connectors.kafka import ends, readers
-from sluicegate.connectors.kafka.admin import existing, open_admin
-from sluicegate.connectors.kafka.consumer import open_input
-from sluicegate.connectors.kafka.producer import open_producer
+from sluicegate.connectors.kafka.admin import existing, names_of
+from sluicegate.connectors.kafka.clusters.inputs import open_input
+from sluicegate.connectors.kafka.clusters.routed import open_producer
 from sluicegate.connectors.kafka.scan import scan
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli.opening.waiting import call_timeout
-from sluicegate.streams.config.sections.kafka import EMBEDDED
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.operations.dead.dead_changes import newest_letters
 from sluicegate.streams.operations.dead.dead_letters import SENDING, Letter
+from sluicegate.streams.topic_names import cluster_of, matching, patterns, plain
 
 
 class BrokerTopics:
@@ -27,17 +27,20 @@ class BrokerTopics:
 
     def __init__(self, app: App) -> None:
         """Raises ConfigurationError for the embedded broker."""
-        if app.kafka["bootstrap.servers"] == EMBEDDED:
+        if app.embedded:
             raise ConfigurationError("the embedded broker answers only its own run")
-        self._kafka, self._timeout = app.kafka, call_timeout(app)
+        self._kafka, self._timeout = app.brokers, call_timeout(app)
 
     def places(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """The partitions of the topics that exist."""
-        counts = existing(self._kafka, sorted(set(topics)), self._timeout)
+        """The partitions of the topics that exist. A pattern stands for each topic that it matches."""
+        asked = sorted(set(topics))
+        if patterns(asked):
+            asked = matching(asked, names_of(self._kafka, self._timeout))
+        counts = existing(self._kafka, asked, self._timeout) if asked else {}
         return [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
 
     def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        return ends.bounds(open_admin(self._kafka), places, self._timeout)
+        return ends.bounds_of(self._kafka, places, self._timeout)
 
     def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: high for place, (_, high) in self.bounds(places).items()}
@@ -58,8 +61,8 @@ class BrokerTopics:
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:
         """As a worker of that group reads them."""
-        with closing(open_input(self._kafka, group, (), "sluicegate")) as reader:
-            return reader.facts(topic, number)
+        with closing(open_input(self._kafka.of(cluster_of(topic)), group, (), "sluicegate")) as reader:
+            return reader.facts(plain(topic), number)
 
     def readers(self, topics: Iterable[str]) -> dict[str, str]:
         """As sluicegate.connectors.kafka.readers.readers."""

@@ -11,7 +11,7 @@ from sluicegate.streams.cli.terminal.parameters import FileArgument
 
 def migrate(
     file: FileArgument,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
 ) -> int:
     """The store's schema: stepwise, idempotent; nothing to do is fine."""
     from sluicegate.streams.cli.opening.waiting import store_of, within

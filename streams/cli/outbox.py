@@ -22,8 +22,8 @@ FIELDS = ("id", "state", "topic", "key", "lane", "attempts", "created_at", "next
 def ls(
     file: FileArgument,
     state: Annotated[str | None, typer.Option(help="pending, dispatched or dead.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Of this topic only.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
+    topic: Annotated[str | None, typer.Option(help="Only rows of this topic.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 1000,
     json: AsJson = False,
 ) -> int:
     """Oldest first; dispatched rows are kept for the retention of the file."""
@@ -66,7 +66,7 @@ def show(
 @outbox.command()
 def retry(
     file: FileArgument,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="All dead rows unless named.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The ids. Without any, all dead rows.")] = None,
     why: Why = "",
     by: By = "",
 ) -> int:

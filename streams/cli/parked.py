@@ -33,7 +33,7 @@ def retry(
     file: FileArgument,
     name: AgentName,
     places: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="All of them unless named.")
+        list[str] | None, typer.Argument(metavar="TOPIC/PARTITION/OFFSET", help="The ids. Without any, all of them.")
     ] = None,
     why: Why = "",
     by: By = "",

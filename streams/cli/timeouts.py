@@ -22,12 +22,12 @@ When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or 
 @timeouts.command()
 def ls(
     file: FileArgument,
-    destination: Annotated[str | None, typer.Option(help="For this topic only.")] = None,
+    destination: Annotated[str | None, typer.Option(help="Only those for this topic.")] = None,
     owner: Annotated[
-        str | None, typer.Option(help="Of this owner only (app/agent for what handlers scheduled).")
+        str | None, typer.Option(help="Only those of this owner (app/agent for what handlers scheduled).")
     ] = None,
     key: Annotated[str | None, typer.Option(help="With this key only.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 1000,
     json: AsJson = False,
 ) -> int:
     """Scheduled timeouts, earliest first; leases nothing."""
@@ -72,7 +72,7 @@ def add(
     owner: Annotated[str | None, typer.Option(help="Whose it is.")] = None,
     every: Annotated[
         str | None,
-        typer.Option(help="Again and again: 15m, or `0 2 * * mon-fri Europe/Vienna`. Then WHEN may be left out."),
+        typer.Option(help="Repeat it each 15m, or at `0 2 * * mon-fri Europe/Vienna`. WHEN may then be left out."),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="Exists once in the app, as the name of a handler's timeout.")
@@ -127,7 +127,7 @@ def _uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise ConfigurationError(f"{text} is no id of a timeout (a UUID)") from None
+        raise ConfigurationError(f"{text} is not an id of a timeout (a UUID)") from None
 
 
 def _due(text: str) -> datetime:

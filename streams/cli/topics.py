@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from sluicegate.streams import topic_names
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.cli.terminal.outcome import DONE, SYSTEM
@@ -34,7 +35,7 @@ def needed(app: App) -> list[Need]:
     """Every topic of the file once, in its order."""
     uses: dict[str, list[tuple[str, str]]] = {}
     for agent in app.agents:
-        for topic in agent.topics:
+        for topic in topic_names.topics(agent.topics):
             uses.setdefault(topic, []).append(("input", agent.name))
         for topic in agent.tables:
             uses.setdefault(topic, []).append(("table", agent.name))
@@ -60,7 +61,7 @@ def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str
     writers: dict[str, set[str]] = {}
     for agent in app.agents:
         for topic in written([agent]):
-            writers.setdefault(topic, set()).update(agent.topics)
+            writers.setdefault(topic, set()).update(topic_names.topics(agent.topics))
     open_ = [need.topic for need in needed(app) if need.topic not in counts]
     while open_:
         ready = next((t for t in open_ if all(source in counts for source in writers.get(t, ()))), open_[0])
@@ -73,7 +74,7 @@ def copartitioned(app: App, counts: Mapping[str, int]) -> dict[str, bool]:
     """For each agent with several inputs: whether they have equally many partitions. Agents with `scope: shared` do not
     need that."""
     several = [agent for agent in app.agents if len(agent.topics) > 1 and agent.scope == "partition"]
-    return {agent.name: len({counts[t] for t in agent.topics}) == 1 for agent in several}
+    return {agent.name: len({counts[t] for t in topic_names.topics(agent.topics)}) == 1 for agent in several}
 
 
 def topics(
@@ -85,16 +86,17 @@ def topics(
     json: AsJson = False,
 ) -> int:
     """Topics, partitions, co-partitioning: which are needed, and which exist."""
-    from sluicegate.streams.config.sections.kafka import EMBEDDED
 
     app = loaded(file)
-    embedded = app.kafka["bootstrap.servers"] == EMBEDDED
+    embedded = app.embedded
     there, made = ({}, []) if embedded else _look(app, create, partitions)
-    wanted = planned(app, there, partitions)
+    wanted, matches = planned(app, there, partitions), _matches(app, embedded)
     if json:
-        print_json(_document(app, there, wanted, made))
+        print_json({**_document(app, there, wanted, made), **({"matches": matches} if matches else {})})
     else:
         _print(app, there, wanted, made, embedded)
+        for pattern, topics in matches.items():
+            print(f"match {pattern} now: {', '.join(topics) or 'none'}")
     return DONE if embedded or all(there[need.topic] is not None for need in needed(app)) else SYSTEM
 
 
@@ -104,12 +106,23 @@ def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None
     from sluicegate.streams.cli.opening.waiting import call_timeout, kafka_of, within
 
     names = [need.topic for need in needed(app)]
-    there = within(app.start_timeout, lambda: admin.existing(app.kafka, names, call_timeout(app)), system=kafka_of(app))
+    there = within(
+        app.start_timeout, lambda: admin.existing(app.brokers, names, call_timeout(app)), system=kafka_of(app)
+    )
     if not create:
         return there, []
     wanted = planned(app, there, partitions)
-    made = admin.create(app.kafka, {name: wanted[name] for name in names if there[name] is None}, tables(app))
+    made = admin.create(app.brokers, {name: wanted[name] for name in names if there[name] is None}, tables(app))
     return {name: there[name] or wanted[name] for name in names}, made
+
+
+def _matches(app: App, embedded: bool) -> dict[str, list[str]]:
+    """By pattern: the topics that it matches now. Raises SystemNotReady."""
+    from sluicegate.streams.cli.opening.matching import existing
+
+    asked = topic_names.patterns(dict.fromkeys(name for agent in app.agents for name in agent.topics))
+    there = existing(app) if asked and not embedded else []
+    return {name.removeprefix(topic_names.MARK): topic_names.matching([name], there) for name in asked}
 
 
 def _shared(app: App) -> list[str]:

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.streams import release
 from sluicegate.streams.cli.terminal.outcome import DONE
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.observe import release
 
 
 def version() -> int:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate.streams import agent as run
-from sluicegate.streams.config.checking import forwarding
-from sluicegate.streams.config.checking.checks import dead_letters, letters, rekeying
+from sluicegate.streams.config.checking import forwarding, tables
+from sluicegate.streams.config.checking.checks import rekeying
+from sluicegate.streams.config.checking.written import dead_letters, letters
 from sluicegate.streams.config.formats import schemas
 from sluicegate.streams.config.sections import (
     correlating,
@@ -44,7 +45,7 @@ def app(file: FileModel, folder: str) -> run.App:
         agents=schemas.connected(
             tuple(made for name, agent in file.agents.items() for made in _agents(file, name, agent, written, here))
         ),
-        kafka=_kafka(file.kafka),
+        **_clusters(file.kafka),
         **entries.values(run.AppSettings, file),
         http=run.Http(**entries.values(run.Http, file.http)) if file.http else None,
         folder=folder,
@@ -59,6 +60,12 @@ def _outbox(outbox: OutboxModel) -> run.Outbox:
     (first, most), low, high = outbox.backoff, outbox.degraded, outbox.unhealthy
     limits = run.Threshold(low.age, low.dead), run.Threshold(high.age, high.dead)
     return run.Outbox(first, most, *limits, **entries.values(run.OutboxSettings, outbox))
+
+
+def _clusters(section: Mapping[str, object]) -> dict[str, Any]:
+    clusters = kafka.named(section)
+    settings = {name: _kafka(settings) for name, settings in clusters.settings.items()}
+    return {"kafka": settings.pop(clusters.default, {}), "clusters": settings, "cluster": clusters.default}
 
 
 def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.KafkaSetting]:
@@ -76,6 +83,8 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
     if agent.correlate is not None:
         legs = {leg: _reading(file, model, written, folder) for leg, model in agent.legs.items()}
         return correlating.expanded(agent.correlate, name, made, file.app, legs)
+    if agent.repartition is not None and agent.key is not None and made.changes and made.aggregation is not None:
+        return tables.halves(made, rekeying(name), agent.repartition, agent.key.field)
     if agent.repartition is not None and agent.key is not None:
         return _repartitioned(name, made, agent.repartition, agent.key.field)
     return [made]
@@ -133,9 +142,10 @@ def _reading(
     """The values that say which records are read, and how: of an agent, or of a leg of a correlation."""
     start = reader.start
     return {
-        "topics": tuple(s.topic for s in reader.from_),
-        "receive": tuple(s.topic for s in reader.from_ if s.dedupe or s.topic in written),
-        "events": tuple(s.topic for s in reader.from_ if s.envelope),
+        "topics": tuple(s.name for s in reader.from_),
+        "receive": tuple(s.name for s in reader.from_ if s.dedupe or s.topic in written),
+        "events": tuple(s.name for s in reader.from_ if s.envelope == "cloudevents"),
+        "changes": tuple(s.name for s in reader.from_ if s.envelope == "debezium"),
         "start": start if isinstance(start, float) else "latest" if start == "latest" else "earliest",
         "format": reader.format,
         "schema": schemas.given(reader, folder, registry.name_of(file.schema_registry)),

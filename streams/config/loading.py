@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sluicegate.streams.agent import App
 from sluicegate.streams.cases import Case
 from sluicegate.streams.config import build, words
-from sluicegate.streams.config.checking import checks, expressions, rules, transport, typed
+from sluicegate.streams.config.checking import checks, expressions, rules, transport, typed, written
 from sluicegate.streams.config.formats import schemas
 from sluicegate.streams.config.reference import references
 from sluicegate.streams.config.sections import cases, declared, kafka, lookups, registry
@@ -23,6 +23,10 @@ from sluicegate.streams.config.text.problems import FileFinding, Path, Problem, 
 from sluicegate.streams.config.text.scalars import Unknown
 
 MOST_PASSES = 12
+
+
+SECTIONS = ("kafka", "schema_registry", "store")
+"""What leads to a system whose client may refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,8 @@ class Loaded:
     unset: tuple[Problem, ...]
     vague: frozenset[str] = frozenset()
     """Agents with an unset variable: what they mean is not known."""
-    store_at: LineColumn = (1, 1)
-    registry_at: LineColumn = (1, 1)
+    sections: Mapping[str, LineColumn] = field(default_factory=dict)
+    """Where SECTIONS stand in the file."""
     cases: tuple[Case, ...] = ()
     """The file's own tests."""
 
@@ -73,8 +77,8 @@ def judge(source: FileDocument, name: str, folder: FilePath, tolerant: bool = Fa
     for each in typed.judged(app, model) if app is not None and not unset and not problems else ():
         (warnings if each.is_warning else problems).append(_problem(name, source, each.finding))
     tests = cases.cases(model.tests, source.places) if model is not None and not problems else ()
-    places = _place(source, ("store",)), _place(source, ("schema_registry",))
-    return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, *places, cases=tests)
+    places = {section: _place(source, (section,)) for section in SECTIONS}
+    return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, places, tests)
 
 
 def judged(source: FileDocument, folder: FilePath, unreadable: schemas.Unreadability) -> list[FileFinding]:
@@ -95,7 +99,7 @@ def _judge(
         findings += kafka.findings(tree["kafka"])
     for _ in range(MOST_PASSES):
         try:
-            model = FileModel.model_validate(tree)
+            model = FileModel.model_validate(tree, context=kafka.named(tree.get("kafka")))
         except ValidationError as errors:
             for error in errors.errors(include_url=False):
                 findings.append(refusals.finding(error, tree, _keys()))
@@ -132,7 +136,7 @@ def _warnings(source: FileDocument, model: FileModel | None, app: App | None, to
     if tolerant and model is not None:
         yield from _known(transport.findings(model), unknown)
     if app is not None and model is not None:
-        chosen = frozenset(name for name, agent in model.agents.items() if checks.letters(model, agent).topic)
+        chosen = frozenset(name for name, agent in model.agents.items() if written.letters(model, agent).topic)
         yield from _known(words.warnings(app, chosen), unknown)
     yield from (_written_secret(path) for path in _secrets(source) if path not in source.substituted)
 
@@ -141,8 +145,9 @@ def _secrets(source: FileDocument) -> Iterator[Path]:
     """The positions of secrets in the file."""
     tree = source.tree if isinstance(source.tree, dict) else {}
     settings, http, store = tree.get("kafka"), tree.get("http"), tree.get("store")
-    if isinstance(settings, dict):
-        yield from (("kafka", name) for name in settings if secrets.is_secret(name) and settings[name] is not None)
+    clusters = kafka.named(settings)
+    for path, of in map(clusters.of, clusters.settings):
+        yield from ((*path, name) for name in of if secrets.is_secret(str(name)) and of[name] is not None)
     if isinstance(http, dict) and http.get("token") is not None:
         yield ("http", "token")
     asked = tree.get("schema_registry")

@@ -13,6 +13,8 @@ from sluicegate.streams.config.sections.fields import FIELD, FUNCTION, LONGEST_E
 
 ANY = "*"
 """Stands in a path for a name that the file chooses."""
+SETTINGS = ("kafka",)
+"""A cluster that has a name has the same settings."""
 _CHOICES = ("anyOf", "items")
 _PATTERNS = {
     units.DURATION: "duration",
@@ -71,7 +73,7 @@ def _keys(node: Any, parts: Mapping[str, Any], path: tuple[str, ...]) -> Iterato
         below = (*path, name)
         yield below, value, name in node.get("required", ())
         yield from _keys(value, parts, below)
-    if isinstance(node.get("additionalProperties"), dict):
+    if isinstance(node.get("additionalProperties"), dict) and path != SETTINGS:
         yield from _keys(node["additionalProperties"], parts, (*path, ANY))
     for word in _CHOICES:
         yield from _keys(node.get(word, []), parts, path)

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from sluicegate.streams import units
 from sluicegate.streams.config.sections import kafka
-from sluicegate.streams.config.sections.fields import TOPIC
+from sluicegate.streams.config.sections.fields import CLUSTER_NAME, TOPIC
 from sluicegate.streams.config.sections.models import FileModel
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.config.sections.models_topics import DestinationModel
@@ -21,13 +21,27 @@ _TO = {"anyOf": [_NAME, _ONE, {"type": "array", "minItems": 1, "items": _ROUTE},
 _ASIDE = ("default", "description", "examples")
 """What stands beside the choice between a value and a variable."""
 VARIABLE = {"$ref": "#/$defs/Variable"}
+_SETTINGS = {"$ref": "#/$defs/KafkaSettings"}
+_CLUSTERS = {
+    "type": "object",
+    "properties": {
+        kafka.DEFAULT: {
+            "type": "string",
+            "pattern": CLUSTER_NAME,
+            "description": "Where `kafka` names several clusters: the one of the topics that name none.",
+            "examples": ["east"],
+        }
+    },
+    "additionalProperties": _SETTINGS,
+}
 _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}
 
 
 def schema() -> dict[str, Any]:
     """The schema of what `load` accepts. Every value may be a variable instead."""
     made = FileModel.model_json_schema()
-    made["properties"]["kafka"] = {**_texts(FileModel, "kafka"), **_kafka()}
+    made["properties"]["kafka"] = {**_texts(FileModel, "kafka"), "anyOf": [_SETTINGS, _CLUSTERS]}
+    made["$defs"]["KafkaSettings"] = _kafka()
     destination = DestinationModel.model_json_schema()
     made["$defs"] |= destination.pop("$defs", {})
     made["$defs"]["DestinationModel"] = destination
@@ -43,6 +57,7 @@ def _texts(model: type[BaseModel], name: str) -> dict[str, Any]:
 
 
 def _kafka() -> dict[str, Any]:
+    """Of one cluster."""
     texts = kafka.descriptions()
     properties = {name: {**_setting(*kafka.known()[name]), "description": texts[name]} for name in kafka.allowed()}
     return {
@@ -83,7 +98,10 @@ def _open(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     closed = (
-        node.get("type") in ("integer", "number", "boolean") or "enum" in node or "const" in node or "pattern" in node
+        node.get("type") in ("integer", "number", "boolean")
+        or "enum" in node
+        or "const" in node
+        or isinstance(node.get("pattern"), str)  # a mapping is the key of this name
     )
     if not closed:
         return {

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 from sluicegate.streams.agent import (
+    EMBEDDED,
     Agent,
     Aggregation,
     App,
@@ -20,6 +21,7 @@ from sluicegate.streams.config.sections import correlating, deadlines, emitting,
 from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.reducers import kind_of
+from sluicegate.streams.topic_names import in_words, several
 from sluicegate.streams.units import spoken_duration
 
 
@@ -28,17 +30,17 @@ def meaning(agent: Agent) -> list[str]:
     rule = agent.aggregation
     if agent.rekeys and rule is not None and agent.to is not None:
         return [
-            f"reads {_listed(agent.topics)} for {agent.rekeys}",
+            f"reads {_topics(agent.topics)} for {agent.rekeys}",
             *of_records(agent),
             *([duplicates(agent.dedupe)] if agent.dedupe else []),
-            f"writes each record {_as(agent)} to {agent.to.topic}, under the {_key(rule)}",
+            _rekeyed(agent, rule, agent.to.topic),
             *_unusable(agent),
         ]
     if rule is None:
-        sentences = [f"reads {_listed(agent.topics)} as {agent.format}", *of_records(agent)]
+        sentences = [f"reads {_topics(agent.topics)} as {agent.format}", *of_records(agent)]
     else:
         sentences = [
-            f"reads {_listed(agent.topics)} as {agent.format}, one group per {_key(rule)}{_where(agent)}",
+            f"reads {_topics(agent.topics)} as {agent.format}, one group per {_key(rule)}{_where(agent)}",
             *of_records(agent),
             *_ends(agent, rule),
         ]
@@ -53,7 +55,7 @@ def meaning(agent: Agent) -> list[str]:
             "sends in Kafka transactions: a consumer of committed records never reads a result or dead letter twice"
         )
     if agent.receive:
-        sentences.append(f"drops repeats of what Sluicegate agents write to {_listed(agent.receive)}")
+        sentences.append(f"drops repeats of what Sluicegate agents write to {_topics(agent.receive)}")
     if agent.dedupe:
         sentences.append(duplicates(agent.dedupe, agent.scope))
     if agent.history:
@@ -122,22 +124,29 @@ def dispatching(app: App) -> list[str]:
         sentences += [
             f"sends the rows of the store's outbox, {order}; looks every {spoken_duration(outbox.poll)} where the "
             "store cannot tell",
-            f"tries a row {outbox.attempts} times, {pauses} apart, its lane waiting; then it is dead (a broker that "
-            "is away is no try)",
+            f"tries a row {outbox.attempts} times, {pauses} apart, its lane waiting; then it is dead (an outage "
+            "of the brokers counts no attempt)",
             f"has a lane for {spoken_duration(outbox.lease)} and renews it; what a process died with is sent by "
             "another after that",
             f"deletes what was sent {spoken_duration(outbox.retention)} before",
             f"is degraded {_threshold(outbox.degraded)}, and not ready {_threshold(outbox.unhealthy)}",
         ]
     if timeouts is not None:
+        does = "sends timeouts" if outbox else "adds timeouts to the outbox, which another process must send,"
         sentences.append(
-            f"sends timeouts when they are due by the store's clock, never before, {timeouts.batch} at a time; "
+            f"{does} when they are due by the store's clock, never before, {timeouts.batch} at a time; "
             f"what a process died with is sent {spoken_duration(timeouts.lease)} later"
         )
     sentences += [
         f"sends to {schedule.topic} at each time of `{schedule.every}` ({schedule.name})" for schedule in app.schedules
     ]
     return sentences
+
+
+def _rekeyed(agent: Agent, rule: Aggregation, topic: str) -> str:
+    if agent.keeps_rows:
+        return f"keeps the row of each key, and writes how the groups change to {topic}, under the key {agent.key}"
+    return f"writes each record {_as(agent)} to {topic}, under the {_key(rule)}"
 
 
 def _dispatches(app: App) -> bool:
@@ -212,6 +221,8 @@ def firing(rule: Aggregation) -> str:
     timed = [(rule.since_first, "first"), (rule.since_last, "last")]
     ends += [f"{spoken_duration(seconds)} after the {which}" for seconds, which in timed if seconds is not None]
     ends += [deadlines.meaning(rule.deadline)] if rule.deadline is not None else []
+    if rule.table:
+        return "ends a group when it has no row any more, with a last result of count 0"
     if not ends:
         return f"ends a group only at a limit: {rule.max_items} records of one key, or {rule.max_bytes} collected bytes"
     text = ("ends a group " if isinstance(rule.until, str) else "fires ") + ", or ".join(ends)
@@ -252,6 +263,10 @@ def _reducer(reducer: Reducer) -> str:
     return kind.alone if reducer.argument is None else kind.phrase.format(reducer.argument, option=reducer.option)
 
 
+def _topics(names: tuple[str, ...]) -> str:
+    return _listed(tuple(map(in_words, names)))
+
+
 def _listed(words: tuple[str, ...]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
@@ -262,11 +277,11 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[FileFind
     if app.store.startswith("memory:"):
         hint = "use sqlite:///file.db or a server to keep state over a restart"
         yield FileFinding(("store",), "is not durable: everything is lost when the process ends", hint)
-    if app.kafka.get("bootstrap.servers") == "embedded":
-        hint = "name a real broker to keep records over a restart"
-        yield FileFinding(
-            ("kafka", "bootstrap.servers"), "is a broker inside this process, for demos and development", hint
-        )
+    for name, settings in {app.cluster: app.kafka, **app.clusters}.items():
+        if settings.get("bootstrap.servers") == EMBEDDED:
+            at, hint = ("kafka", *filter(None, (name,))), "name a real broker to keep records over a restart"
+            what = "is a broker inside this process, for demos and development"
+            yield FileFinding((*at, "bootstrap.servers"), what, hint)
     for agent in app.agents:
         yield from _of_agent(agent, agent.name in chosen_dead_letters)
         yield from _of_dedupe(agent)
@@ -283,7 +298,7 @@ def _of_dedupe(agent: Agent) -> Iterator[FileFinding]:
     dedupe, rule = agent.dedupe, agent.aggregation
     if dedupe is None:
         return
-    if len(agent.topics) > 1 and agent.scope == "partition":
+    if several(agent.topics) and agent.scope == "partition":
         what = "finds no duplicate in another topic (nor partition)"
         yield FileFinding(
             (*path, "dedupe"),
@@ -310,7 +325,7 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
     if rule.key is not None and agent.scope == "partition":
         what = "is not the message key: groups are exact only if all records of one value are in one partition"
         yield FileFinding((*path, "key"), what, "key the topic by this field where it is written", ((*path, "key"),))
-    if len(agent.topics) > 1 and agent.scope == "partition":
+    if several(agent.topics) and agent.scope == "partition":
         what = "has several topics: groups never span topics (nor partitions)"
         yield FileFinding(
             (*path, "from"),
@@ -324,7 +339,7 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
         yield FileFinding((*aggregate, "timeout"), what, "set dead_letters, in the agent or at the top", needs)
     if rule.window is not None:
         yield from windows.warnings(rule.window, (*aggregate, windows.WINDOW))
-    elif rule.count is None and not timed:
+    elif rule.count is None and not timed and not rule.table:
         needs = (aggregate, (*aggregate, "count"), (*aggregate, "timeout"))
         what = (
             "has no timeout: a group whose end never comes stays open"

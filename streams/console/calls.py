@@ -7,6 +7,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from sluicegate.streams.agent import App
+from sluicegate.streams.console.about import about
 from sluicegate.streams.console.changes import ConsoleChanges
 from sluicegate.streams.console.questions import Questions
 from sluicegate.streams.console.systems import ConsoleSystems
@@ -15,11 +16,22 @@ from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.http import Answer, HttpCalls, Page, new_secret
 
 FOLDER = Path(__file__).parent / "page"
-FILES = {
-    "/": ("console.html", "text/html; charset=utf-8"),
-    "/console.js": ("console.js", "text/javascript; charset=utf-8"),
-    "/console.css": ("console.css", "text/css; charset=utf-8"),
-}
+NAMES = (
+    "overview",
+    "partitions",
+    "history",
+    "rule",
+    "groups",
+    "why",
+    "timeouts",
+    "outbox",
+    "dead",
+    "payload",
+    "progress",
+    "plan",
+    "audit",
+)
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
 
 
 def calls(
@@ -28,13 +40,13 @@ def calls(
     """The calls, and a function that closes what they opened. The store is opened by the first question for it."""
     questions, secret = Questions(app, board, systems, clock), new_secret()
     changes = ConsoleChanges(app, questions)
-    named = ("overview", "partitions", "groups", "why", "timeouts", "outbox", "dead", "payload", "progress", "audit")
-    asked = {f"/console/{name}": answering(getattr(questions, name)) for name in named}
-    asked["/console/session"] = answering(lambda _: {"app": app.name, "secret": secret})
+    asked = {f"/console/{name}": answering(getattr(questions, name)) for name in NAMES}
+    asked["/console/session"] = answering(lambda _: {**about(app), "secret": secret})
     made = {
         "/console/fire": answering(changes.fire),
         "/console/drop": answering(changes.drop),
         "/console/retry": answering(changes.retry),
+        "/console/dead/drop": answering(changes.drop_dead),
         "/console/outbox/retry": answering(changes.retry_outbox),
         "/console/outbox/drop": answering(changes.drop_outbox),
     }
@@ -42,8 +54,11 @@ def calls(
 
 
 def _files() -> dict[str, Page]:
-    return {path: partial(_file, FOLDER / name, type_) for path, (name, type_) in FILES.items()}
+    """Every file of the page by its path; `/` is the page itself."""
+    known = (path for path in FOLDER.rglob("*") if path.suffix in TYPES)
+    pages = {f"/{path.relative_to(FOLDER).as_posix()}": partial(_file, path) for path in known}
+    return {"/": pages["/console.html"], **pages}
 
 
-def _file(path: Path, type_: str) -> Answer:
-    return Answer(HTTPStatus.OK, type_, path.read_bytes())
+def _file(path: Path) -> Answer:
+    return Answer(HTTPStatus.OK, f"{TYPES[path.suffix]}; charset=utf-8", path.read_bytes())

@@ -3,18 +3,20 @@
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sluicegate.streams.agent import App
+from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.console.questions import LETTERS, Questions
 from sluicegate.streams.console.wording import PAGE, agent_of, optional, text
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import note
 from sluicegate.streams.observe.http import CallFields
-from sluicegate.streams.operations.dead import dead_changes
+from sluicegate.streams.operations.dead import dead_causes, dead_changes
+from sluicegate.streams.operations.dead.dead_letters import Letter
+from sluicegate.streams.operations.dead.dead_rows import DeadOutput
 from sluicegate.streams.operations.groups import group_changes
 from sluicegate.streams.operations.groups.open_groups import OpenGroup
 
@@ -63,11 +65,10 @@ class ConsoleChanges:
     def retry(self, fields: CallFields) -> dict[str, Any]:
         """As `dead retry`. `ask` in the answer is what the operator must agree to (`yes`) first."""
         agent, who = agent_of(self._app, fields), person(fields)
-        ids = _ids(fields)
+        ids = _chosen_ids(fields)
         with self._desk.store() as store:
             topics = self._topics()
-            seen = dead_changes.listing(self._app, [agent], store, topics, LETTERS)
-            rows, letters, done = dead_changes.chosen(self._app, agent, store, seen, ids)
+            rows, letters, done = self._dead(store, agent, fields, ids)
             if letters and fields.get("yes") is not True and (ask := dead_changes.question(topics(), letters)):
                 return {"ask": ask}
             outcome = dead_changes.retry(
@@ -84,6 +85,28 @@ class ConsoleChanges:
         outcome["refused"] += [id for id in ids if id in done and id not in {row.row.id for row in rows}]
         self._questions.expire()
         return outcome
+
+    def drop_dead(self, fields: CallFields) -> dict[str, Any]:
+        """As `dead drop`."""
+        agent, who = agent_of(self._app, fields), person(fields)
+        with self._desk.store() as store:
+            rows, letters, _ = self._dead(store, agent, fields, _chosen_ids(fields))
+            outcome = dead_changes.drop(self._app, store, rows, letters, _renewed(who))
+        self._questions.expire()
+        return outcome
+
+    def _dead(
+        self, store: Store, agent: Agent, fields: CallFields, ids: Sequence[str]
+    ) -> tuple[list[DeadOutput], list[Letter], set[str]]:
+        """What the ids or the cause name, and the ids of rows that were retried before. A cause does not name letters
+        that were retried."""
+        seen = dead_changes.listing(self._app, [agent], store, self._topics(), LETTERS)
+        if ids:
+            return dead_changes.chosen(self._app, agent, store, seen, ids)
+        if seen.missing:
+            raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
+        items, _ = dead_causes.chosen(seen, text(fields, "cause"), None)
+        return *dead_causes.divided([item for item in items if not item.shown["retried"]]), set()
 
     def retry_outbox(self, fields: CallFields) -> dict[str, Any]:
         """As `outbox retry`."""
@@ -109,6 +132,11 @@ def _renewed(who: Person) -> Callable[[], Person]:
 
 def _shown(key: str) -> str:
     return group_changes.key_of(key).decode(errors="replace")
+
+
+def _chosen_ids(fields: CallFields) -> list[str]:
+    """None where a cause is named in their place. Raises ConfigurationError."""
+    return [] if optional(fields, "cause") and "ids" not in fields else _ids(fields)
 
 
 def _ids(fields: CallFields) -> list[str]:

@@ -8,6 +8,7 @@ import structlog
 
 SHARE = 0.005  # of the time is spent reading
 LEAST = 2.0  # seconds from one reading to the next
+AFTER_CHANGE = 4  # readings that follow a change within LEAST: its owner needs a few seconds to make it
 
 T = TypeVar("T")
 
@@ -23,6 +24,7 @@ class KeptValue(Generic[T]):
         self._found: tuple[T, float] | None = None
         self._due = 0.0
         self._expired = 0  # times
+        self._soon = 0  # readings
 
     def get(self) -> tuple[T, float]:
         """The value, and its age in seconds. Raises what `read` raises when there is no value."""
@@ -33,9 +35,17 @@ class KeptValue(Generic[T]):
             threading.Thread(target=self._again, name="console", daemon=True).start()
         return value[0], max(0.0, self._clock() - value[1])
 
+    def newest(self) -> T | None:
+        """The value that is there, without waiting. Reads it in a thread when it is due."""
+        if self._clock() >= self._due and self._reading.acquire(blocking=False):
+            threading.Thread(target=self._again, name="console", daemon=True).start()
+        return None if self._found is None else self._found[0]
+
     def expire(self) -> None:
-        """The next question reads the value again; one that is being read now is not kept."""
+        """The next question reads the value again, and AFTER_CHANGE readings may take more than their share of the
+        time. One that is being read now is not kept."""
         self._expired += 1
+        self._soon = AFTER_CHANGE
         self._found = None
 
     def _first(self) -> tuple[T, float]:
@@ -55,7 +65,8 @@ class KeptValue(Generic[T]):
         try:
             value = self._read(), self._clock()
         finally:
-            self._due = self._clock() + max(LEAST, (self._clock() - began) / SHARE)
+            pause = LEAST if self._soon else max(LEAST, (self._clock() - began) / SHARE)
+            self._soon, self._due = max(0, self._soon - 1), self._clock() + pause
         if expired == self._expired:
             self._found = value
         return value

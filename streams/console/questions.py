@@ -7,29 +7,38 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.results import rfc3339
+from sluicegate.streams.console.dead_page import DeadShown, dead_counts, dead_page, dead_shown
 from sluicegate.streams.console.kept import LEAST, SHARE, KeptValue
+from sluicegate.streams.console.planning import plan_of_the_file
 from sluicegate.streams.console.progress import progress
+from sluicegate.streams.console.ruling import rule_text
+from sluicegate.streams.console.schedules import schedule_documents
 from sluicegate.streams.console.snapshot import PartitionShown, StoreSnapshot, identity, taken
 from sluicegate.streams.console.systems import ConsoleSystems
-from sluicegate.streams.console.wording import PAGE, agent_of, number, optional, text
+from sluicegate.streams.console.wording import PAGE, agent_of, number, optional, ordered, seconds, text
+from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.values import plain
 from sluicegate.streams.observe.board import Board
+from sluicegate.streams.observe.history import LastHour
 from sluicegate.streams.observe.http import CallFields
 from sluicegate.streams.operations import auditing
 from sluicegate.streams.operations.dead import dead_changes
 from sluicegate.streams.operations.dead.dead_changes import DeadListing
-from sluicegate.streams.operations.dead.dead_documents import of_letter, of_row, payload
+from sluicegate.streams.operations.dead.dead_documents import payload
 from sluicegate.streams.operations.desk import StoreDesk
 from sluicegate.streams.operations.groups.group_changes import document, key_of, where
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, why
 from sluicegate.streams.operations.stored_messages import message_document, time_text, timeout_document
+from sluicegate.streams.rules.versions import UNVERSIONED
+from sluicegate.streams.versions import catalogue
 
 LETTERS = 1000  # of each partition of dead letters, the newest so many
 LANE_ROWS = 1000  # pending rows that are looked at for the lanes
 ORDERS: Mapping[str, Callable[[OpenGroup], Any]] = {
-    "age": lambda group: -group.age,
+    "age": lambda group: group.age,
     "key": lambda group: group.key,
-    "count": lambda group: -group.records,
+    "count": lambda group: group.records,
+    "bytes": lambda group: group.bytes,
     "due": lambda group: (group.fires_in is None, group.fires_in or 0.0),
 }
 Facts = dict[str, Any]
@@ -42,15 +51,24 @@ class Questions:
         self.app, self.systems = app, systems
         self.desk = StoreDesk(lambda: systems.open_store(app))
         self._board = board
+        self._history = LastHour(time.time)
+        board.keep(self._history)
         self._clock = clock
         self.snapshot = KeptValue(self._snapshot, clock)
-        self.dead_listing = KeptValue(self._listing, clock)
+        self.dead_shown = KeptValue(self._dead, clock)
         self._progress = KeptValue(self._read_progress, clock)
+        self._plan = KeptValue(self._read_plan, clock)
 
     def overview(self, _: CallFields) -> Facts:
-        """The workers and their partitions, from their reports: without the store."""
-        agents = [_agent(agent) for agent in self.app.agents]
-        return {"app": self.app.name, **self._board.status(), "agents": agents, "now": time.time(), "again": LEAST}
+        """The workers and their partitions, from their reports, and how much was dead at the last reading. It does not
+        wait for the store."""
+        facts: Facts = {"agents": [_agent(agent) for agent in self.app.agents], "now": time.time(), "again": LEAST}
+        facts |= {"reasons": self._board.unready(), "degraded": self._board.degraded()}
+        return {**self._board.status(), **facts, "dead": dead_counts(self.dead_shown.newest())}
+
+    def history(self, fields: CallFields) -> Facts:
+        """The samples of the last hour after `since`, a time of an earlier answer; and the last errors."""
+        return {**self._history.document(seconds(fields, "since")), "again": LEAST}
 
     def partitions(self, _: CallFields) -> Facts:
         snapshot, age = self.snapshot.get()
@@ -61,15 +79,21 @@ class Questions:
         }
 
     def groups(self, fields: CallFields) -> Facts:
-        """One page of the open groups of an agent whose key has the text `search`."""
+        """One page of the open groups of an agent whose key has the text `search`: of one partition (`place`), and
+        those that are overdue (`late`)."""
         agent, search = agent_of(self.app, fields), text(fields, "search", "").casefold()
-        first, order = number(fields, "first", 0, 10**9), ORDERS.get(text(fields, "order", "age"), ORDERS["age"])
+        place, late = optional(fields, "place"), optional(fields, "late")
+        first, (key, descending) = number(fields, "first", 0, 10**9), ordered(fields, ORDERS, "-age")
         snapshot, age = self.snapshot.get()
         every = self._of(snapshot, agent)
-        matches = (
-            [each for each in every if search in each.key.decode(errors="replace").casefold()] if search else every
-        )
-        page = sorted(matches, key=order)[first : first + PAGE]
+        matches = [
+            each
+            for each in every
+            if (not search or search in each.key.decode(errors="replace").casefold())
+            and (place is None or where(each) == place)
+            and (late is None or (each.fires_in is not None and each.fires_in < age))
+        ]
+        page = sorted(matches, key=key, reverse=descending)[first : first + PAGE]
         groups = [_group(each, age) for each in page]
         return {"groups": groups, "open": len(every), "found": len(matches), "first": first, "page": PAGE, "age": age}
 
@@ -90,7 +114,13 @@ class Questions:
         wanted = optional(fields, "destination"), optional(fields, "owner"), None if key is None else key.encode()
         with self.desk.store() as store, _Paced(self._clock) as paced:
             scheduled, count = store.timeouts.find(*wanted, PAGE), store.timeouts.count()
-        return {"timeouts": [timeout_document(each) for each in scheduled], "count": count, "again": paced.again}
+            recurring = schedule_documents(self.app, store.timeouts)
+        return {
+            "schedules": recurring,
+            "timeouts": [timeout_document(each) for each in scheduled],
+            "count": count,
+            "again": paced.again,
+        }
 
     def outbox(self, fields: CallFields) -> Facts:
         """Rows of one state, and the lanes of those that are pending."""
@@ -108,28 +138,26 @@ class Questions:
         return {"rows": [message_document(row) for row in rows], "counts": counts, **rest}
 
     def dead(self, fields: CallFields) -> Facts:
-        """Newest first."""
-        first, wanted = number(fields, "first", 0, 10**9), optional(fields, "agent")
-        seen, age = self.dead_listing.get()
-        documents = [of_row(row) for row in seen.rows]
-        documents += [of_letter(letter, seen.retried) for letter in reversed(seen.kept)]
-        documents = [each for each in documents if wanted in (None, each["agent"])]
-        more = {"missing": seen.missing or None, "older": seen.older}
-        return {
-            "dead": documents[first : first + PAGE],
-            "found": len(documents),
-            "first": first,
-            "page": PAGE,
-            "age": age,
-        } | more
+        """Newest first, unless `order` says otherwise."""
+        shown, age = self.dead_shown.get()
+        return {**dead_page(shown, fields), "age": age}
 
     def payload(self, fields: CallFields) -> Facts:
         """The key, the value and the headers of one dead row or letter."""
-        seen, _ = self.dead_listing.get()
+        seen = self.dead_shown.get()[0].listing
         name, agent = text(fields, "id"), agent_of(self.app, fields).name
         rows = [row for row in seen.rows if row.partition.agent == agent]
         letters = [letter for letter in seen.letters if letter.agent == agent]
         return payload(*dead_changes.named(DeadListing(rows, letters, seen.missing, 0), [name]))
+
+    def rule(self, fields: CallFields) -> Facts:
+        """The rule of an agent as YAML: of the run, or of one of its versions."""
+        agent, wanted = agent_of(self.app, fields), number(fields, "version", 0, 10**9)
+        with self.desk.store() as store, _Paced(self._clock) as paced:
+            deployed = catalogue.read(store, self.app.name).get(agent.name, UNVERSIONED)
+        other = deployed.agent(wanted) if wanted else agent
+        text = f"version {wanted} is not kept: no partition needs it any more" if other is None else rule_text(other)
+        return {"text": text, "version": wanted or deployed.number, "again": paced.again}
 
     def progress(self, _: CallFields) -> Facts:
         """Deployments and replays of each agent."""
@@ -138,20 +166,28 @@ class Questions:
         switching = [_partition(partition) for partition in snapshot.partitions if partition.earlier]
         return {"agents": deployments, "switching": switching, "age": age}
 
+    def plan(self, _: CallFields) -> Facts:
+        """What the file of the run, as it is now, would change if it were deployed."""
+        plan, age = self._plan.get()
+        return {**plan, "age": age}
+
     def audit(self, fields: CallFields) -> Facts:
         """Newest first."""
-        first = number(fields, "first", 0, 10**9)
+        first, search = number(fields, "first", 0, 10**9), text(fields, "search", "").casefold()
         snapshot, age = self.snapshot.get()
         with self.desk.store() as store:
             changes = [*snapshot.changes, *auditing.noted(self.app, store)]
         changes.sort(key=lambda change: -change[0].at)
-        page = [auditing.document(*change) for change in changes[first : first + PAGE]]
-        return {"changes": page, "found": len(changes), "first": first, "page": PAGE, "age": age}
+        documents = [auditing.document(*change) for change in changes]
+        if search:
+            documents = [each for each in documents if search in " ".join(map(str, each.values())).casefold()]
+        page = documents[first : first + PAGE]
+        return {"changes": page, "found": len(documents), "first": first, "page": PAGE, "age": age}
 
     def expire(self) -> None:
         """Something was changed: read again."""
         self.snapshot.expire()
-        self.dead_listing.expire()
+        self.dead_shown.expire()
 
     def _of(self, snapshot: StoreSnapshot, agent: Agent) -> Sequence[OpenGroup]:
         return snapshot.groups.get(agent.name, ())
@@ -165,10 +201,18 @@ class Questions:
         with self.desk.store() as store:
             return taken(self.app, store, counts)
 
-    def _listing(self) -> DeadListing:
+    def _dead(self) -> DeadShown:
         topics = self.systems.open_topics
         with self.desk.store() as store:
-            return dead_changes.listing(self.app, self.app.agents, store, lambda: topics(self.app), LETTERS)
+            return dead_shown(dead_changes.listing(self.app, self.app.agents, store, lambda: topics(self.app), LETTERS))
+
+    def _read_plan(self) -> Facts:
+        try:
+            new = self.systems.read_file()
+        except ConfigurationError as error:
+            return {"error": str(error)}
+        with self.desk.store() as store:
+            return plan_of_the_file(self.app, new, store)
 
     def _read_progress(self) -> list[Facts]:
         with self.desk.store() as store:

@@ -11,6 +11,10 @@ from sluicegate.streams.operations.dead.dead_changes import LetterTopics
 class ConsoleSystems(Protocol):
     """The systems of one app."""
 
+    def read_file(self) -> App:
+        """The app of the run's file as it is now. Raises ConfigurationError for a file that is wrong, and where the app
+        has no file."""
+
     def open_store(self, app: App) -> Store:
         """Raises ConfigurationError for a store that no other process can reach, and what `open_store` raises."""
 

@@ -1,6 +1,7 @@
 """Fields of a question, checked; and errors as answers."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
@@ -59,8 +60,28 @@ def number(fields: CallFields, name: str, default: int, most: int) -> int:
     """From 0 to `most`. Raises ConfigurationError."""
     value = text(fields, name, str(default))
     if not (value.isascii() and value.isdecimal() and len(value) < 10):
-        raise ConfigurationError(f"the field {name} is no number")
+        raise ConfigurationError(f"the field {name} is not a number")
     return min(int(value), most)
+
+
+def seconds(fields: CallFields, name: str) -> float:
+    """A time in seconds since 1970; 0 for an empty or missing field. Raises ConfigurationError."""
+    value = text(fields, name, "") or "0"
+    if not re.fullmatch(r"[0-9]{1,12}([.][0-9]{1,9})?", value):
+        raise ConfigurationError(f"the field {name} is not a time")
+    return float(value)
+
+
+def ordered(
+    fields: CallFields, orders: Mapping[str, Callable[[Any], Any]], default: str
+) -> tuple[Callable[[Any], Any], bool]:
+    """The key to sort by, and whether the order is descending: the field `order` then begins with `-`. Raises
+    ConfigurationError."""
+    name = optional(fields, "order") or default
+    key = orders.get(name.removeprefix("-"))
+    if key is None:
+        raise ConfigurationError(f"there is no order {name!r}; known are {', '.join(orders)}")
+    return key, name.startswith("-")
 
 
 def agent_of(app: App, fields: CallFields) -> Agent:

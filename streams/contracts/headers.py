@@ -211,6 +211,7 @@ _NAME, _UUID = {"$ref": "#/$defs/name"}, {"$ref": "#/$defs/uuid"}
 _OF_RECORD = "null-value", "too-large", "missing-field", "wrong-type", "undecodable", "no-key", "no-id", "crash"
 _OF_GROUP = "limit", "reducer", "timeout", "overflow", "handler-failed", "rate-limited", "bad-item", "lookup-missing"
 _OF_OUTPUT = "expression-failed", "unrouted", "unencodable", "no-destination"
+_OF_TABLE = ("not-added",)
 _OF_TIME = "late", "time-ahead", "bad-time", "no-time"
 LETTER_HEADERS: tuple[LetterHeader, ...] = (
     LetterHeader(ID, "Of this dead letter. A copy has the same id.", _UUID, always=True),
@@ -219,7 +220,7 @@ LETTER_HEADERS: tuple[LetterHeader, ...] = (
         "The writer of the dead letter. With sluicegate-seq it lets a reader drop repeats.",
         {
             "type": "string",
-            "pattern": r"^([A-Za-z0-9._-]+/[A-Za-z0-9._-]+(~\d+)?/[A-Za-z0-9._-]+/\d+|outbox/\d+)>[A-Za-z0-9._-]+#.*$",
+            "pattern": r"^([A-Za-z0-9._-]+/[A-Za-z0-9._-]+(~\d+)?/[A-Za-z0-9._@-]+/\d+|outbox/\d+)>[A-Za-z0-9._-]+#.*$",
         },
         always=True,
     ),
@@ -232,7 +233,7 @@ LETTER_HEADERS: tuple[LetterHeader, ...] = (
     LetterHeader(
         DEAD_REASON,
         "Why the record cannot be used.",
-        {"enum": [*_OF_RECORD, *_OF_GROUP, *_OF_OUTPUT, *_OF_TIME]},
+        {"enum": [*_OF_RECORD, *_OF_GROUP, *_OF_OUTPUT, *_OF_TIME, *_OF_TABLE]},
         always=True,
         text=lambda why: why.reason,
     ),
@@ -329,7 +330,7 @@ LETTER_HEADERS: tuple[LetterHeader, ...] = (
     LetterHeader(
         DEAD_READ,
         "Of a record that was re-keyed for the agent: TOPIC/PARTITION/OFFSET of what the agent read.",
-        {"type": "string", "pattern": "^[A-Za-z0-9._-]+/\\d+/\\d+$"},
+        {"type": "string", "pattern": "^[A-Za-z0-9._@-]+/\\d+/\\d+$"},
     ),
     LetterHeader(DEAD_RETRIES, "Of a group that failed again after `dead retry`: how often it was retried.", _NUMBER),
     LetterHeader(

@@ -55,8 +55,9 @@ class BufferIntake(Protocol):
         progress: WatermarkMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
-        """As `insert`. In the same transaction, while a touched group has `gate.count` resolved unsealed entries, the
-        oldest of them are sealed. The gate's times set the deadlines of groups."""
+        """As `insert`. In the same transaction the resolved unsealed entries of each touched group are sealed in their
+        order: a batch ends with the entry that makes it `gate.count`, and with a new one that `ends` its group. The
+        gate's times set the deadlines of the entries that are left."""
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         """The watermark: the next offset. 0 when none was set."""

@@ -28,7 +28,8 @@ def positive(lease: timedelta) -> timedelta:
 class Entry:
     """One buffered record. `idempotency_key` is the same for each delivery of a message (its broker id, else
     topic/partition/offset; never random). `correlation_id` names the record in the buffer. `type` names the decoder of
-    `data`. Entries of one `group` are completed together.
+    `data`. Entries of one `group` are completed together. With `ends` the group is complete with this entry: the insert
+    that adds it seals the group. It is no part of what the buffer keeps.
 
     `value` is what `data` decoded to when it was read; in a store opened without types, the bytes themselves. Raises
     ValueError.
@@ -41,6 +42,7 @@ class Entry:
     headers: Sequence[Header] = ()
     group: str = ""
     value: Any = field(default=None, compare=False)
+    ends: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("idempotency_key", "correlation_id"):
@@ -61,12 +63,14 @@ class Pack(NamedTuple):
     """Records of one `group`, in order. `data`, as `pack_data` makes it, has these parts: the length of the common
     part, the common part, the number of `items`, the length of each, the items. Lengths and the number are 4 bytes,
     big-endian. A store may hold the pack as one row, cut where a count ends in it, or each record as a row. In that
-    case `first` is the idempotency key of the first record, and the keys of the others are made from it."""
+    case `first` is the idempotency key of the first record, and the keys of the others are made from it. With `ends`
+    the group is complete with the last record."""
 
     group: str
     first: str
     items: int
     data: bytes
+    ends: bool = False
 
 
 class PackBody(NamedTuple):
@@ -127,7 +131,8 @@ def singles(packs: Sequence[Pack]) -> list[Entry]:
         common, *items = pack_parts(pack.data)
         for number, item in enumerate(items):
             key = f"{pack.first}+{number}" if number else pack.first
-            entries.append(Entry(key, key, PACK, pack_data(common, [item]), (), pack.group))
+            ends = pack.ends and number == len(items) - 1
+            entries.append(Entry(key, key, PACK, pack_data(common, [item]), (), pack.group, ends=ends))
     return entries
 
 
@@ -195,7 +200,8 @@ EMPTY = Snapshot((), (), 0, "", None)
 @dataclass(frozen=True, slots=True)
 class SealedBatch:
     """A completed group with fixed members, leased by the holder of its `token`. It is returned unchanged, with the
-    same `id`, until it is completed. `reason` is count, timeout or manual. `attempts` counts its leases, from 1."""
+    same `id`, until it is completed. `reason` is count, until, timeout or manual. `attempts` counts its leases, from 1.
+    """
 
     id: str
     group: str

@@ -22,7 +22,7 @@ class Record(Protocol):
 
 
 def headers(record: Record) -> Headers:
-    """The headers; none when their names are no text: confluent_kafka cannot read such a record's headers at all."""
+    """The headers; none when their names are not text: confluent_kafka cannot read such a record's headers at all."""
     try:
         return record.headers() or []
     except (SystemError, UnicodeDecodeError):

@@ -93,7 +93,7 @@ def recurrence(text: str) -> Recurrence:
     if len(parts) == 1:
         seconds = duration(text)
         if seconds is None or seconds < SHORTEST:
-            raise ValueError(f"{text!r} is no time of a second or more; {HINT}")
+            raise ValueError(f"{text!r} is not a time of a second or more; {HINT}")
         return Recurrence(seconds)
     if len(parts) not in (5, 6):
         raise ValueError(f"{text[:LONGEST]!r} recurs at no time; {HINT}")

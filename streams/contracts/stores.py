@@ -236,6 +236,10 @@ class Assignments(Protocol):
     def revoked(self) -> list[TopicPartition]:
         """The partitions revoked or lost since the last call; empties the list."""
 
+    def topics(self) -> Sequence[str] | None:
+        """The topics that the member asks for now, those that are named before those that its patterns match. None:
+        no broker has answered yet."""
+
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
         """Errors of single partitions since the last call, as (partition, code, text); empties the list. The code is
         `out-of-range`, `truncated`, `unread` (the data are damaged, and reading on would skip them), `unknown-topic` or
@@ -274,6 +278,10 @@ class InputFacts(Protocol):
 
     def facts(self, topic: str, number: int) -> TopicFacts:
         """The topic id, partition count, low and high offset, and the group's informational commit."""
+
+    def existing(self) -> Sequence[str] | None:
+        """The names of all topics, as of the last look. None: no broker has answered yet, or they are not looked
+        for."""
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
         """The first offset whose record is at or after `start` (seconds since 1970). The high offset when there is no

@@ -9,6 +9,8 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.calling.pool import InlinePool
+from sluicegate.streams.contracts.mac import Mac
+from sluicegate.streams.contracts.stores import Output
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build_shared import intake
 from sluicegate.streams.engine.worker import Worker, WorkerDependencies
@@ -21,6 +23,7 @@ from sluicegate.streams.handlers.processor import Aggregating, RecordProcessor
 from sluicegate.streams.handlers.rekey import rekeying
 from sluicegate.streams.handlers.sending import HandlerOutputs
 from sluicegate.streams.handlers.slow import Slow
+from sluicegate.streams.handlers.tables import KeepingRows
 from sluicegate.streams.handlers.values import OutputTarget, TimeoutReturn
 from sluicegate.streams.lookups.handled import LookingHandling, LookingSlow
 from sluicegate.streams.lookups.records import LookingForwarding
@@ -31,12 +34,15 @@ from sluicegate.streams.outbox.relay import Outgoing, Relay
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.signing import SignedOutput, signing
 from sluicegate.streams.outbox.sizes import longest
+from sluicegate.streams.outbox.split import SplitRelay
 from sluicegate.streams.outbox.transactional import TransactionalRelay
 from sluicegate.streams.ownership.claims import Claims
+from sluicegate.streams.ownership.matching_topics import MatchingTopics
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
+from sluicegate.streams.topic_names import looks_for_topics, topics
 
 
 def build(
@@ -80,8 +86,7 @@ def _runtime(
         reads, writes = formats.reads(agent), formats.writes(agent)
     except ValueError as error:
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
-    rule = Rule(agent, reads)
-    outputs = output_target(app, agent, reads)
+    rule, outputs = Rule(agent, reads), output_target(app, agent, reads)
     shared = agent.scope == "shared"
     processor: RecordProcessor
     slow: Slow | None = None
@@ -90,7 +95,6 @@ def _runtime(
     else:
         processor, slow = _processor(app.name, agent, rule, reads, outputs, parts, lookups)
     agent = _receiving(agent, processor, outputs.back.topic)
-    ids = IdRule(agent, reads) if agent.dedupe and not shared else None
     return AgentRuntime(
         agent,
         rule,
@@ -102,16 +106,23 @@ def _runtime(
         processor,
         slow,
         _rows_of(agent, writes, parts, outputs.most),
-        ids,
+        IdRule(agent, reads) if agent.dedupe and not shared else None,
         RegisteredSchemas(agent),
         deployed,
         parts.mac,
+        _matching(app, agent, parts),
+        tuple(parts.outputs) if agent.delivery == "at-least-once" else (),
     )
+
+
+def _matching(app: App, agent: Agent, parts: WorkerDependencies) -> MatchingTopics | None:
+    """None for an agent without patterns."""
+    return MatchingTopics(app.name, agent, parts.store, parts.input, parts.token) if looks_for_topics(agent) else None
 
 
 def _receiving(agent: Agent, processor: RecordProcessor, back: str) -> Agent:
     """The agent as one that drops a timeout that is sent twice, if its handler schedules any."""
-    if isinstance(processor, Handling) and processor.schedules and back not in agent.receive:
+    if isinstance(processor, Handling) and processor.schedules and back and back not in agent.receive:
         return replace(agent, receive=(*agent.receive, back))
     return agent
 
@@ -137,17 +148,24 @@ def _looking(
 def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     backoff: Callable[[], Backoff] = lambda: Backoff(0.1, 5.0, parts.random)  # noqa: E731
     if agent.delivery == "at-least-once":
-        output = parts.producer if parts.mac is None else SignedOutput(parts.producer, parts.mac)
-        return Relay(output, parts.meter, backoff())
+        if parts.outputs:
+            every = {name: _signed(output, parts.mac) for name, output in parts.outputs.items()}
+            return SplitRelay({name: Relay(output, parts.meter, backoff()) for name, output in every.items()})
+        return Relay(_signed(parts.producer, parts.mac), parts.meter, backoff())
     if parts.transactions is None:
         raise ConfigurationError(f"agent {agent.name}: delivery transactional needs Kafka transactions")
     return TransactionalRelay(signing(parts.transactions, parts.mac), parts.pool, parts.meter, backoff)
 
 
+def _signed(output: Output, mac: Mac | None) -> Output:
+    return output if mac is None else SignedOutput(output, mac)
+
+
 def output_target(app: App, agent: Agent, reads: Codec) -> OutputTarget:
     """Where the outputs of the agent's handler go."""
-    back = TimeoutReturn(app.name, agent.name, agent.topics[0], reads.encode)
-    return OutputTarget(HandlerOutputs(agent), longest(app), back)
+    first = next(iter(topics(agent.topics)), "")
+    back = TimeoutReturn(app.name, agent.name, first, reads.encode)
+    return OutputTarget(HandlerOutputs(agent, app.brokers), longest(app), back)
 
 
 def _processor(
@@ -155,6 +173,8 @@ def _processor(
 ) -> tuple[RecordProcessor, Slow | None]:
     if agent.lookups and agent.handler is None:
         return _looking(agent, rule, reads, outputs.most, parts, lookups), None
+    if agent.keeps_rows:
+        return KeepingRows(agent, reads, outputs.most), None
     if agent.rekeys:
         return rekeying(agent, rule, reads, outputs.most), None
     if agent.forwards:

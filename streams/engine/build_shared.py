@@ -15,6 +15,7 @@ from sluicegate.streams.contracts.stores import Reader, TopicPartition
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.worker import WorkerDependencies
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.handlers.attempts import COMPANY, bounds
 from sluicegate.streams.handlers.failures import Policy
 from sluicegate.streams.handlers.handling import Handling
 from sluicegate.streams.handlers.values import OutputTarget
@@ -24,9 +25,10 @@ from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
 from sluicegate.streams.shared.shared_firing import SharedFiring, aggregation_of
 from sluicegate.streams.shared.shared_intake import SharedIntake
+from sluicegate.streams.shared.shared_leases import SharedLeases
 from sluicegate.streams.shared.shared_records import buffer_name
 from sluicegate.streams.shared.shared_rows import SharedRows
-from sluicegate.streams.shared.shared_runs import Identified, Packing, Runs
+from sluicegate.streams.shared.shared_runs import Identified, Packing, Runs, may_end
 from sluicegate.streams.shared.shared_size import SharedSize
 
 LEASE = timedelta(seconds=10)  # of a batch; renewed by its worker, and after a crash other workers wait for its end
@@ -52,15 +54,16 @@ def intake(
     calls, work = BackgroundCalls(parts.pool(CALLS), _nobody), BackgroundCalls(pool, _nobody)
     backoff = Backoff(0.2, 10.0, parts.random)
     buffer = parts.store.buffer
-    fires = SharedFires(
-        name, gate, buffer, firing, handling, policy, calls, work, parts.meter, clock, parts.time, backoff
-    )
+    bound = None if policy is None else bounds(policy.handler.attempts, COMPANY)
+    leases = SharedLeases(name, gate, buffer, calls, firing.left, bound, parts.meter, clock, backoff)
+    fires = SharedFires(leases, firing, handling, policy, work, parts.meter, clock, parts.time, backoff)
     runs: Runs = Packing(name, gate, buffer, parts.time)
     if agent.dedupe:
         runs = Identified(name, gate, buffer, IdRule(agent, reads), parts.meter, parts.time)
 
     size = SharedSize(name, buffer, BackgroundCalls(parts.pool(1), _nobody), parts.meter, clock)
-    return SharedIntake(name, gate, buffer, runs, fires, partial(source_of, parts.store, app, agent), size)
+    least = 1 if may_end(rule) else gate.count or inf
+    return SharedIntake(name, least, buffer, runs, fires, partial(source_of, parts.store, app, agent), size)
 
 
 def source_of(store: Reader, app: str, agent: Agent, place: TopicPartition) -> str:

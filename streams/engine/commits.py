@@ -71,7 +71,7 @@ class Commits:
 
     def due(self, now: float, idle: bool) -> bool:
         """Whether it is time to commit. `idle`: this turn read nothing."""
-        events = sum(owner.decided for owner in self._claims.owners.values())
+        events = sum(owner.groups.events for owner in self._claims.owners.values())
         if any(owner.items_ready for owner in self._claims.owners.values()):
             return True
         if not self.pending:
@@ -114,7 +114,7 @@ class Commits:
                 self._lost(owner, error)
 
     def _commit(self, owners: Sequence[Owner], now: float) -> None:
-        if len(owners) > 1 and not self._claims.retrying and not self._processor.session:
+        if len(owners) > 1 and not self._claims.retries.backoffs and not self._processor.session:
             self._together(owners, now)
             return
         for owner in owners:  # one by one after a failure: an owner that cannot commit must not delay the others
@@ -128,10 +128,10 @@ class Commits:
         """Commits one owner, and repeats it while items are ready, for at most SLICE_SECONDS. Raises one of LOST."""
         first = self._clock()
         while True:
-            before, pending = self._clock(), owner.pending
+            before, pending = self._clock(), owner.intake.pending
             events = owner.commit(now)
             if events is not None:
-                self._count(owner, events, pending - owner.pending, now, before)
+                self._count(owner, events, pending - owner.intake.pending, now, before)
             if not owner.items_ready or self._clock() - first > SLICE_SECONDS:
                 return
 
@@ -164,12 +164,12 @@ class Commits:
     def _settle(
         self, owner: Owner, made: PreparedCommit, result: Claim | SluicegateError, now: float, before: float
     ) -> None:
-        pending = owner.pending
+        pending = owner.intake.pending
         try:
             if isinstance(result, SluicegateError):
                 raise result
             with engine_faults():
-                self._count(owner, owner.committed(result, made, now), pending - owner.pending, now, before)
+                self._count(owner, owner.committed(result, made, now), pending - owner.intake.pending, now, before)
                 if owner.items_ready:
                     self.one(owner, now)
         except LOST as error:
@@ -182,7 +182,8 @@ class Commits:
             topic, number = owner.place
             self._log.warning("clock.jumped", seconds=round(jump, 3), topic=topic, partition=number)
         meter.observe("commit_seconds", after - before)
-        self._claims.committed(owner)
+        if pending or events:  # an empty commit tells nothing about what failed
+            self._claims.committed(owner)
         if pending:
             meter.observe("batch_records", pending)
             meter.count("records_consumed", pending)

@@ -30,17 +30,18 @@ class EventClocks:
         for place in [place for place in self._asked if place not in self._claims.owners]:
             del self._asked[place]
         for place, owner in self._claims.owners.items():
-            if owner.awaits is not None:
-                self._stands(place, owner, _holds(batch, place), now)
-                if owner.awaits.asks():
+            if (awaits := owner.groups.awaits) is not None:
+                awaits.stands(*self._position(place, owner, _holds(batch, place), now))
+                if awaits.asks():
                     self._gauge.look_again(*place)
                     self._asked[place] = now
-                    self._stands(place, owner, False, now)
+                    awaits.stands(*self._position(place, owner, False, now))
 
-    def _stands(self, place: TopicPartition, owner: Owner, came: bool, now: float) -> None:
-        at_end = self._gauge.ended(*place) >= owner.offset and self._claims.intake.reads(place) and not came
+    def _position(self, place: TopicPartition, owner: Owner, came: bool, now: float) -> tuple[int, bool, float, float]:
+        """The next offset, whether the log ends there, the owner's time, and the time when the end was asked for."""
+        at_end = self._gauge.ended(*place) >= owner.intake.offset and self._claims.intake.reads(place) and not came
         time = owner.now(now)
-        owner.awaits.stands(owner.offset, at_end, time, time - (now - self._asked.get(place, -inf)))  # type: ignore[union-attr]
+        return owner.intake.offset, at_end, time, time - (now - self._asked.get(place, -inf))
 
 
 def _holds(batch: Sequence[Record], place: TopicPartition) -> bool:

@@ -13,18 +13,18 @@ class TimeWarnings:
 
     def __init__(self, agent: Agent) -> None:
         self._window = timed_by(agent)
-        self._left = set(agent.topics) if self._window is not None and not self._window.origins else set[str]()
+        self._asks, self._told = self._window is not None and not self._window.origins, set[str]()
         self._log = structlog.get_logger().bind(agent=agent.rekeys or agent.name)
 
     def look(self, owner: Owner) -> None:
         """After records were taken."""
         topic, number = owner.place
-        if topic not in self._left or owner.newest is None or self._window is None:
+        if not self._asks or topic in self._told or owner.intake.newest is None or self._window is None:
             return
-        timed = owner.origin or owner.windows
+        timed = owner.groups.origin or owner.groups.windows
         time = NEVER if timed is None else timed.event.watermark
-        away = None if time == NEVER else years_away(time, owner.newest)
+        away = None if time == NEVER else years_away(time, owner.intake.newest)
         if away is not None:
-            self._left.discard(topic)
+            self._told.add(topic)
             text = warning(self._window, time, away)
             self._log.warning("times.implausible", topic=topic, partition=number, text=text)

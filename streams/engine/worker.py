@@ -6,8 +6,9 @@ the same loop without them.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 from typing import NamedTuple
 
 import structlog
@@ -20,28 +21,31 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import (
     Clock,
     Input,
+    Output,
     OutputTransactions,
     Producer,
     Store,
     TableFeed,
     TopicPartition,
 )
-from sluicegate.streams.contracts.values import LEVELS, Partition
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.engine.event_clock import EventClocks
+from sluicegate.streams.engine.reports import StoreProbe, WorkerReports
 from sluicegate.streams.engine.time_warnings import TimeWarnings
-from sluicegate.streams.errors import Fenced, PersistenceError, SystemNotReady
+from sluicegate.streams.errors import Fenced
 from sluicegate.streams.handlers.engine_faults import engine_faults
 from sluicegate.streams.lookups.tables import TopicTables
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.relay import Outgoing, Shard
+from sluicegate.streams.outbox.split import SplitShard
 from sluicegate.streams.ownership.checks import informational
 from sluicegate.streams.ownership.claims import LOST, SLICE_SECONDS, Claims
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
-from sluicegate.streams.ownership.status import partition_report
+from sluicegate.streams.topic_names import patterns, several
 
 CHUNK = 500  # records taken at once; 250 take 5 to 8 % more time for a record (python -m tests.bench --jobs J1)
 LARGE = 16_384  # bytes of a large record
@@ -57,7 +61,8 @@ class WorkerDependencies(NamedTuple):
     """The systems and functions that a worker uses. `random` returns numbers in [0, 1). `token` returns a new random
     name. `pool` returns a pool with this number of threads. `time` returns seconds since 1970. `transactions` returns
     the Kafka transactions of a shard, for `delivery: transactional`. `table` opens a topic that is looked up. `mac`
-    has the keys of the app; without them nothing is signed."""
+    has the keys of the app; without them nothing is signed. `outputs` are the producers of several clusters, by the
+    names that topics have for them; `producer` has all of them."""
 
     store: Store
     input: Input
@@ -73,6 +78,7 @@ class WorkerDependencies(NamedTuple):
     transactions: Callable[[Partition], OutputTransactions] | None = None
     table: Callable[[str], TableFeed] | None = None
     mac: Mac | None = None
+    outputs: Mapping[str, Output] = MappingProxyType({})
 
 
 class Worker:
@@ -90,8 +96,7 @@ class Worker:
         tables: TopicTables | None = None,
     ) -> None:
         """No partition is claimed before all `tables` answer."""
-        self._app, self._agent, self._number = app, agent, number
-        self._setting, self._claims, self._relay, self._parts = setting, claims, relay, parts
+        self._agent, self._setting, self._claims, self._relay, self._parts = agent, setting, claims, relay, parts
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
         self._owners, self._processor = claims.owners, setting.processor
         self._chunk = CHUNK
@@ -101,9 +106,8 @@ class Worker:
         self._tables = tables
         parts.input.before_revoke(self._finish)
         self._report_at = self._inform_at = self._probe_at = 0.0
-        self._level = setting.store.level()
-        self._level_at_start = self._level.name
-        self._away, self._draining = "", False  # _away: why the store did not answer the last probe
+        self._store = StoreProbe(setting.store, app.accept_level, self._log)
+        self.reports = WorkerReports(agent, number, claims, parts.input, parts.meter, self._store, tables)
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
         """`work`, then closes the systems. Returns the exit status 0."""
@@ -114,7 +118,7 @@ class Worker:
     def work(self, stop: Callable[[], bool], drain: float = 30.0) -> None:
         """Works until `stop()` is true, then drains within `drain` seconds. Raises errors that do not belong to a
         partition. On return and on an error it clears the crash marks of this process."""
-        self._log.info("worker.running", pid=os.getpid(), durability=self._level.name)
+        self._log.info("worker.running", pid=os.getpid(), durability=self._store.level.name)
         try:
             while not stop():
                 self.turn()
@@ -208,7 +212,7 @@ class Worker:
     def due_in(self, now: float) -> float:
         """The seconds until the next deadline or the next try of a claim. Infinity if there is none."""
         deadlines = (owner.next_due() - owner.now(now) for owner in self._owners.values())
-        return min(*deadlines, self._claims.next_try() - now, inf)
+        return min(*deadlines, self._claims.retries.next - now, inf)
 
     def _gathering(self, now: float) -> float:
         return 0.0 if self._commits.pending or self._claims.busy else self._commits.gathering(now)
@@ -232,7 +236,7 @@ class Worker:
         """
         kind = type(batch[0])
         numbers = list(map(kind.partition, batch))
-        topics = list(map(kind.topic, batch)) if len(self._agent.topics) > 1 else [batch[0].topic()] * len(batch)
+        topics = list(map(kind.topic, batch)) if several(self._agent.topics) else [batch[0].topic()] * len(batch)
         begin, size = 0, len(batch)
         while begin < size:
             number, topic, end = numbers[begin], topics[begin], begin + 1
@@ -248,9 +252,9 @@ class Worker:
     def _take(self, owner: Owner, records: Sequence[Record], now: float) -> None:
         if owner.stopping is not None:
             return
-        if not owner.begun:
+        if not owner.marks.begun:
             records = [record for record in records if record.error() is None]
-            if not records or self._claims.seek_again_if_gap(owner, records[0]):
+            if not records or self._claims.fetches.seek_again_if_gap(owner, records[0]):
                 return
         intake = self._claims.intake
         if intake.unresolved and not (records := intake.passed(owner.place, records)):
@@ -258,7 +262,7 @@ class Worker:
         if owner.marks.poisoned or owner.step():
             self._take_carefully(owner, list(records), now)
             return
-        if not owner.begun:
+        if not owner.marks.begun:
             owner.open(now)
         owner.accept(records, now)
         self._commits.pending += len(records)
@@ -269,12 +273,12 @@ class Worker:
         """Takes the records in small steps after a crash or a failed handler. Each step has its own commit. After a
         crash each step also has its own crash mark."""
         while records and owner.stopping is None:
-            if owner.marks.poisoned and records[0].offset() >= owner.offset:
+            if owner.marks.poisoned and records[0].offset() >= owner.intake.offset:
                 owner.marks.poisoned = False
                 owner.refuse_crashed(records.pop(0), now)
             else:
                 step = owner.step()
-                if owner.marks.step(owner.offset) or not owner.begun:
+                if owner.marks.step(owner.intake.offset) or not owner.marks.begun:
                     owner.open(now)
                 owner.accept(records[: step or None], now)
                 del records[: step or None]
@@ -307,7 +311,7 @@ class Worker:
         """Drops the owner and its state. The next claim shows whether its last commit succeeded."""
         if isinstance(error, Fenced):
             self._parts.meter.count("fenced_commits")
-        self._commits.pending -= min(self._commits.pending, owner.pending)
+        self._commits.pending -= min(self._commits.pending, owner.intake.pending)
         self._claims.lost(owner, error)
 
     def _finish(self, places: Sequence[TopicPartition]) -> None:
@@ -320,7 +324,7 @@ class Worker:
             self._parts.producer.flush(FLUSH)
         self._commits.record([owner for owner in owners if owner.shard.reported])
 
-    def _shards(self) -> list[Shard]:
+    def _shards(self) -> list[Shard | SplitShard]:
         return [owner.shard for owner in self._owners.values()]
 
     def _house_keeping(self, now: float) -> None:
@@ -329,16 +333,22 @@ class Worker:
             self._report_at = now + REPORT_EVERY
             if self._tables is not None:
                 self._tables.measure()
-            self._parts.report(self.describe(now))
+            self._parts.report(self.reports.of(now))
         if self._claims.fresh or now >= self._probe_at:
             self._claims.fresh, self._probe_at = False, now + PROBE_EVERY
-            self._probe()
+            self._store.look()
             self._commits.look(now)
             self._claims.look(now)
         if now >= self._inform_at:
             self._inform_at = now + INFORM_EVERY
             self._inform()
-        self._processor.measure(now, (self._agent.topics[0], 0) in self._owners)
+        self._processor.measure(now, self._is_first)
+
+    @property
+    def _is_first(self) -> bool:
+        """Whether this worker has the first partition of all: it is the one that counts what belongs to none."""
+        names = self._parts.input.topics() if patterns(self._agent.topics) else self._agent.topics
+        return any((name, 0) in self._owners for name in (names or ())[:1])
 
     def _inform(self) -> None:
         """Commits the offsets to Kafka, for lag monitors and to detect a store that lost writes. Such an asynchronous
@@ -349,49 +359,14 @@ class Worker:
                 self._parts.input.inform(*owner.place, claim.offset, informational(claim))
                 owner.informed = claim.version
 
-    def _probe(self) -> None:
-        """Asks the store for its durability level. A weaker level appears in health, status and log. It stops no
-        work."""
-        try:
-            level, self._away = self._setting.store.level(), ""
-        except (PersistenceError, SystemNotReady) as error:
-            self._away = str(error)
-            return
-        if level.name != self._level.name:
-            self._log.warning("level.changed", before=self._level.name, now=level.name, reasons=list(level.reasons))
-        self._level = level
-
-    def describe(self, now: float) -> WorkerReport:
-        """The report of this worker."""
-        reasons = [*self._claims.reasons(), *(why for owner in self._owners.values() if (why := owner.waits_for))]
-        if LEVELS.index(self._level.name) > max(
-            LEVELS.index(self._app.accept_level), LEVELS.index(self._level_at_start)
-        ):
-            reasons.append(f"the store is {self._level.name}: {'; '.join(self._level.reasons)}")
-        if self._tables is not None and (why := self._tables.waits_for):
-            reasons.append(why)
-        if self._away and not reasons:
-            reasons.append(f"the store does not answer: {self._away}")
-        if self._draining:
-            reasons = ["draining", *reasons]
-        text, failure = self._claims.intake.text, self._claims.failure
-        running = [
-            partition_report(owner, now, self._parts.input, text(place), failure(place))
-            for place, owner in self._owners.items()
-        ]
-        level, partitions = (self._level.name, self._level.reasons), [*running, *self._claims.others()]
-        who, more = (self._agent.name, self._number, os.getpid()), (self._parts.meter.snapshot(), self._agent.delivery)
-        return WorkerReport(*who, now, not reasons, reasons, partitions, level, *more)
-
     def _drain(self, deadline: float) -> None:
         """Stops the intake, commits, waits for delivery reports and commits them (docs/protocol.md, Release)."""
-        self._draining = True
-        clock = self._parts.clock
+        clock, self.reports.draining = self._parts.clock, True
         self._log.info("worker.draining")
         if self._setting.slow is not None:
             self._setting.slow.stop()
         self._processor.stop()
-        self._parts.report(self.describe(clock.monotonic()))
+        self._parts.report(self.reports.of(clock.monotonic()))
         self._commits.all(clock.monotonic())
         self._confirm(deadline)
         while (self._calls_run() or any(shard.unsent for shard in self._shards())) and clock.monotonic() < deadline:

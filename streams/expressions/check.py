@@ -307,7 +307,7 @@ class _Checker:
         if type_.symbols and isinstance(sought, Literal) and sought.kind is str and sought.value not in type_.symbols:
             near = [literal(match) for match in get_close_matches(str(sought.value), type_.symbols, n=1)]
             meant = f"did you mean {near[0]}?" if near else f"its symbols are {', '.join(type_.symbols)}"
-            self._wrong(sought, f"{normal(sought)} is no symbol of {_name(node)}; {meant}")
+            self._wrong(sought, f"{normal(sought)} is not a symbol of {_name(node)}; {meant}")
 
     def _membership(self, left: Node, type_: ValueType, right: Node, its: ValueType) -> ValueType:
         if its.kind not in ("list", "map", "unknown"):

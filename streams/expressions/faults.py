@@ -2,7 +2,7 @@
 
 
 class ExpressionError(Exception):
-    """The text is no expression. `column` counts from 1."""
+    """The text is not an expression. `column` counts from 1."""
 
     def __init__(self, column: int, problem: str) -> None:
         super().__init__(f"column {column}: {problem}")

@@ -97,7 +97,7 @@ def _matching(node: FunctionCall) -> Compute:
     try:
         search = re2.compile(pattern.value, options=options).search
     except re2.error:
-        raise ExpressionError(pattern.column, "is no regular expression of RE2") from None
+        raise ExpressionError(pattern.column, "is not a regular expression of RE2") from None
 
     def matched(budget: StepBudget, value: Any, written: Any) -> bool:
         if type(value) is not str:
@@ -178,7 +178,7 @@ def _int(budget: StepBudget, value: Any) -> int:
     if type(value) is str:
         text = value.strip(times.SPACES)
         if not _INTEGER.fullmatch(text):
-            raise EvaluationError("the text is no integer")
+            raise EvaluationError("the text is not an integer")
         return integer(int(text))
     raise refused("int", value)
 
@@ -189,7 +189,7 @@ def _double(budget: StepBudget, value: Any) -> float:
     if type(value) is str:
         text = value.strip(times.SPACES)
         if len(text) > 1000 or not _NUMBER.fullmatch(text):
-            raise EvaluationError("the text is no number")
+            raise EvaluationError("the text is not a number")
         return finite(float(text))
     raise refused("double", value)
 
@@ -230,7 +230,7 @@ def _bool(budget: StepBudget, value: Any) -> bool:
         return value
     if type(value) is str and value in _BOOLEANS:
         return _BOOLEANS[value]
-    raise refused("bool", value) if type(value) is not str else EvaluationError("the text is no boolean")
+    raise refused("bool", value) if type(value) is not str else EvaluationError("the text is not a boolean")
 
 
 def _timestamp(budget: StepBudget, value: Any) -> datetime:

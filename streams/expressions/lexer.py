@@ -86,11 +86,13 @@ def _quoted(text: str, start: int, at: int, opening: str) -> tuple[str, int]:
 def _unescaped(text: str, at: int) -> tuple[str, int]:
     match = _ESCAPE.match(text, at)
     if match is None:
-        raise ExpressionError(at + 1, f"\\{text[at + 1 : at + 2]} is no escape sequence; write \\\\ for a backslash")
+        raise ExpressionError(
+            at + 1, f"\\{text[at + 1 : at + 2]} is not an escape sequence; write \\\\ for a backslash"
+        )
     kind, digits = str(match.lastgroup), match.group(str(match.lastgroup))
     if kind == "plain":
         return _PLAIN.get(digits, digits), match.end()
     number = int(digits, 8 if kind == "octal" else 16)
     if number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
-        raise ExpressionError(at + 1, f"{match.group()} is no character")
+        raise ExpressionError(at + 1, f"{match.group()} is not a character")
     return chr(number), match.end()

@@ -23,13 +23,13 @@ def time_of(text: str) -> datetime:
     """The time that an RFC 3339 text names, in UTC. Raises EvaluationError."""
     match = _TIME.fullmatch(text.strip(SPACES))
     if match is None:
-        raise EvaluationError("the text is no RFC 3339 time")
+        raise EvaluationError("the text is not an RFC 3339 time")
     date, clock, fraction, offset = match.groups()
     try:
         at = datetime.fromisoformat(f"{date}T{clock}.{(fraction or '0')[:6]:0<6}{offset.upper()}")
         return at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise EvaluationError("the text is no RFC 3339 time") from None
+        raise EvaluationError("the text is not an RFC 3339 time") from None
 
 
 def time_of_seconds(value: int) -> datetime:
@@ -47,7 +47,7 @@ def seconds(at: datetime) -> int:
 def duration_of(text: str) -> timedelta:
     """The length that a text such as `1h30m` or `-1.5s` names. Raises EvaluationError."""
     if len(text) > LONGEST_TEXT:  # before it is read: digits without a unit are tried at each of their places
-        raise EvaluationError('the text is no duration, such as "1h30m"')
+        raise EvaluationError('the text is not a duration, such as "1h30m"')
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
         return timedelta()
@@ -57,7 +57,7 @@ def duration_of(text: str) -> timedelta:
         total += _microseconds(number, unit)
         at = match.end()
     if at == 0 or at != len(rest):
-        raise EvaluationError('the text is no duration, such as "1h30m"')
+        raise EvaluationError('the text is not a duration, such as "1h30m"')
     try:
         return duration(sign * timedelta(microseconds=total))
     except OverflowError:

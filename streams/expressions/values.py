@@ -196,7 +196,7 @@ def negate(value: Any) -> Any:
 
 
 def finite(value: float) -> float:
-    """Raises EvaluationError for infinity and for what is no number: JSON has neither."""
+    """Raises EvaluationError for infinity and for what is not a number: JSON has neither."""
     if not isfinite(value):
         raise EvaluationError("the result is not finite")
     return value

@@ -55,7 +55,7 @@ def key_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Messag
     def key(item: Message | Fire) -> bytes:
         try:
             content = _canonical(value(item))
-        except (TypeError, ValueError, RecursionError):  # such as text that is no Unicode
+        except (TypeError, ValueError, RecursionError):  # such as text that is not Unicode
             content = _canonical(None)
         return KEYED + blake2b(content, digest_size=DIGEST_SIZE).digest()
 

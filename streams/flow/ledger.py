@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from sluicegate.streams.aggregation.durable.entry import body_of, framed
+from sluicegate.streams.contracts.single_entry import write_entry
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition
+from sluicegate.streams.contracts.values import NOBODY, Claim, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced
 
 T = TypeVar("T")
@@ -76,8 +77,7 @@ class Ledger:
                 claim, states = self._claimed()
                 result = work(states, claim.store_time)
                 kept = {key: state for key, state in states.items() if state is not None}
-                entry = framed(LEDGER + msgspec.msgpack.encode(kept))
-                self._store.commit(claim, Changes(0, entries=[entry], keep_from=claim.last + 1))
+                write_entry(self._store, claim, framed(LEDGER + msgspec.msgpack.encode(kept)))
                 return result
             except Fenced:
                 if attempt == ATTEMPTS - 1:

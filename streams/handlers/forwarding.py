@@ -77,7 +77,7 @@ class Forwarding(RecordProcessor):
         if rule.where is not None:
             rule.where.takes(record, rule.where.value(record))
         if rule.key_of is not None:
-            rule.key_of(rule.read(record))
+            rule.key_of(rule.reader.read(record))
         return self._fields.read(record, self._fields.value(record))
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
@@ -124,7 +124,7 @@ class Forwarding(RecordProcessor):
     def _message(self, record: Record, outputs: Sequence[tuple[int, str, bytes | None]], longest: int) -> Message:
         """`longest` is the size of the longest value. Raises Unsendable, ClauseFailed, and the errors of decoders."""
         kept, key_of = passed_on(record), self._rule.key_of
-        key = record.key() if key_of is None else key_of(self._rule.read(record))
+        key = record.key() if key_of is None else key_of(self._rule.reader.read(record))
         size = longest + len(key or b"")
         if kept:
             size += sum(len(name) + len(content or b"") for name, content in kept)

@@ -100,7 +100,7 @@ class Handling(RecordProcessor):
         self._log = structlog.get_logger().bind(agent=agent.name)
 
     def decoded(self, rule: Rule, record: Record) -> object:
-        return rule.read(record) if self.batches else self.decode(record.value())  # type: ignore[arg-type]
+        return rule.reader.read(record) if self.batches else self.decode(record.value())  # type: ignore[arg-type]
 
     def step(self, place: TopicPartition, offset: int) -> int:
         known = self._failures.get(place)

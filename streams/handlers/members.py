@@ -98,7 +98,7 @@ class GroupMembers:
         bags = plan.empty_bags()
         with self._one_at_a_time:
             for offset, value in enumerate(messages):
-                read = rule.read(KeptRecord(("", 0, 0), fire.key, value, [], (0, 0)))
+                read = rule.reader.read(KeptRecord(("", 0, 0), fire.key, value, [], (0, 0)))
                 state[COUNT] += 1
                 for add in plan.adders:
                     add(state, read)
@@ -107,7 +107,7 @@ class GroupMembers:
                     if item is not None:
                         kind.form.put(bag, item)
                 for fold in plan.folds:
-                    state[fold.slot] = apply(fold, state, rule.message(value))
+                    state[fold.slot] = apply(fold, state, rule.reader.message(value))
             return replace(fire, count=len(messages), values=rule.values(state, bags), removed=removed)
 
 

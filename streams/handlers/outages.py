@@ -43,7 +43,7 @@ IsOutage = Callable[[BaseException], bool]
 
 class Outages:
     """Judges errors by the classes of an agent (`outage`), and by those of well-known libraries. Raises
-    ConfigurationError for a name that is no class of errors."""
+    ConfigurationError for a name that is not a class of errors."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._types: tuple[type[BaseException], ...] = (*ALWAYS, *map(outage_type, names))
@@ -66,6 +66,6 @@ def outage_type(name: str) -> type[BaseException]:
     kind = loaded(f"{module}:{last}") if module else getattr(builtins, last, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         raise ConfigurationError(
-            f"{name}: is no class of errors; write one as package.Name, such as httpx.TransportError"
+            f"{name}: is not a class of errors; write one as package.Name, such as httpx.TransportError"
         )
     return kind

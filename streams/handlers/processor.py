@@ -45,7 +45,7 @@ class RecordProcessor(Protocol):
 
     def decoded(self, rule: Rule, record: Record) -> object:
         """The record's value as `read`, or the groups, will decode it. Raises what decoders raise, and ClauseFailed."""
-        return rule.read(record)
+        return rule.reader.read(record)
 
     def step(self, place: TopicPartition, offset: int) -> int:
         """The number of records that one commit may take; 0: no bound."""

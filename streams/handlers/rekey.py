@@ -68,7 +68,7 @@ class Repartitioning(RecordProcessor):
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """The records with their new key as `value`, or refused records."""
         items: list[Item] = []
-        read, key_of, largest, wrap = self._rule.read, self._rule.key_of, self._rule.max_record_bytes, self._wrap
+        read, key_of, largest, wrap = self._rule.reader.read, self._rule.key_of, self._rule.max_record_bytes, self._wrap
         for record in records:
             try:
                 content = read(record)

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from sluicegate.schemas import json
 from sluicegate.streams import formats
-from sluicegate.streams.agent import Agent
+from sluicegate.streams.agent import Agent, Clusters
 from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.results import ResultFields, Route, of_result, route, selected, taking
+from sluicegate.streams.topic_names import CLUSTER, cluster_of, of_input, plain
 
+NO_CLUSTERS = Clusters({})
 Encode = Callable[[Any], bytes]
 
 
@@ -38,8 +40,10 @@ class HandlerOutputs:
     """The outputs of an agent with a handler. `whole` is the one output of an agent that chooses nothing. Any thread
     may call."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, clusters: Clusters = NO_CLUSTERS) -> None:
         """Raises ConfigurationError, and ValueError for an output without a schema."""
+        self._clusters, self._transactional = clusters, agent.delivery == "transactional"
+        self._cluster = of_input(agent.topics)
         outputs = agent.outputs if agent.handler is not None else ()
         self._topics = [output.topic for output in outputs]
         self._encode = [formats.writes(replace(agent, to=output)).encode for output in outputs]
@@ -53,8 +57,25 @@ class HandlerOutputs:
     def topics(self) -> Sequence[str]:
         return self._topics
 
+    def place(self, topic: str) -> str:
+        """The topic as its rows name it: TOPIC@CLUSTER only in another cluster than the default one. Raises ValueError
+        for a cluster that is not known."""
+        if (
+            not isinstance(topic, str)
+            or CLUSTER not in topic
+            or (cluster := cluster_of(topic)) in self._clusters.others
+        ):
+            return topic
+        if cluster != self._clusters.name:
+            raise ValueError(f"topic {topic}: kafka has no cluster {cluster}")
+        return plain(topic)
+
     def named(self, topic: str, value: Any) -> RoutedOutput:
-        """The message for a topic that the handler names. No clause is asked."""
+        """The message for a topic that the handler names. No clause is asked. Raises ValueError for a cluster that is
+        not known, or that no transaction of the agent reaches."""
+        topic = self.place(topic)
+        if self._transactional and cluster_of(topic) != self._cluster:
+            raise ValueError(f"topic {topic}: delivery transactional sends to the cluster of the agent's input only")
         if topic not in self._topics:
             return RoutedOutput(-1, topic, value, json.encode)
         number = self._topics.index(topic)

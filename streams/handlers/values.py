@@ -19,6 +19,7 @@ from sluicegate.streams.handlers.sending import HandlerOutputs, NotSent
 
 OVERHEAD = 1024  # bytes that our own headers and the framing may add to a message
 LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987
+TOPIC = r"[A-Za-z0-9._-]{1,249}(@[A-Za-z0-9._-]{1,64})?"
 FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years
 
 SentMessage = tuple[int, str, bytes | None, bytes | None, Headers]
@@ -150,7 +151,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 class TimeoutReturn(NamedTuple):
     """The default destination of a handler's timeouts: the first input topic of its own agent, in the format of that
-    topic."""
+    topic. `topic` is empty for an agent that reads its topics by patterns."""
 
     app: str
     agent: str
@@ -308,6 +309,9 @@ class Context:
             not isinstance(at, datetime) or at.tzinfo is None or not 0 <= at.timestamp() < LAST_TIME
         ):
             raise ValueError("schedule(): `at` is a datetime with a time zone, from 1970 on")
+        if not (topic or back.topic):
+            raise ValueError("schedule() needs `topic`: the agent reads its topics by a pattern, and none is the first")
+        topic = None if topic is None else self._calls.outputs.outputs.place(topic)
         encode = back.encode if topic in (None, back.topic) else json.encode
         target, value, packed = _encoded("schedule", topic, value, key, headers, encode, most)
         chosen = raw_key(self._item) if target is None else target
@@ -343,7 +347,7 @@ def _encoded(
     most: int,
 ) -> tuple[bytes | None, bytes | None, Headers]:
     """Key, value and headers. Raises ValueError for a bad topic, and when they are too large for a message."""
-    if topic is not None and not (isinstance(topic, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic)):
+    if topic is not None and not (isinstance(topic, str) and len(topic) <= 249 and re.fullmatch(TOPIC, topic)):
         raise ValueError(f"{call}(): Kafka allows no such topic name: write 1 to 249 of A-Z a-z 0-9 . _ -")
     if value is not None and not isinstance(value, bytes):
         value = encode(value)

@@ -199,7 +199,7 @@ def _as_it_came(event: Event) -> Event:
 
 def with_fields(value: bytes, members: bytes, names: Sequence[bytes]) -> bytes:
     """A JSON object with these members at its end, in place of its own fields of these names (as JSON writes them). A
-    value that is no object stays as it is."""
+    value that is not an object stays as it is."""
     inside = value if value[-1:] == b"}" else value.rstrip()
     if inside[-1:] != b"}":
         return value

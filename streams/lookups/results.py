@@ -68,7 +68,7 @@ class LookingResults(Aggregating):
         self._outcomes = Counter()
 
     def _asked(self, item: Item) -> Keys | None:
-        """None for an item that is no result."""
+        """None for an item that is not a result."""
         if not isinstance(item, Fire):
             return None
         try:

@@ -148,11 +148,11 @@ class TopicTable:
         try:
             members = _members(value)
         except msgspec.ValidationError:
-            raise ValueError("is no JSON object") from None
+            raise ValueError("is not a JSON object") from None
         return encode([decode(bytes(members[name])) if name in members else None for name in self.lookup.fields])
 
     def _left_out(self, record: Record, error: Exception) -> None:
-        """A record that is no row changes nothing: the row that was there stays."""
+        """A record that is not a row changes nothing: the row that was there stays."""
         self.undecodable += 1
         if (now := self._clock()) >= self._say_at:
             self._say_at = now + SAY_EVERY

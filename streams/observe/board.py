@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from sluicegate.streams.observe.history import LastHour
 from sluicegate.streams.observe.report import WorkerReport
 
 WorkerName = tuple[str, int]
@@ -30,6 +31,11 @@ class Board:
         self._reports: dict[WorkerName, WorkerReport] = {}
         self._unowned: dict[str, Sequence[str]] = {}
         self._phase = "starting"
+        self._history: LastHour | None = None
+
+    def keep(self, history: LastHour) -> None:
+        """Notes each report in `history` from now on."""
+        self._history = history
 
     def phase(self, name: str) -> None:
         """Sets the phase: `starting`, `running` or `stopping`. Only a running supervisor is ready."""
@@ -47,8 +53,11 @@ class Board:
         """Keeps a report. Drops it if another process is expected."""
         name = (report.agent, report.worker)
         with self._lock:
-            if self._expected.get(name, (None, 0.0))[0] == report.pid:
-                self._reports[name] = report
+            if self._expected.get(name, (None, 0.0))[0] != report.pid:
+                return
+            self._reports[name] = report
+        if self._history is not None:
+            self._history.note(report, self.reports)
 
     def unowned(self, agent: str, reasons: Sequence[str]) -> None:
         """Keeps which partitions of the agent no worker reads, and why; empty: all are read."""

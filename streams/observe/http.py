@@ -265,7 +265,7 @@ class Request(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.FORBIDDEN)
         try:
             asked = json.loads(read_body(self.connection, self._body, int(self.headers.get("Content-Length", "0"))))
-            json.dumps(asked, ensure_ascii=False).encode()  # a lone surrogate is no text that could be stored or shown
+            json.dumps(asked, ensure_ascii=False).encode()  # a lone surrogate is not text that could be stored or shown
         except (ValueError, RecursionError):
             raise _Refused(HTTPStatus.BAD_REQUEST) from None
         if not isinstance(asked, dict):

@@ -75,13 +75,15 @@ EVENTS: Mapping[str, str] = {
     "table.full": "A topic that is looked up has more rows than `max_rows`, or takes more than `max_table_bytes`. "
     "The agent halts.",
     "table.lost": "A topic that is looked up cannot be read on. It is read anew, and the agent waits for that.",
-    "table.not_a_row": "A record of a topic that is looked up is no row. The row that was there stays.",
+    "table.not_a_row": "A record of a topic that is looked up is not a row. The row that was there stays.",
     "table.ready": "A topic that is looked up was read to its end.",
     "timeouts.store_unavailable": "Due timeouts cannot be read from the store. It is tried again.",
     "times.implausible": "Event times are years before or after Kafka's timestamps. Their unit may be wrong.",
     "topic.partitions_added": "A topic has more partitions than before.",
     "topics.fragile": "Topics could lose acknowledged records when a broker is lost.",
     "topics.made": "`run` made the topics of `repartition`.",
+    "topics.matched": "Other topics match the patterns of an agent than before. A worker asks for those that appeared, "
+    "and no longer for those that are gone.",
     "worker.crashed": "A worker ends with an unexpected error.",
     "worker.draining": "A worker takes no more records and finishes its commit.",
     "worker.ended": "The process of a worker ended.",

@@ -1,11 +1,13 @@
 """Records spans if the environment variables of OpenTelemetry request them. Otherwise OpenTelemetry is not imported.
 
+Names, kinds and attributes `messaging.*` are those of OpenTelemetry's semantic conventions for messaging and Kafka.
 The same variables configure sampling, batches, headers and the resource (OTEL_TRACES_SAMPLER, OTEL_BSP_*,
 OTEL_SERVICE_NAME, ...).
 """
 
 import threading
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-EXPORTERS = {"console": "opentelemetry.sdk", "otlp": "opentelemetry.exporter.otlp.proto.http"}
-HINT = 'OpenTelemetry is not installed: pip install "sluicegate[otel]", or set OTEL_SDK_DISABLED=true'
+HTTP, GRPC = "http/protobuf", "grpc"
+OTLP = {HTTP: "opentelemetry.exporter.otlp.proto.http", GRPC: "opentelemetry.exporter.otlp.proto.grpc"}
+EXTRAS = {HTTP: "otel", GRPC: "otel,otel-grpc"}
 UNNAMED = "unknown_service"
 FLUSH_SECONDS = 3.0  # at the end of a process, which the supervisor gives 5 s more than the time to drain
 
@@ -35,26 +38,31 @@ def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
     wanted = [each.strip() for each in (environment.get("OTEL_TRACES_EXPORTER", "").strip() or default).split(",")]
     names = tuple(dict.fromkeys(each for each in wanted if each not in ("", "none")))
     for name in names:
-        _refuse_unknown(name)
-    protocol = next((environment[protocol] for protocol in PROTOCOLS if environment.get(protocol)), "http/protobuf")
-    if "otlp" in names and protocol != "http/protobuf":
-        raise ConfigurationError(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: spans are sent by http/protobuf only (port 4318, mostly)"
-        )
+        _refuse_unknown(name, environment)
     return names
 
 
-def _refuse_unknown(name: str) -> None:
-    if name not in EXPORTERS:
+def _protocol(environment: Mapping[str, str]) -> str:
+    """Raises ConfigurationError for one that OTLP does not have here."""
+    protocol = next((environment[name] for name in PROTOCOLS if environment.get(name)), HTTP)
+    if protocol not in OTLP:
+        raise ConfigurationError(f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: write {HTTP} or {GRPC}")
+    return protocol
+
+
+def _refuse_unknown(name: str, environment: Mapping[str, str]) -> None:
+    if name not in ("console", "otlp"):
         raise ConfigurationError(
             f"OTEL_TRACES_EXPORTER: there is no exporter {name!r}; known are console, none and otlp"
         )
+    protocol = _protocol(environment) if name == "otlp" else HTTP
     try:
-        missing = find_spec(EXPORTERS[name]) is None
+        missing = find_spec(OTLP[protocol] if name == "otlp" else "opentelemetry.sdk") is None
     except ImportError:
         missing = True
     if missing:
-        raise ConfigurationError(f"the variables OTEL_* ask for spans, and {HINT}")
+        hint = f'pip install "sluicegate[{EXTRAS[protocol]}]", or set OTEL_SDK_DISABLED=true'
+        raise ConfigurationError(f"the variables OTEL_* ask for spans, and OpenTelemetry is not installed: {hint}")
 
 
 def opened(environment: Mapping[str, str], service: str, time: Callable[[], int]) -> "Spans | None":
@@ -73,18 +81,27 @@ def opened(environment: Mapping[str, str], service: str, time: Callable[[], int]
     # The provider's shutdown may wait half a minute for a collector that is down, so `flush` with its limit is used.
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     for name in names:
-        provider.add_span_processor(BatchSpanProcessor(_exporter(name)))
+        provider.add_span_processor(BatchSpanProcessor(_exporter(name, environment)))
     return Spans(provider, time)
 
 
-def _exporter(name: str) -> "SpanExporter":
+def _exporter(name: str, environment: Mapping[str, str]) -> "SpanExporter":
     if name == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
         return ConsoleSpanExporter()
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    exporter: SpanExporter = import_module(f"{OTLP[_protocol(environment)]}.trace_exporter").OTLPSpanExporter()
+    return exporter
 
-    return OTLPSpanExporter()
+
+def _messaging(operation: str, topic: str, partition: int) -> Attributes:
+    return {
+        "messaging.system": "kafka",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": topic,
+        "messaging.destination.partition.id": str(partition),
+    }
 
 
 class Spans:
@@ -98,23 +115,34 @@ class Spans:
         self._provider, self.time = provider, time
         self._tracer = provider.get_tracer("sluicegate")
 
-    def fired(self, attributes: Attributes, seconds: float, trace: str | None) -> None:
-        """Records a group that was completed `seconds` ago and is committed now. `trace` is the `traceparent` of its
-        first record."""
+    def fired(self, place: tuple[str, int], attributes: Attributes, seconds: float, trace: str | None) -> None:
+        """Records a group that was completed `seconds` ago and is committed now: the records of a topic's partition
+        (`place`) were processed. `trace` is the `traceparent` of its first record."""
         now = self.time()
         span = self._trace.get_current_span(self._context(trace)).get_span_context()
         links = [self._trace.Link(span)] if span.is_valid else []
         start = now - max(0, int(seconds * 1e9))
-        context = self._context(None)
-        made = self._tracer.start_span("sluicegate.fire", context, links=links, attributes=attributes, start_time=start)
+        made = self._tracer.start_span(
+            f"process {place[0]}",
+            self._context(None),
+            kind=self._trace.SpanKind.CONSUMER,
+            links=links,
+            attributes={**_messaging("process", *place), **attributes},
+            start_time=start,
+        )
         made.end(now)
 
-    def dispatched(self, attributes: Attributes, began: int, trace: str | None, error: str | None) -> None:
-        """Records a row that was given to the producer at `began` and has its delivery report. `trace` is its
-        `traceparent`. `error` is the reason why it was not delivered."""
-        kind = self._trace.SpanKind.PRODUCER
+    def dispatched(
+        self, place: tuple[str, int], attributes: Attributes, began: int, trace: str | None, error: str | None
+    ) -> None:
+        """Records a row that was given to the producer at `began` and has its delivery report. It went to a topic's
+        partition (`place`). `trace` is its `traceparent`. `error` is the reason why it was not delivered."""
         made = self._tracer.start_span(
-            "sluicegate.dispatch", self._context(trace), kind=kind, attributes=attributes, start_time=began
+            f"send {place[0]}",
+            self._context(trace),
+            kind=self._trace.SpanKind.PRODUCER,
+            attributes={**_messaging("send", *place), **attributes},
+            start_time=began,
         )
         if error is not None:
             made.set_status(self._trace.StatusCode.ERROR, error)

@@ -12,6 +12,7 @@ from math import inf
 from typing import Any, Literal, NamedTuple
 
 from sluicegate.schemas import Codec
+from sluicegate.streams import topic_names
 from sluicegate.streams.agent import Agent, OnError
 from sluicegate.streams.aggregation.accept import accept, refuse
 from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, Fields, Where, answered, as_field, clause
@@ -29,6 +30,7 @@ from sluicegate.streams.expressions.times import duration_text
 from sluicegate.streams.formats import reads
 from sluicegate.streams.handlers.forwarding import Forwarded, Forwarding
 from sluicegate.streams.handlers.processor import Item
+from sluicegate.streams.handlers.tables import KeepingRows, of_rows, row_of
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.reading.addressed import for_us
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
@@ -73,6 +75,8 @@ class RecordClauses:
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError, and ValueError where the format cannot be read."""
         codec = reads(agent)
+        self._table = Rule(agent, codec) if agent.over_table else None
+        agent = of_rows(agent) if agent.keeps_rows else agent
         self._rule, self._opaque = Rule(_refusing(agent), codec), agent.forwards
         self._asks = tuple(_asks(agent, codec, self._rule))
 
@@ -85,8 +89,10 @@ class RecordClauses:
         name, ask = self._asks[number]
         groups, answer = Groups(self._rule), None
         try:
-            record = one_as_read(self._rule, record)
-            value = record.value()
+            read = one_as_read(self._rule, record) if self._table is None else row_of(self._table, record)
+            if read is None:  # the change leaves no row
+                return ClauseAnswer(name)
+            record, value = read, read.value()
             if (value is None and not self._opaque) or len(value or b"") > self._rule.max_record_bytes:
                 raise OverflowError
             answer = ask(record, value, groups)  # type: ignore[arg-type]  # what needs a value refuses None
@@ -127,7 +133,7 @@ def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskReco
         yield "where", lambda record, value, groups: where.takes(record, value)
     if agent.aggregation is not None or agent.key:
         key_of = rule.key_of
-        yield "key", lambda record, value, groups: record.key() if key_of is None else key_of(rule.read(record))
+        yield "key", lambda record, value, groups: record.key() if key_of is None else key_of(rule.reader.read(record))
     if rule.ending is not None:
         yield rule.ending.name, _ends
     if (deadline := rule.deadline) is not None:
@@ -179,7 +185,9 @@ def becomes(app: str, agent: Agent, record: Record, proof: HeaderProof) -> Verdi
     try:
         kept = taken(groups, [record])
         for run in dedupe.runs(kept, 0.0, groups) if dedupe else (kept,):
-            if agent.aggregation is not None:
+            if agent.keeps_rows:
+                items += KeepingRows(agent, codec, sys.maxsize).read(groups, run)
+            elif agent.aggregation is not None:
                 accept_into(groups, run, inf)
             elif forwarding is not None:
                 items += forwarding.read(groups, run)
@@ -188,8 +196,10 @@ def becomes(app: str, agent: Agent, record: Record, proof: HeaderProof) -> Verdi
     for event in (*groups.drain(), *items):
         if isinstance(event, Refused):
             return Verdict("dead-letter", event.reason, event.error, event.clause)
-        if isinstance(event, Message):
+        if isinstance(event, Message) and forwarding is not None:
             return _forwarded(event)
+    if agent.keeps_rows and groups.outcomes["where", "false"]:
+        return Verdict("left-out", clause="where")
     if groups.counts["skipped"]:
         return Verdict("skipped")
     return Verdict("taken" if kept else "left-out", clause="" if kept else "where")
@@ -197,7 +207,7 @@ def becomes(app: str, agent: Agent, record: Record, proof: HeaderProof) -> Verdi
 
 def believed(agent: Agent, record: Record, proof: HeaderProof) -> Record:
     """The record as the agent reads it: without the headers that steer it, if they have no proof."""
-    steered = record.topic() in agent.receive and headers(record) and not proof.believes(record)
+    steered = topic_names.reads(agent.receive, record.topic()) and headers(record) and not proof.believes(record)
     return without_steering(record) if steered else record
 
 

@@ -19,6 +19,7 @@ from sluicegate.streams.operations.planning import planned
 from sluicegate.streams.operations.replaying.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.versions import REFUSE, UNVERSIONED, Deployed, RuleVersion, settled
+from sluicegate.streams.topic_names import reads
 from sluicegate.streams.versions import catalogue
 from sluicegate.streams.versions.catalogue import Catalogue
 from sluicegate.streams.wording import counted
@@ -252,7 +253,7 @@ def progress(store: Reader, app: App, deployments: Mapping[str, Deployed]) -> li
     made = []
     for agent in app.agents:
         number = deployments.get(agent.name, UNVERSIONED).number
-        views = [store.read(each) for each in rows(store, app.name, agent.name) if each.topic in agent.topics]
+        views = [store.read(each) for each in rows(store, app.name, agent.name) if reads(agent.topics, each.topic)]
         sources = [view.claim.source for view in views if view is not None and view.claim.source is not None]
         switched = sum(source.version >= number for source in sources)
         made.append(Progress(agent.name, number, len(sources), switched, sum(bool(source.older) for source in sources)))

@@ -36,11 +36,10 @@ from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.formats import reads
 from sluicegate.streams.outbox.rows import timestamp
-from sluicegate.streams.reading.addressed import for_us
-from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.reading.gate import RecordGate
 from sluicegate.streams.reading.proof import HeaderProof
-from sluicegate.streams.reading.receive import ReceivedShards
-from sluicegate.streams.windows.opening import window_of
+from sluicegate.streams.windows.opening import time_of, window_of
 
 
 class OffsetSpan(NamedTuple):
@@ -147,11 +146,11 @@ def explained(
         return Explained([first], [])
     key = None if low <= first else entry.key
     reader = GroupHistory(Partition(app, agent.name, topic, number), agent, first, key, entry.window, proof)
-    offsets = [record.offset() for record in records if reader.takes(record)]
+    offsets = reader.newest([record.offset() for record in records if reader.takes(record)])
     notes = []
     if low > first:
         notes.append(f"retention took offsets {first} to {min(low - 1, last or 0)} of {topic}/{number}")
-    elif entry.counted is not None and (len(offsets), offsets[-1:]) != (entry.counted, [last]):
+    elif entry.counted is not None and not agent.over_table and (len(offsets), offsets[-1:]) != (entry.counted, [last]):
         notes.append(
             f"the result counts {entry.counted} records up to {last}, the rule as it is now finds {len(offsets)} up to "
             f"{(offsets or [first])[-1]}: it was changed since, or duplicates of records that are gone are among them"
@@ -180,20 +179,18 @@ class GroupHistory:
         codec = reads(agent)
         self._rule = Rule(agent, codec)
         self._groups = Groups(self._rule, True)
-        self._window_of = window_of(self._rule, window)
+        self._window_of, self._time_of = window_of(self._rule, window), time_of(self._rule)
+        self._times = dict[int, int]()  # by offset, of windows that have so many records
         self._start: int | None = None
-        self._dedupe = DuplicateFilter(IdRule(agent, codec)) if agent.dedupe else None
-        self._senders = ReceivedShards(partition.topic) if partition.topic in agent.receive else None
-        self._partition, self._proof = partition, HeaderProof() if proof is None else proof
+        ids = IdRule(agent, codec) if agent.dedupe else None
+        self._gate = RecordGate(partition, agent, ids, HeaderProof() if proof is None else proof)
         self._key, self._first, self._opens = key, first, key is None
         self.left_out = 0
 
     def takes(self, record: Record) -> bool:
         """Whether the record is in the group."""
         now = timestamp(record)
-        fresh = for_us([record], self._partition, self._proof)
-        if self._senders is not None:
-            fresh = self._senders.drop_repeats(fresh, now, self._proof)
+        fresh = self._gate.fresh([record], now)
         asked = Groups(self._rule)
         if not fresh or not (seen := as_read(asked, fresh)):
             return False
@@ -201,13 +198,19 @@ class GroupHistory:
         if not taken(asked, [record]):
             self._count(record, asked)
             return False
-        if self._dedupe is None:
+        if self._gate.dedupe is None:
             return self._accept(record)
         scratch, is_new = Groups(self._rule), False
-        for run in self._dedupe.runs([record], now, scratch):
+        for run in self._gate.dedupe.runs([record], now, scratch):
             accept(scratch, run, 0.0)  # refused records do not count as seen
             is_new = True
         return is_new and self._accept(record)
+
+    def newest(self, offsets: list[int]) -> list[int]:
+        """Those of these records that a window has if it has only so many."""
+        last = self._rule.aggregation.window.last if self._rule.aggregation.window is not None else 0
+        in_time = sorted(offsets, key=lambda offset: (self._times.get(offset, 0), offset))
+        return sorted(in_time[-last:]) if last else offsets
 
     def _count(self, record: Record, asked: Groups) -> None:
         """Count a record that `where` did not take. A record for which it has no answer is a dead letter, and is not
@@ -228,6 +231,8 @@ class GroupHistory:
             self._key = key
         if key is None or key != self._key:
             return False
+        if self._time_of is not None:
+            self._times[record.offset()] = self._time_of(record)
         accept(self._groups, [record], 0.0)
         fired = [event.fire for event in self._groups.drain() if isinstance(event, GroupEnded)]
         state = self._groups.states.get(key)
@@ -238,8 +243,10 @@ class GroupHistory:
 
     def _key_of(self, record: Record) -> bytes | None:
         """The key of the record; None when the rule cannot read it."""
+        if self._rule.aggregation.table:
+            return record.key()
         try:
-            read = self._rule.read(record)
+            read = self._rule.reader.read(record)
             return record.key() if self._rule.key_of is None else self._rule.key_of(read)
         except Exception:
             return None

@@ -11,6 +11,7 @@ from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.operations.planning import Holding
 from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
+from sluicegate.streams.topic_names import reads
 from sluicegate.streams.versions import catalogue
 
 OWN = "~"
@@ -32,8 +33,9 @@ class LeftBehind(NamedTuple):
 
 def left_behind(store: Store, app: App) -> list[LeftBehind]:
     """The partitions that hold open groups, items or unsent rows, sorted. Raises PersistenceError."""
-    read = {(agent.name, topic) for agent in app.agents for topic in agent.topics}
-    partitions = [p for p in store.partitions(app.name) if OWN not in p.agent and (p.agent, p.topic) not in read]
+    read = {agent.name: agent.topics for agent in app.agents}
+    mine = [each for each in store.partitions(app.name) if OWN not in each.agent]
+    partitions = [each for each in mine if not reads(read.get(each.agent, ()), each.topic)]
     if not partitions:
         return []
     deployed = _deployed(store, app.name)

@@ -3,7 +3,7 @@ now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, App
@@ -24,6 +24,10 @@ from sluicegate.streams.windows.opening import groups_of
 from sluicegate.streams.wording import counted
 
 CHOICES = (FINISH, CONVERT, REWIND, FLUSH, DROP)
+ROWS_STAY = (
+    "the rows of a table were added under the rule before, and a change cannot take them back under another; run the "
+    "old file, or give the agent another name, under which it reads the table again"
+)
 """The policies that a deployment may have. Without a choice, groups are converted where they can be."""
 
 
@@ -132,6 +136,23 @@ def _one(app: str, old: Agent | None, new: Agent | None, store: Store | None) ->
     return AgentPlan(name, before, after, (), TOPICS, {}, _leaving("is removed", rest), None, rest)
 
 
+def plan_document(plan: AgentPlan, policy: str | None = None) -> dict[str, Any]:
+    """The plan as JSON, with what becomes of open groups under this policy, or under each of them."""
+    changes = [
+        {"path": change.path, "from": change.old, "to": change.new, "class": change.kind.text}
+        for change in plan.changes
+    ]
+    document: dict[str, Any] = {"name": plan.name}
+    document |= {"from": plan.old and plan.old.short, "to": plan.new and plan.new.short}
+    document |= {"class": plan.kind and plan.kind.text, "changes": changes}
+    chosen = {name: outcome for name, outcome in plan.outcomes.items() if policy in (None, name)}
+    document["open"] = {name: outcome._asdict() for name, outcome in chosen.items()}
+    return document | {
+        name: None if holding is None else {"groups": holding.groups, "items": holding.items, "rows": holding.rows}
+        for name, holding in (("now", plan.now), ("left", plan.left))
+    }
+
+
 def policies_for(old: Agent, new: Agent, differences: Sequence[Change]) -> tuple[str, ...]:
     """Those of CHOICES that suit the changes."""
     suited = policies_of([difference for difference in differences if difference.kind != TOPICS])
@@ -163,7 +184,8 @@ def _refused(
     named = [
         difference.path for difference in differences if wanted not in difference.policies and difference.kind != TOPICS
     ]
-    return [f"{groups}, {', '.join(named)} changed: {_why_not(wanted, policies)}"]
+    why = ROWS_STAY if old.over_table else _why_not(wanted, policies)
+    return [f"{groups}, {', '.join(named)} changed: {why}"]
 
 
 def _leaving(what: str, rest: Holding | None) -> list[str]:
@@ -220,7 +242,7 @@ def _judge_deployed(old: Agent, contents: PartitionContents) -> bool:
     """Whether the old rule filled the groups. A partition may still be at an earlier version. Raises ConfigurationError
     where no version is known, and another file than the old one filled the groups."""
     newest = contents.groups
-    if not (newest.states or newest.cold) or contents.rule.fingerprint == fingerprint(old):
+    if not (newest.states or newest.cold.count) or contents.rule.fingerprint == fingerprint(old):
         return True
     if contents.claim.source is None or contents.claim.source.version == 0:
         topic, number = contents.partition[2:]

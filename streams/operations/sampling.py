@@ -18,7 +18,7 @@ from sluicegate.streams.windows.times import milliseconds
 from sluicegate.streams.windows.units import years_away
 
 ALONE = ("key", "until", "complete")
-"""Not sampled: a key is no expression, and the others see a group."""
+"""Not sampled: a key is not an expression, and the others see a group."""
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import NamedTuple
 
 import structlog
@@ -12,15 +13,17 @@ from sluicegate.streams.agent import App
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.calling.pool import Pool
+from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.leased import Leased
 from sluicegate.streams.contracts.mac import Mac
-from sluicegate.streams.contracts.stores import Clock, Producer
+from sluicegate.streams.contracts.stores import Clock, Output, Producer
 from sluicegate.streams.errors import ConcurrencyError, SluicegateError
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.care import Health, Sweeper
 from sluicegate.streams.outbox.due import TimeoutEmitter
+from sluicegate.streams.outbox.lane_clusters import ClusterLanes, LaneSending, LaneTokens, going_to
 from sluicegate.streams.outbox.lane_relay import LaneRelay
 from sluicegate.streams.outbox.lane_rows import LaneRows
 from sluicegate.streams.outbox.lane_spans import TracedOutput
@@ -36,7 +39,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # after a call that failed
 
 class DispatcherDependencies(NamedTuple):
     """The dependencies of a dispatcher. `time` returns seconds since 1970, `random` a number in [0, 1), `token` a new
-    random name; `source` is the store's incarnation; `spans` None: tracing is off."""
+    random name; `source` is the store's incarnation; `spans` None: tracing is off. `outputs` are the producers of
+    several clusters, by the names that topics have for them; `producer` has all of them."""
 
     store: Leased
     close: Callable[[], object]
@@ -51,6 +55,7 @@ class DispatcherDependencies(NamedTuple):
     pool: Pool
     spans: Spans | None = None
     mac: Mac | None = None
+    outputs: Mapping[str, Output] = MappingProxyType({})
 
 
 class Dispatcher:
@@ -62,7 +67,7 @@ class Dispatcher:
         self._woken = threading.Event()
         self._told = threading.Event()  # there are new rows
         self._calls = BackgroundCalls(parts.pool, self._woken.set)
-        self.lanes = self._lane_relay() if app.outbox else None
+        self.lanes = self._lane_sending() if app.outbox else None
         self._emitter = self._timeout_emitter() if app.timeouts else None
         self._sweeper, self.health = self._care()
         self._look_at = self._report_at = 0.0
@@ -73,11 +78,20 @@ class Dispatcher:
     def _backoff(self) -> Backoff:
         return Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._parts.random)
 
-    def _lane_relay(self) -> LaneRelay:
+    def _lane_sending(self) -> LaneSending:
+        tokens, outputs = LaneTokens(self._parts.token), self._parts.outputs
+        if not outputs:
+            return self._lane_relay(tokens, self._parts.producer)
+        relays = {name: self._lane_relay(tokens, each, going_to(name, outputs)) for name, each in outputs.items()}
+        return ClusterLanes(relays)
+
+    def _lane_relay(
+        self, tokens: LaneTokens, producer: Output, mine: Callable[[LaneRow], bool] | None = None
+    ) -> LaneRelay:
         parts, settings = self._parts, self._app.outbox
         assert settings is not None
         rows = LaneRows(parts.producer, parts.source, parts.mac)
-        output = parts.producer if parts.spans is None else TracedOutput(parts.producer, parts.spans)
+        output = producer if parts.spans is None else TracedOutput(producer, parts.spans)
         sender = Sender(output, parts.meter, self._backoff())
         return LaneRelay(
             parts.store.outbox,
@@ -88,7 +102,8 @@ class Dispatcher:
             parts.meter,
             self._backoff(),
             parts.time,
-            parts.token,
+            tokens.of,
+            mine,
         )
 
     def _timeout_emitter(self) -> TimeoutEmitter:

@@ -14,6 +14,7 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Outbox as Settings
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.calling.calls import BackgroundCalls
+from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.leased import LaneClaims, LaneEnding
 from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.errors import ConcurrencyError, SluicegateError
@@ -40,6 +41,7 @@ class HeldLane:
 
     def __init__(self, number: int, token: str) -> None:
         self.number, self.token = number, token
+        self.after = self.read = 0  # up to this number no row is ours; rows that the last claim read
         self.phase: Phase = "idle"
         self.checked = self.until = self.renew_at = 0.0
         self.renewing = False
@@ -53,7 +55,8 @@ class HeldLane:
 
 
 class LaneRelay:
-    """All lanes of one process. `time` returns seconds since 1970, `token` a new random name."""
+    """All lanes of one process, or of its rows for one of several clusters. `time` returns seconds since 1970, `token`
+    the random name by which a lane of this number is claimed."""
 
     def __init__(
         self,
@@ -65,8 +68,11 @@ class LaneRelay:
         meter: Meter,
         backoff: Backoff,
         time: Callable[[], float],
-        token: Callable[[], str],
+        token: Callable[[int], str],
+        mine: Callable[[LaneRow], bool] | None = None,
     ) -> None:
+        """`mine` chooses the rows that it sends; None: all."""
+        self._mine = mine
         self._outbox, self._settings, self._rows, self._sender, self._calls = outbox, settings, rows, sender, calls
         self._meter, self._backoff, self._time, self._token = meter, backoff, time, token
         self._lease = settings.lease
@@ -97,7 +103,7 @@ class LaneRelay:
         wanted = [-1] * UNORDERED if self._settings.order == "none" else list(numbers)
         if [lane.number for lane in self.lanes] != wanted and not self.busy:
             known = {lane.number: lane for lane in self.lanes if lane.number >= 0}
-            self.lanes = [known.get(number) or HeldLane(number, self._token()) for number in wanted]
+            self.lanes = [known.get(number) or HeldLane(number, self._token(number)) for number in wanted]
 
     def claim_all(self, now: float) -> None:
         """Claim every idle lane, since rows are pending."""
@@ -150,12 +156,29 @@ class LaneRelay:
         lease = timedelta(seconds=self._lease)
         if lane.number < 0:
             return self._rows.unordered(self._outbox.claim_any(lane.asked, lease))
-        batch = self._outbox.claim(lane.number, lane.token, lane.asked, 0, lease)
+        batch = self._outbox.claim(lane.number, lane.token, lane.asked, lane.after, lease)
+        lane.read = len(batch.rows) if batch is not None else 0
+        if self._mine is not None and batch is not None:
+            batch = self._own(lane, batch, self._mine, lease)
         if batch is None:
             return None
         if failpoints.armed and batch.rows:
             failpoints.hit("lane-claimed")
         return self._rows.ordered(batch)
+
+    def _own(
+        self, lane: HeldLane, batch: LaneBatch, mine: Callable[[LaneRow], bool], lease: timedelta
+    ) -> LaneBatch | None:
+        """Our rows of the batch, or of the ones behind it: others may wait for their cluster."""
+        while not (own := list(filter(mine, batch.rows))) and batch.rows:
+            lane.after = batch.rows[-1].number
+            if lane.read < lane.asked:
+                break
+            following = self._outbox.claim(lane.number, lane.token, lane.asked, lane.after, lease)
+            if following is None:
+                return None
+            batch, lane.read = following, len(following.rows)
+        return batch._replace(rows=own)
 
     def _claimed(self, lane: HeldLane, began: float, sendable: Sendable | None) -> None:
         lane.phase, lane.away = "idle", ""
@@ -215,7 +238,7 @@ class LaneRelay:
         self._meter.count("lease_lost")
         self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
         self._forget(lane)
-        lane.held = None
+        lane.held, lane.after = None, 0
 
     def _forget(self, lane: HeldLane) -> None:
         lane.phase, lane.failed, lane.unmarked = "idle", (), ()
@@ -231,6 +254,9 @@ class LaneRelay:
     def _mark(self, lane: HeldLane, run: LaneRun) -> None:
         batch = lane.held
         outcomes = run.outcomes(batch, lane.failed) if batch else ()
+        if outcomes is None and batch is not None and self._mine is not None:
+            # None would be all rows from the first to the last, of other clusters, too
+            outcomes = [Outcome(row.id, "dispatched") for row in batch.rows]
         self._leave(lane)
         if batch is None or outcomes == []:
             self._forget(lane)
@@ -259,7 +285,7 @@ class LaneRelay:
         attempts = {row.id: row.attempts for row in batch.rows} if failed else {}
         for outcome in failed:
             self._count_failed(outcome, attempts[outcome.id] + 1)
-        full = len(batch.rows) == lane.asked or (outcomes is not None and len(outcomes) < len(batch.rows))
+        full = lane.read == lane.asked or (outcomes is not None and len(outcomes) < len(batch.rows))
         self._forget(lane)
         if full and not failed and not self.closing and self._now >= lane.checked:
             self._claim(lane)

@@ -12,6 +12,7 @@ from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady, TopicMissing
+from sluicegate.streams.topic_names import plain
 
 OUTBOX = SENDER.encode()
 KEYS = 50_000  # whose partitions are remembered
@@ -137,5 +138,5 @@ class LaneRows:
     def _shard(self, lane: int, topic: str) -> tuple[str, bytes]:
         shard = self._shards.get((lane, topic))
         if shard is None:
-            shard = self._shards[lane, topic] = SHARD, OUTBOX + f"{lane}>{topic}#{self._source}".encode()
+            shard = self._shards[lane, topic] = SHARD, OUTBOX + f"{lane}>{plain(topic)}#{self._source}".encode()
         return shard

@@ -39,12 +39,12 @@ class TracedReports:
     def _span(self, number: int, outcome: str, text: str | None) -> None:
         row = self._rows[number]
         attributes: dict[str, str | int] = {
-            "sluicegate.id": row.id,
-            "sluicegate.topic": row.topic,
+            "messaging.message.id": row.id,
             "sluicegate.lane": lane_of(row),
             "sluicegate.outcome": outcome,
+            **({} if text is None else {"error.type": outcome}),
         }
-        self._spans.dispatched(attributes, self._began, traceparent(row), text)
+        self._spans.dispatched((row.topic, row.partition), attributes, self._began, traceparent(row), text)
 
 
 def traceparent(row: OutboxRow) -> str | None:

@@ -6,7 +6,7 @@ A row is handed over again only when its producer failed. The end of an owner ma
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Protocol
+from typing import Any, Protocol
 
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.contracts.stores import Output
@@ -62,6 +62,7 @@ class Shard(RowSource):
         "_dead_bytes",
         "_handed",
         "_lineage",
+        "_mine",
         "_page",
         "_read",
         "_recorded",
@@ -80,9 +81,12 @@ class Shard(RowSource):
         stops: bool = False,
         partition: Partition = NOWHERE,
         dead: ReadDead = no_dead,
+        mine: Callable[[OutboxRow], bool] | None = None,
     ) -> None:
-        """`dead(limit)` gives the first dead rows of the store."""
+        """`dead(limit)` gives the first dead rows of the store. `mine` chooses the rows of the store that it has; None:
+        it has all."""
         super().__init__(stops)
+        self._mine = mine
         self._dead = dead
         self._dead_bytes: int | None = None  # None: no row was refused under this claim
         self._read, self._claimed, self._lineage, self.partition = read, claimed, lineage, partition
@@ -147,14 +151,16 @@ class Shard(RowSource):
             self._after = rows[-1].number
 
     def refill(self, now: float) -> None:
-        """Read the next page when memory is empty. Raises PersistenceError."""
-        if self.more and not self.waiting:
+        """Read the next page when memory is empty; where rows are chosen, the next one that has some. Raises
+        PersistenceError."""
+        while self.more and not self.waiting:
             if not self.unsent:
                 self._since = now
             limit = min(self._page, PAGE)
             rows = self._read(self._after, limit)
             self.more = len(rows) == limit
-            self._sort([self._ours(row) for row in rows if row.number <= self._claimed or row.lineage == self._lineage])
+            here = rows if self._mine is None else list(filter(self._mine, rows))
+            self._sort([self._ours(row) for row in here if row.number <= self._claimed or row.lineage == self._lineage])
             self._bytes = weight(self.waiting)
             if rows:
                 self._page = max(1, min(4 * limit, PAGE_BYTES * len(rows) // (weight(rows) + 1)))
@@ -163,6 +169,8 @@ class Shard(RowSource):
                 self._before.forget(self._after)
             else:
                 self._before.clear()
+            if self._mine is None:
+                break
 
     def _ours(self, row: OutboxRow) -> OutboxRow:
         """The row as this claim sends it. What an earlier claim knew of the end of its partition holds no longer."""
@@ -259,9 +267,9 @@ class Outgoing(Protocol):
     def busy(self) -> bool:
         """Whether a call runs in another thread, whose result the next turn handles."""
 
-    def turn(self, shards: Sequence[Shard], now: float) -> int:
+    def turn(self, shards: Sequence[Any], now: float) -> int:
         """Handle reports and hand over rows of exactly these shards while there is room; returns how many rows have no
-        report. Never blocks."""
+        report. Never blocks. The shards are of the kind that their owners have."""
 
     def unrecorded(self) -> Collection[Partition]:
         """Partitions without an owner here whose rows were handed over and are not recorded as sent."""

@@ -56,11 +56,12 @@ from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped, SluicegateError
+from sluicegate.streams.observe.release import version
 from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.outbox.history import untold
 from sluicegate.streams.outbox.sizes import cut
-from sluicegate.streams.release import version
 from sluicegate.streams.rules import rule_of
+from sluicegate.streams.topic_names import plain, reads
 from sluicegate.streams.windows.marks import of_mark
 
 LONGEST_WHERE = 300  # characters of a position in the user's code
@@ -352,7 +353,7 @@ class Rows:
 
     def _original(self, record: Record) -> OriginalRecord | None:
         """The record that was re-keyed for this agent, None where none was."""
-        if self._partition.topic not in self._agent.receive:
+        if not reads(self._agent.receive, self._partition.topic):
             return None
         return original(record, self._agent.name, self._agent.correlates)
 
@@ -421,9 +422,10 @@ def letters_codec(agent: Agent, codec: Codec) -> Codec:
 
 
 def shard_name(partition: Partition, topic: str, lineage: str) -> bytes:
-    """The name of a sequence of numbers, as receivers know it."""
+    """The name of a sequence of numbers, as receivers know it. They know the topic by its plain name: another app may
+    have another name for its cluster."""
     app, agent, source, number = partition
-    return f"{app}/{agent}/{source}/{number}>{topic}#{lineage}".encode()
+    return f"{app}/{agent}/{source}/{number}>{plain(topic)}#{lineage}".encode()
 
 
 def renumbered(row: OutboxRow, partition: Partition, number: int, lineage: str) -> OutboxRow:
@@ -460,7 +462,7 @@ def _of_window(window: Closing) -> Iterator[Header]:
 
 
 def _attribute(key: bytes | None) -> str:
-    """The key as the value of an attribute; empty if it cannot be one: it is no text, or has control characters."""
+    """The key as the value of an attribute; empty if it cannot be one: it is not text, or has control characters."""
     try:
         text = (key or b"").decode()
     except UnicodeDecodeError:

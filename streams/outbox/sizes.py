@@ -21,8 +21,9 @@ def digest(value: bytes | None) -> bytes:
 
 
 def longest(app: App) -> int:
-    """The most bytes of a message of this app."""
-    return min(int(app.kafka.get("message.max.bytes", MESSAGE_BYTES)), LARGEST)
+    """The most bytes of a message of this app, whichever cluster it goes to."""
+    every = (app.kafka, *app.clusters.values())
+    return min(LARGEST, *(int(settings.get("message.max.bytes", MESSAGE_BYTES)) for settings in every))
 
 
 def size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:

@@ -1,12 +1,12 @@
 """The first offset of a new partition, and the open groups that end when a partition is claimed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.mac import Mac
-from sluicegate.streams.contracts.stores import Input, Store
+from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.ownership.setting import AgentRuntime
@@ -17,13 +17,17 @@ from sluicegate.streams.shared.shared_records import buffer_name
 SLICE = 1_000  # groups that one commit of a take-over ends
 
 
-def start(partition: Partition, wanted: str | float, facts: TopicFacts, store: Store, source: Input) -> int:
-    """The offset of a new agent's `start`; a partition that was added later begins at its start."""
-    if wanted == "earliest" or _added_later(partition, store):
+def start(partition: Partition, facts: TopicFacts, setting: AgentRuntime) -> int:
+    """The offset of a new agent's `start`. A partition that was added later, or whose topic a pattern matches only
+    since, begins at its start."""
+    wanted, matching = setting.agent.start, setting.matching
+    if wanted == "earliest" or (matching is not None and matching.later(partition.topic)):
+        return facts.low
+    if _added_later(partition, setting.store):
         return facts.low
     if wanted == "latest":
         return facts.high
-    return source.offset_at(partition.topic, partition.number, float(wanted))
+    return setting.input.offset_at(partition.topic, partition.number, float(wanted))
 
 
 def _added_later(mine: Partition, store: Store) -> bool:
@@ -48,7 +52,11 @@ def check_scope(earlier: Rule, partition: Partition, setting: AgentRuntime, poli
 
 def endings(groups: Groups, now: float) -> Iterator[None]:
     """End the groups that end before the next record. Yields after each slice, for its commit."""
-    reasons = dict(groups.judge())
+    return fired(groups, dict(groups.judge()), now)
+
+
+def fired(groups: Groups, reasons: Mapping[bytes, str], now: float) -> Iterator[None]:
+    """End these groups. Yields after each slice, for its commit."""
     return in_slices(groups, list(reasons), lambda key: groups.fire(key, reasons[key], now))
 
 

@@ -17,8 +17,9 @@ mark (streams/aggregation/group_faults.py).
 
 from itertools import takewhile
 
-from sluicegate.streams.aggregation.group_faults import DEATHS
+from sluicegate.streams.aggregation.group_faults import DEATHS, GroupFaults
 from sluicegate.streams.contracts.values import UNFETCHABLE, CrashMark
+from sluicegate.streams.errors import EngineFault, GroupFault
 from sluicegate.streams.handlers.attempts import Bounds, Suspicion, begins
 
 STEP = 100
@@ -28,18 +29,38 @@ REACH = 20_500  # offsets that a batch that died may have covered: its commit bo
 
 class CrashMarks:
     """The crash mark of one partition under one claim. `process` is a random name of this process. `faults` is how
-    often the engine has failed at this partition in this process: each time, the process gets another name."""
+    often the engine has failed at records of this partition in this process, and `fault` its last error: each time, the
+    process gets another name. `group_faults` are the errors while groups ended. `before` is the mark of this process'
+    claim before this one."""
 
-    __slots__ = ("_before", "_careful_to", "_process", "_step", "poisoned", "set", "unfetchable")
+    __slots__ = (
+        "_before",
+        "_careful_to",
+        "_process",
+        "_step",
+        "begun",
+        "fault",
+        "faults",
+        "group_faults",
+        "poisoned",
+        "set",
+        "suspected",
+        "unfetchable",
+    )
 
-    def __init__(self, process: str, faults: int = 0) -> None:
-        self._process = f"{process}.{faults}" if faults else process
+    def __init__(self, process: str, before: "CrashMarks | None" = None) -> None:
+        self.faults: int = before.faults if before else 0
+        self.fault: str = before.fault if before else ""
+        self.group_faults: GroupFaults = before.group_faults if before else GroupFaults()
+        self._process = f"{process}.{self.faults}" if self.faults else process
         self._before: tuple[str, ...] = ()
         self._step = 0
         self._careful_to = -1
+        self.begun = False  # the first record was taken, and the mark was written before it
         self.set = False  # our name may stand in the mark
         self.poisoned = False  # the record at the offset of the claim is the cause
         self.unfetchable = False  # the batch at the offset of the claim could not be fetched
+        self.suspected = False  # the owner before died at its first fetch, as it seems
 
     def found(self, trying: CrashMark | None, offset: int) -> None:
         """Take the mark that the claim found. A mark at another offset is obsolete."""
@@ -73,9 +94,21 @@ class CrashMarks:
         """A commit that moved the offset wrote no mark."""
         self.set = False
 
-    def failed(self) -> None:
-        """The engine failed: our name stays in the mark, as if the process had died."""
-        self.set = False
+    def failed(self, error: EngineFault) -> None:
+        """The engine failed, at a group or with records in hand: count it. With records in hand our name stays in the
+        mark, as if the process had died."""
+        if isinstance(error, GroupFault):
+            self.group_faults.note(error)
+        else:
+            self.set = False
+            self.faults, self.fault = self.faults + 1, str(error)
+
+    @property
+    def cause(self) -> str:
+        """The error of a dead letter whose record ended the process, or failed in the engine."""
+        if self.fault:
+            return f"the engine failed three times at this record; please report it: {self.fault}"
+        return "the process ended three times while it worked on this record"
 
     def names(self) -> tuple[str, ...]:
         """The names to remove when this process, alive, lets go of the partition."""

@@ -3,7 +3,7 @@
 import structlog
 
 from sluicegate.streams.contracts.stores import CrashMarkStore
-from sluicegate.streams.contracts.values import Claim
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import SluicegateError
 
 AGAIN = 1.0  # seconds until a call that failed is repeated
@@ -14,23 +14,23 @@ class CrashMarkClearing:
 
     def __init__(self, store: CrashMarkStore) -> None:
         self._store = store
-        self._waiting: list[tuple[Claim, tuple[str, ...]]] = []
+        self._waiting: list[tuple[Partition, str, tuple[str, ...]]] = []
         self._at = 0.0
         self._log = structlog.get_logger()
 
-    def add(self, claim: Claim, names: tuple[str, ...], now: float) -> None:
-        """Clear these names now, or with a later `settle` if the store fails."""
-        self._waiting.append((claim, names))
+    def add(self, partition: Partition, token: str, names: tuple[str, ...], now: float) -> None:
+        """Clear these names now, or with a later `settle` if the store fails. `token` is of the last claim of this
+        process; without names the partition is left without an owner."""
+        self._waiting.append((partition, token, names))
         self._at = now
         self.settle(now)
 
     def settle(self, now: float) -> None:
         while self._waiting and now >= self._at:
-            claim, names = self._waiting[0]
+            where, token, names = self._waiting[0]
             try:
-                self._store.clear_crash_mark(claim.partition, claim.token, names)
+                self._store.clear_crash_mark(where, token, names)
             except SluicegateError as error:
-                where = claim.partition
                 self._log.debug(
                     "partition.crash_mark_not_cleared", topic=where.topic, partition=where.number, error=str(error)
                 )

@@ -11,7 +11,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import ColdGroups
 from sluicegate.streams.contracts.values import ColdGroup, Partition
 from sluicegate.streams.errors import ChangelogIncomplete
-from sluicegate.streams.ownership.beginning import in_slices
+from sluicegate.streams.ownership.beginning import fired
 from sluicegate.streams.ownership.store_clock import BACK
 
 PAGE = 5_000  # groups that one commit of a take-over reads
@@ -26,17 +26,17 @@ class ColdReads:
     def __init__(
         self, store: ColdGroups, partition: Partition, groups: Groups, paging: Paging, still_ours: Callable[[], None]
     ) -> None:
-        self._store, self._partition, self._groups, self._paging = store, partition, groups, paging
+        self._store, self._partition, self._groups, self.paging = store, partition, groups, paging
         self._still_ours = still_ours
 
     def look_up(self, records: Sequence[Record], now: float) -> None:
         """Before these records are accepted: make the cold groups of their keys hot, and note which keys have none."""
-        groups, paging = self._groups, self._paging
+        groups, paging = self._groups, self.paging
         if not paging.count:
-            groups.absent = None
+            groups.cold.absent = None
             return
         keys = unknown(groups, keys_of(groups.rule, records))
-        groups.absent = set(keys)
+        groups.cold.absent = set(keys)
         self._warm(self._store.cold(self._partition, keys) if keys else [])
         rule = groups.rule.aggregation
         crowd = len(groups.states) + paging.count + len(keys) - rule.max_groups
@@ -56,11 +56,11 @@ class ColdReads:
         rows = self._store.due(self._partition, EVER, DUE + 1)
         late = [row for row in rows[:DUE] if (row.due or 0.0) <= now]
         self._warm(late)
-        self._paging.nearest = (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf
+        self.paging.nearest = (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf
 
     def asked(self) -> None:
         """After a restore: make the groups hot that a person wants fired."""
-        if self._paging.count and (keys := unknown(self._groups, self._groups.asked)):
+        if self.paging.count and (keys := unknown(self._groups, self._groups.asked)):
             self._warm(self._store.cold(self._partition, keys))
 
     def all(self, groups: Groups) -> Iterator[None]:
@@ -68,9 +68,9 @@ class ColdReads:
         for rows in self._pages():
             self._warm(rows, groups)
             yield
-        if self._paging.count:
+        if self.paging.count:
             self._still_ours()
-            raise ChangelogIncomplete(f"{self._paging.count} rows of cold groups are missing in the store")
+            raise ChangelogIncomplete(f"{self.paging.count} rows of cold groups are missing in the store")
 
     def _pages(self) -> Iterator[Sequence[ColdGroup]]:
         after: bytes | None = None
@@ -78,26 +78,32 @@ class ColdReads:
             after = rows[-1].key
             yield rows
 
+    def keeping_hot(self, endings: Iterator[None]) -> Iterator[None]:
+        """End groups after a claim, in these steps. Until the last step, commits evict no group: one that is evicted
+        before it ends is one that the next claim overlooks."""
+        self.paging.suspended = True
+        yield from endings
+        self.paging.suspended = False
+
     def judged(self, now: float) -> Iterator[None]:
         """Before the first record: end the groups that end by the rule as it is now, and compute the deadlines of the
         others anew, where they were computed by another rule, or under a clock that was ahead. Yields after each slice,
         for its commit."""
-        groups, paging = self._groups, self._paging
+        groups, paging = self._groups, self.paging
         back, ends = paging.at > now + BACK, ends_of(groups)
         if paging.count and (back or paging.ends != ends):
             for rows in self._pages():
                 keys = self._warm(rows)
                 if back:
                     groups.set_back(now)
-                reasons = groups.complete_by_now(keys)
-                yield from in_slices(groups, list(reasons), lambda key: groups.fire(key, reasons[key], now))  # noqa: B023
+                yield from self.keeping_hot(fired(groups, groups.complete_by_now(keys), now))
                 yield
             paging.at, paging.changed = now, True
         paging.ends = ends_of(groups)
 
     def _warm(self, rows: Sequence[ColdGroup], groups: Groups | None = None) -> list[bytes]:
         try:
-            return self._paging.warm(rows, self._groups if groups is None else groups)
+            return self.paging.warm(rows, self._groups if groups is None else groups)
         except ChangelogIncomplete:
             self._still_ours()
             raise
@@ -111,7 +117,7 @@ def keys_of(rule: Rule, records: Sequence[Record]) -> set[bytes | None]:
     keys = set[bytes | None]()
     for record in records:
         try:
-            keys.add(rule.key_of(rule.read(one_as_read(rule, record))))
+            keys.add(rule.key_of(rule.reader.read(one_as_read(rule, record))))
         except Exception:  # the record is refused, or read again, when it is accepted
             continue
     return keys

@@ -55,7 +55,7 @@ class Probing:
         if self.waiting.get(place) is not owner:
             self._end(place)
             self._set(place, -1)
-            if not owner.suspected and place not in self._suspects:
+            if not owner.marks.suspected and place not in self._suspects:
                 return True
             self.waiting[place] = owner
         if place not in self._running and len(self._running) < MOST:
@@ -65,9 +65,9 @@ class Probing:
             return False
         self._end(place)
         if fetchable.failure:
-            facts = {"topic": place[0], "partition": place[1], "offset": owner.offset, "error": fetchable.failure}
-            self._log.warning("partition.probe_failed", **facts, text=FAILED)
-        if fetchable.why and fetchable.until <= owner.offset:
+            facts = {"topic": place[0], "partition": place[1], "offset": owner.intake.offset}
+            self._log.warning("partition.probe_failed", **facts, error=fetchable.failure, text=FAILED)
+        if fetchable.why and fetchable.until <= owner.intake.offset:
             self._halt(owner, fetchable, monotonic)
         self._suspects.discard(place)
         self._set(place, fetchable.until)
@@ -77,7 +77,7 @@ class Probing:
         """The owners that have read up to their bounds and committed it. What comes next is probed again."""
         for place in list(self._bounded):
             owner = owners.get(place)
-            if owner is not None and not owner.pending and self._source.bound_reached(*place):
+            if owner is not None and not owner.intake.pending and self._source.bound_reached(*place):
                 self._suspects.add(place)
                 yield owner
 
@@ -86,13 +86,13 @@ class Probing:
 
     def _begin(self, owner: Owner) -> None:
         place = owner.place
-        self._log.warning("partition.probed", topic=place[0], partition=place[1], offset=owner.offset, text=WHY)
-        self._running[place] = self._source.probe(*place, owner.offset)
+        self._log.warning("partition.probed", topic=place[0], partition=place[1], offset=owner.intake.offset, text=WHY)
+        self._running[place] = self._source.probe(*place, owner.intake.offset)
 
     def _halt(self, owner: Owner, fetchable: Fetchable, monotonic: float) -> None:
         owner.halt(monotonic)
         raise Unfetchable(
-            f"the batch of records at offset {owner.offset} cannot be fetched: {fetchable.why}; {WHAT_TO_DO}"
+            f"the batch of records at offset {owner.intake.offset} cannot be fetched: {fetchable.why}; {WHAT_TO_DO}"
         )
 
     def _end(self, place: TopicPartition) -> None:

@@ -1,6 +1,6 @@
 """The runtime that all partitions of a worker share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent
@@ -11,6 +11,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.handlers.processor import RecordProcessor
 from sluicegate.streams.handlers.slow import Slow
 from sluicegate.streams.outbox.rows import Rows
+from sluicegate.streams.ownership.matching_topics import MatchingTopics
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
@@ -20,7 +21,8 @@ class AgentRuntime(NamedTuple):
     """`process` is a random name of this process, `member` the name that operators see. `slow` calls handlers outside
     of the commits (`concurrency`). `rows` makes the rows of a partition for a rule of the agent. `deployed` are the
     versions of the rule up to the one that this worker runs. `on_rule_change` is the policy where no version was
-    recorded. `mac` signs the rows, and proves records; without it all headers are believed."""
+    recorded. `mac` signs the rows, and proves records; without it all headers are believed. `matching` are the topics
+    of patterns. `clusters`: the rows go to several clusters, each on its own."""
 
     agent: Agent
     rule: Rule
@@ -36,3 +38,5 @@ class AgentRuntime(NamedTuple):
     schemas: RegisteredSchemas | None = None
     deployed: Deployed = UNVERSIONED
     mac: Mac | None = None
+    matching: MatchingTopics | None = None
+    clusters: Collection[str] = ()

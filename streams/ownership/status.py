@@ -6,6 +6,7 @@ from math import inf
 import structlog
 
 from sluicegate.streams.aggregation.events import Event, Fire
+from sluicegate.streams.aggregation.groups import RecordCounts
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.stores import Gauge
 from sluicegate.streams.observe.counting import count_answers
@@ -27,7 +28,7 @@ def partition_report(
 ) -> PartitionReport:
     """The owner's offsets, open groups and unsent rows, without a request. `waits`: why its intake is paused.
     `failure`: why its last owner was lost, until that is over."""
-    partition, groups, shard = owner.partition, owner.every_groups(), owner.shard
+    partition, groups, shard = owner.partition, owner.groups.every(), owner.shard
     now = owner.now(monotonic)
     oldest = min((at for group in groups if (at := group.oldest()) is not None), default=None)
     due = min(group.next_due() for group in groups)
@@ -37,7 +38,7 @@ def partition_report(
         "paused" if shard.full or waits or owner.stopping else "running",
         offset=owner.claim.offset,
         high=gauge.high(partition.topic, partition.number),
-        groups=owner.open_groups,
+        groups=owner.groups.open,
         bytes=sum(group.bytes for group in groups),
         oldest=None if oldest is None else max(0.0, now - oldest),
         next_deadline=None if due == inf else 0.0 if due == -inf else due - now,
@@ -47,37 +48,37 @@ def partition_report(
         read_age=_read_age(owner, now, monotonic),
         error="decode-waits" if waits else FAILED if failure else None,
         detail=waits or failure,
-        origin_lag=None if owner.origin is None else owner.origin.event.lag(now),
-        watermark_lag=None if owner.windows is None else owner.windows.event.lag(now),
+        origin_lag=None if owner.groups.origin is None else owner.groups.origin.event.lag(now),
+        watermark_lag=None if owner.groups.windows is None else owner.groups.windows.event.lag(now),
         end=_end(owner, gauge),
     )
 
 
 def _end(owner: Owner, gauge: Gauge) -> int:
     """The offset at which the partition was read to its end, if all records before it are committed; else -1."""
-    end = gauge.ended(*owner.place) if owner.offset == owner.claim.offset else -1
-    return end if end >= owner.offset else -1
+    end = gauge.ended(*owner.place) if owner.intake.offset == owner.claim.offset else -1
+    return end if end >= owner.intake.offset else -1
 
 
 def _read_age(owner: Owner, now: float, monotonic: float) -> float | None:
     """None if the newest record has no time."""
-    if owner.newest is None:
-        return monotonic - owner.since
-    read_at = timestamp(owner.newest)
+    if owner.intake.newest is None:
+        return monotonic - owner.intake.since
+    read_at = timestamp(owner.intake.newest)
     return max(0.0, now - read_at) if read_at else None
 
 
 def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
     """Count the records since the last call that were duplicates, late, or left out without a dead letter."""
-    dropped, late, forgotten = owner.senders.receipts()
+    dropped, late, forgotten = owner.intake.senders.receipts()
     counts = {"skipped": 0, "discarded": 0, "late": 0, "partly_late": 0, "late_legs": 0, "marks_ahead": 0}
-    for groups in owner.every_groups():
+    for groups in owner.groups.every():
         for name, times in groups.counts.items():
             counts[name] += times
-        groups.counts = dict.fromkeys(groups.counts, 0)
+        groups.counts = RecordCounts(dict.fromkeys(groups.counts, 0))
         count_answers(groups.outcomes, meter)
         groups.outcomes.clear()
-    passed_over, owner.passed_over = owner.passed_over, 0
+    passed_over, owner.intake.passed_over = owner.intake.passed_over, 0
     numbers = {
         "records_duplicate": dropped + _count_duplicates(owner, meter, log),
         "records_late": late,
@@ -89,7 +90,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         "legs_late": counts["late_legs"],
         "groups_discarded": counts["discarded"],
     }
-    refused, owner.proof.refused = owner.proof.refused, 0
+    refused, owner.intake.proof.refused = owner.intake.proof.refused, 0
     _warn_of_headers({"ahead": counts["marks_ahead"], UNPROVEN: refused}, owner, meter, log)
     for name, times in numbers.items():
         if times:
@@ -110,15 +111,15 @@ def _warn_of_headers(
         if times:
             topic, number = owner.place
             meter.count("headers_refused", times, reason=reason)
-            if reason == UNPROVEN and owner.proof.told:
+            if reason == UNPROVEN and owner.intake.proof.told:
                 continue
-            owner.proof.told = owner.proof.told or reason == UNPROVEN
+            owner.intake.proof.told = owner.intake.proof.told or reason == UNPROVEN
             log.warning("headers.refused", topic=topic, partition=number, reason=reason, records=times)
 
 
 def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> int:
     """The duplicates since the last call. Warns once for each claim when ids were forgotten within their horizon."""
-    dedupe = owner.dedupe
+    dedupe = owner.intake.dedupe
     if dedupe is None:
         return 0
     dropped, dedupe.dropped = dedupe.dropped, 0
@@ -141,13 +142,12 @@ def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Sp
     for fire in events:
         if isinstance(fire, Fire):
             attributes: dict[str, str | int] = {
+                "messaging.consumer.group.name": f"{partition.app}.{partition.agent}",
+                "messaging.batch.message_count": fire.count,
                 "sluicegate.id": identify(fire.number),
                 "sluicegate.agent": partition.agent,
-                "sluicegate.topic": partition.topic,
-                "sluicegate.partition": partition.number,
                 "sluicegate.reason": fire.reason,
-                "sluicegate.count": fire.count,
                 "sluicegate.first": fire.first,
                 "sluicegate.last": fire.last,
             }
-            spans.fired(attributes, latency, fire.trace)
+            spans.fired(owner.place, attributes, latency, fire.trace)

@@ -30,10 +30,10 @@ from sluicegate.streams.observe.http import NO_CALLS, HttpCalls, serve
 from sluicegate.streams.observe.logs import configure
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.pages import pages
+from sluicegate.streams.observe.release import version
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 from sluicegate.streams.processes.child import ProcessJob, RuleChange
 from sluicegate.streams.processes.process import Ended, ProcessEvent, spawn
-from sluicegate.streams.release import version
 
 CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
 

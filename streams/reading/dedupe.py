@@ -180,9 +180,9 @@ class DuplicateFilter:
     ) -> Iterator[Sequence[Record]]:
         if run:
             events, items, out = len(groups.events), len(inbox), set[int]()
-            groups.left_out = out
+            groups.counts.left_out = out
             yield run
-            groups.left_out = None
+            groups.counts.left_out = None
             decided = [*groups.events[events:], *inbox[items:]]
             out |= {each.record.offset() for each in decided if isinstance(each, Refused)}
             self.seen.note([name for name, record in ids.items() if not out or record.offset() not in out], now)

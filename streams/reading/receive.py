@@ -18,6 +18,7 @@ from sluicegate.streams.contracts.headers import NUMBER, SHARD, STATE
 from sluicegate.streams.contracts.mac import PLACES, MacHeaders, read
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.reading.proof import HeaderProof
+from sluicegate.streams.topic_names import plain
 
 WINDOW = 10_000
 FORGET_AFTER = 7 * 24 * 3600.0  # seconds; a lineage that is silent for longer is forgotten
@@ -58,7 +59,7 @@ class ReceivedShards:
     __slots__ = ("_names", "dropped", "forgotten", "fresh", "late", "shards", "topic")
 
     def __init__(self, topic: str) -> None:
-        self.topic = topic
+        self.topic = plain(topic)
         self.shards: dict[str, SenderShard] = {}
         self.fresh: dict[str, list[int]] = {}
         self._names: dict[bytes, str] = {}

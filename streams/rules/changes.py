@@ -11,6 +11,9 @@ from sluicegate.streams.rules.classes import OF_AN_AGENT, severity
 from sluicegate.streams.rules.document import AgentDocument
 from sluicegate.streams.windowers import WRITTEN
 
+ROWS = ("key", "where", "let")
+"""The keys that say which rows of a table are in which group. They stay as they are while rows are known."""
+
 
 class Change(NamedTuple):
     """A key whose value differs; `old` or `new` None: the file does not give it. `policies` as in ChangeClass."""
@@ -46,7 +49,7 @@ def _of_key(name: str, old: AgentDocument, new: AgentDocument) -> Iterator[Chang
         case "from":
             yield from _of_topics(one or [], other or [])
         case "aggregate" if one is not None and other is not None:
-            yield from _of_aggregate(one, other)
+            yield from _of_aggregate(one, other, _over_table(old) and _over_table(new))
         case "let":
             yield from _of_lets(old, new)
         case "correlate" if one is not None and other is not None:  # the worker's clock has no timeout there
@@ -97,40 +100,43 @@ def _by_topic(sources: Sequence[Any]) -> dict[str, dict[str, str]]:
     return dict((source, {}) if isinstance(source, str) else (source["topic"], source) for source in sources)
 
 
-def _of_aggregate(old: AgentDocument, new: AgentDocument) -> Iterator[Change]:
+def _of_aggregate(old: AgentDocument, new: AgentDocument, table: bool) -> Iterator[Change]:
     for name in sorted({*old, *new}):
         one, other = old.get(name), new.get(name)
         if name == "compute":
-            yield from _of_compute(_named(one), _named(other))
+            yield from _of_compute(_named(one), _named(other), table)
         elif name == "on_missing" and "ignore" in (one, other) and one != other:
             yield _change("aggregate.on_missing", one, other, COMPUTED)  # numbers are counted in other slots
         else:
             yield from _differences(f"aggregate.{name}", one, other)
 
 
-def _of_compute(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _of_compute(old: Mapping[str, Any], new: Mapping[str, Any], table: bool) -> Iterator[Change]:
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
-            kept = name not in new or _is_kept(new[name], old.values())
+            kept = name not in new or _is_kept(new[name], old.values(), table)
             yield _change(f"aggregate.compute.{name}", old.get(name), new.get(name), KEPT if kept else COMPUTED)
     if old == new and [*old] != [*new]:
         yield _change("aggregate.compute", [*old], [*new], KEPT)
 
 
-def _is_kept(reducer: Any, reducers: Any) -> bool:
+def _is_kept(reducer: Any, reducers: Any, table: bool) -> bool:
     """Whether the field can be computed from what the groups hold already."""
     if reducer == "count" or reducer in reducers:
         return True
     kind, field = _reducer(reducer)
-    shares = _accumulator(kind)
+    shares = _accumulator(kind, table)
     return shares != "" and any(
-        _accumulator(name) == shares and field == other for name, other in map(_reducer, reducers)
+        _accumulator(name, table) == shares and field == other for name, other in map(_reducer, reducers)
     )
 
 
-def _accumulator(kind: str) -> str:
+def _accumulator(kind: str, table: bool) -> str:
     """The name of what reducers of this kind share. Empty: nothing."""
-    return REDUCERS[kind].accumulator if kind in REDUCERS else ""
+    entry = REDUCERS.get(kind)
+    if table and entry is not None and entry.of_rows is not None:
+        return entry.of_rows.accumulator
+    return entry.accumulator if entry is not None else ""
 
 
 def _has_function(reducer: Any) -> bool:
@@ -179,6 +185,9 @@ def _change(path: str, old: Any, new: Any, kind: ChangeClass) -> Change:
 def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
     """The change with its policies. A shared buffer holds records and not groups, so its records are folded again after
     any change, and no other policy is possible."""
+    if _over_table(old) or _over_table(new):
+        goes_on = _over_table(old) and _over_table(new) and change.path.partition(".")[0] not in ROWS
+        return change._replace(policies=tuple(policy for policy in change.policies if policy == CONVERT and goes_on))
     if change.path == "scope":
         return change._replace(policies=(DROP,)) if old.get("scope") == "shared" else change
     if old.get("scope") == new.get("scope") == "shared" and change.kind != TOPICS:
@@ -188,6 +197,12 @@ def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
     if _goes_by_log(old) or _goes_by_log(new):
         return change._replace(policies=_of_windows(change, _moved(old, new)))
     return change
+
+
+def _over_table(document: AgentDocument) -> bool:
+    """Whether the groups have the rows of a table. None of them can end or begin anew: its rows are added once."""
+    sources = [source for source in document.get("from", ()) if isinstance(source, dict)]
+    return "aggregate" in document and any(source.get("envelope") == "debezium" for source in sources)
 
 
 def _goes_by_log(document: AgentDocument) -> bool:

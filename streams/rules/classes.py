@@ -41,18 +41,19 @@ _AGGREGATE = {
     **dict.fromkeys(("timeout", "until", "until.field", "until.equals"), END),
     **dict.fromkeys((f"window.{each}" for each in ("grace", "idle", "at_most", "late", "max_ahead")), END),
     **dict.fromkeys((f"window.late.{each}" for each in ("new", "amend", "every")), END),
-    **dict.fromkeys(("window", "window.offset", "window.zone", "window.week_starts"), INPUT),
+    **dict.fromkeys(("window", "window.offset", "window.zone", "window.week_starts", "window.last"), INPUT),
     **{f"window.{key.name}": INPUT for entry in WINDOWERS.values() for key in entry.keys},
     **dict.fromkeys(("window.time", "window.time.field", "window.time.unit"), INPUT),
     **dict.fromkeys(("compute", "compute.kind", "compute.field", "compute.function", "compute.option"), COMPUTED),
 }
-_LEGS = ("through", "legs", "legs.key", "legs.keep", "legs.where", "legs.on_null", "legs.from", "legs.from.topic")
+_LEG_TOPICS = ("legs.from.topic", "legs.from.pattern", "legs.from.cluster")
+_LEGS = ("through", "legs", "legs.key", "legs.keep", "legs.where", "legs.on_null", "legs.from", *_LEG_TOPICS)
 _READ = ("format", "schema", "writer_schema", "writer_schemas", "framing", "schema_id", "message", "validate")
 _LEG_TIMES = ("legs.time", "legs.time.field", "legs.time.unit", "timeout.clock")
 _TIMEOUTS = ("after", "since", "idle", "at_most", "max_ahead")
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
 _EVENT = ("envelope", "envelope.cloudevents", "envelope.type", "envelope.source")
-_TO = ("topic", "where", "select", "continue", *_EVENT, *_WRITTEN)
+_TO = ("topic", "cluster", "where", "select", "continue", *_EVENT, *_WRITTEN)
 _LOOKUP = (
     "table",
     "collection",
@@ -78,7 +79,7 @@ OF_AN_AGENT = {
     **_of_table(ThrottleSettings, "throttle."),
     **_of_table(RateLimitSettings, "rate_limit."),
     "emit": OUTPUT,
-    **dict.fromkeys(("from", "from.topic"), TOPICS),
+    **dict.fromkeys(("from", "from.topic", "from.pattern", "from.cluster"), TOPICS),
     **dict.fromkeys(("format", "schema", "writer_schema", "framing", "schema_id", "message"), INPUT),
     "from.envelope": INPUT,
     "repartition": INPUT,

@@ -37,6 +37,7 @@ from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.keys import keys_of
 from sluicegate.streams.reducers import written
+from sluicegate.streams.topic_names import pattern_of, plain
 from sluicegate.streams.windowers import CORRELATION
 
 AgentDocument = dict[str, Any]
@@ -76,6 +77,9 @@ def document(agent: Agent) -> AgentDocument:
 def _source(topic: str, agent: Agent) -> object:
     more = {"dedupe": "sluicegate"} if topic in agent.receive else {}
     more |= {"envelope": "cloudevents"} if topic in agent.events else {}
+    more |= {"envelope": "debezium"} if topic in agent.changes or (agent.over_table and not agent.rekeys) else {}
+    if (pattern := pattern_of(topic)) is not None:
+        return {"pattern": pattern, **more}
     return {"topic": topic, **more} if more else topic
 
 
@@ -107,8 +111,8 @@ def _deadline(deadline: DataDeadline | None) -> AgentDocument:
 
 def _window(window: Window) -> AgentDocument:
     """`never` is written, because another time is the default."""
-    keys: AgentDocument = {window.windower.word: _number(window.extent)}
-    keys |= {name: each for name in ("zone", "week_starts") if (each := getattr(window, name))}
+    keys: AgentDocument = {window.windower.word: _number(window.extent)} if window.extent else {}
+    keys |= {name: each for name in ("zone", "week_starts", "last") if (each := getattr(window, name))}
     keys |= {name: _number(each) for name in ("every", "offset", "grace") if (each := getattr(window, name))}
     if window.time is not None:
         keys["time"] = {"field": window.time, "unit": window.unit}
@@ -169,7 +173,7 @@ def _destination(to: Destination, agent: Agent) -> AgentDocument:
         keys["envelope"] = {"cloudevents": event.mode, "type": event.type, **source}
     avro = _options(to.schema)
     if to.schema is not None and to.schema.subject:
-        avro |= {} if to.schema.subject == f"{to.topic}-value" else {"subject": to.schema.subject}
+        avro |= {} if to.schema.subject == f"{plain(to.topic)}-value" else {"subject": to.schema.subject}
         avro |= {"register": True} if to.schema.register else {}
     if to.schema is not None and to.schema.schema and to.schema.schema == _own_schema(agent, to):
         del avro["schema"]
@@ -201,7 +205,7 @@ def _options(avro: SchemaOptions | None) -> AgentDocument:
 
 
 def _schema(text: str) -> Any:
-    """The JSON of a schema. Text that is no JSON stays text; the checks of the file refuse it."""
+    """The JSON of a schema. Text that is not JSON stays text; the checks of the file refuse it."""
     try:
         return _without_texts(decode_any(text.encode()))
     except (ValueError, *UNREADABLE):

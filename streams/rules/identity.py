@@ -48,4 +48,6 @@ def rule_of(agent: Agent) -> AgentRule:
     keys = document(agent)
     rule = {name: keys[name] for name in KEYS if name in keys}
     rule |= {"envelope": sorted(agent.events)} if agent.events else {}
+    rule |= {"changes": sorted(agent.changes)} if agent.changes else {}
+    rule |= {"table": True} if agent.over_table else {}
     return AgentRule(rule, sha256(canonical(rule)).hexdigest())

@@ -89,6 +89,7 @@ FIELDS = (
     "lookups",
     "dedupe",
     "events",
+    "changes",
     "times",
     *(name for name, entry, *_ in keys_of(AgentSettings) if entry.change != FILE),
 )

@@ -117,14 +117,14 @@ def _window(fields: CallFields) -> int | None:
         return None
     seconds = moment(fields["window"])
     if seconds is None:
-        raise _Problem(HTTPStatus.BAD_REQUEST, "window is no time; write one such as 2026-01-31T08:05:00Z")
+        raise _Problem(HTTPStatus.BAD_REQUEST, "window is not a time; write one such as 2026-01-31T08:05:00Z")
     return round(1000 * seconds)
 
 
 def _first(fields: CallFields) -> int:
     text = fields.get("first", "0")
     if not NUMBER.fullmatch(text):
-        raise _Problem(HTTPStatus.BAD_REQUEST, "first is no number; write the `next` of an answer")
+        raise _Problem(HTTPStatus.BAD_REQUEST, "first is not a number; write the `next` of an answer")
     return int(text)
 
 

@@ -56,7 +56,7 @@ class Client:
     def __init__(self, url: str, token: str | None = None, timeout: float = TIMEOUT) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ConfigurationError(f"{url} is no URL of a worker; write http://HOST:PORT")
+            raise ConfigurationError(f"{url} is not a URL of a worker; write http://HOST:PORT")
         self._url = url.rstrip("/")
         self._token, self._timeout = token, timeout
         self._opener = build_opener(_NoRedirects)
@@ -131,7 +131,7 @@ def _document(content: bytes, status: int) -> Any:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise ClientError("the answer is no JSON object: is this the HTTP port of a worker?", status)
+        raise ClientError("the answer is not a JSON object: is this the HTTP port of a worker?", status)
     return document
 
 

@@ -77,7 +77,7 @@ class CommittedState:
         was looked for, is in neither: then the changelog is read again."""
         for _ in range(TRIES):
             groups = with_cold(contents, store, key)
-            if groups or not contents.groups.cold:
+            if groups or not contents.groups.cold.count:
                 return groups
             view = store.read(contents.partition)
             if view is None or not moved(contents, view, key):

@@ -20,22 +20,41 @@ class ClockBounds(NamedTuple):
     high: float
 
     @property
-    def known(self) -> bool:
-        return self.low > -inf and self.high < inf
+    def seconds(self) -> float:
+        """The lower bound, 0 where it is not known."""
+        return self.low if -inf < self.low < inf else 0.0
+
+    def nearest(self, moment: float) -> float:
+        """The moment within the bounds that is nearest to this one."""
+        return min(max(moment, self.low), self.high)
 
 
 class OwnerClock:
-    """`moments` are pairs of an offset and the moment of its record; `latest` is a moment after all of
-    them."""
+    """`moments` are pairs of an offset and the moment of its record; `latest` is a moment after all of them. `now` is
+    the moment of the next record, first that at `begin`."""
 
-    def __init__(self, moments: Iterable[tuple[int, float]], latest: float = inf) -> None:
+    def __init__(self, moments: Iterable[tuple[int, float]], latest: float, begin: int) -> None:
         bounds: dict[int, ClockBounds] = {}
         for offset, at in moments:
             known = bounds.get(offset, ClockBounds(at, at + MILLISECOND))
             bounds[offset] = ClockBounds(min(known.low, at), max(known.high, at + MILLISECOND))
         self.offsets = sorted(bounds)
         self._bounds = [bounds[offset] for offset in self.offsets]
-        self._latest = latest
+        self._latest, self._reached = latest, 0.0
+        self.now = self.at(begin)
+
+    def move(self, offset: int) -> None:
+        """The record at this offset is next."""
+        self.now = self.at(offset)
+
+    def stop(self, low: float) -> None:
+        """No record is next: the moment is the end, and not before `low`."""
+        self.now = ClockBounds(max(self.now.low, low), self._latest)
+
+    def in_order(self, moment: float) -> float:
+        """The moment within the bounds that is nearest to this one, and not before those of earlier calls."""
+        self._reached = max(self._reached, self.now.nearest(moment))
+        return self._reached
 
     def at(self, offset: int) -> ClockBounds:
         """The bounds of the record at this offset."""

@@ -59,7 +59,7 @@ class Deadlines:
             return ALWAYS
         if since is None:
             return ClockBounds(seconds, seconds)
-        if not self._since_first and since != finite(now.low):
+        if not self._since_first and since != now.seconds:
             return times.given  # an earlier record gave it
         begin = times.opened if self._since_first else now
         return ClockBounds(begin.low + seconds, begin.high + seconds)
@@ -111,8 +111,3 @@ class Deadlines:
 
     def _due(self, opened: float, seen: float, deadline: float) -> float:
         return min(opened + self._after, seen + self._idle, deadline)
-
-
-def finite(moment: float) -> float:
-    """The moment, 0 where it is not known."""
-    return moment if -inf < moment < inf else 0.0

@@ -279,7 +279,7 @@ def _output_differing(new: PublishedOutput, live: PublishedOutput) -> Iterator[s
 
 
 def _fields_differing(new: bytes | None, live: bytes | None) -> Iterator[str]:
-    """The names of the fields whose values differ; `value` where one of them is no JSON object."""
+    """The names of the fields whose values differ; `value` where one of them is not a JSON object."""
     try:
         made, there = decode_any(new or b"null"), decode_any(live or b"null")
     except Exception:

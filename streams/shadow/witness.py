@@ -1,16 +1,14 @@
 """What is known of one partition beside its input, and what two rules have in common."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from sys import maxsize
 from typing import NamedTuple
 
 from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.shadow.published import Published, PublishedResult
+from sluicegate.streams.shadow.published import Published
 
 
 class LiveGroup(NamedTuple):
@@ -44,6 +42,21 @@ class Witness(NamedTuple):
     letters_from: float = -inf
     origins: Sequence[str] = ()
     restores: bool = False
+
+
+class LiveSpans:
+    """Where the groups begin and end that were published, or that the store holds. `begins` are their keys by their
+    first records."""
+
+    def __init__(self, witness: Witness, windowed: bool) -> None:
+        ended = {live.first: live.key for live in witness.published.results.values()}
+        self.begins = ended | {group.first: key for key, group in witness.open.items()}
+        self._ends = witness.published.ends(windowed)
+
+    def reach(self, first: int, offset: int) -> bool:
+        """Whether the group that begins with the record `first` takes records at `offset`."""
+        live = self._ends.get(first)
+        return first in self.begins if live is None else offset <= live.last
 
 
 class Codecs(NamedTuple):
@@ -91,26 +104,6 @@ def _key(agent: Agent) -> object:
     return name, agent.let if named else ()
 
 
-def crossing(witness: Witness) -> set[bytes]:
-    """The keys that have a group which began before the range and goes on in it."""
-    begin = witness.begin
-    ended = {live.key for live in witness.published.results.values() if live.first < begin <= live.last}
-    return ended | {key for key, group in witness.open.items() if group.first < begin}
-
-
-def begins(witness: Witness) -> dict[int, bytes]:
-    """The keys of the groups that were published, or that the store holds, by their first records."""
-    ended = {live.first: live.key for live in witness.published.results.values()}
-    return ended | {group.first: key for key, group in witness.open.items()}
-
-
-def leaving(witness: Witness) -> frozenset[int]:
-    """The first records of the groups that begin in the range and go on behind it."""
-    begin, end = witness.begin, witness.end
-    ended = {live.first for live in witness.published.results.values() if begin <= live.first < end <= live.last}
-    return frozenset(ended | {group.first for group in witness.open.values() if begin <= group.first < end})
-
-
 def moments(witness: Witness) -> Iterator[tuple[int, float]]:
     for live in witness.published.results.values():
         if live.opened is not None:
@@ -140,45 +133,6 @@ def loses_records(agent: Agent) -> bool:
 def moved_the_watermark(dead: Sequence[bytes]) -> bool:
     """Whether a record of which `outside` is true was refused after the time of its origin was read."""
     return dead[0] == b"aggregate" and dead[1] == b"limit"
-
-
-def cuts(results: Sequence[PublishedResult], begin: int, together: bool) -> Iterator[tuple[int, PublishedResult]]:
-    """Each of these results that the input does not tell, or that began before `begin`, with the offset before whose
-    record its group ended. `together`: the windows of a key end together."""
-    at_once = defaultdict[object, list[PublishedResult]](list)
-    for live in results:
-        if live.told and live.first >= begin:
-            continue
-        if live.window is not None and live.window.by == "at_most":
-            yield live.window.next, live
-        elif not together or live.window is None or live.window.by:
-            yield live.last + 1, live
-        else:
-            at_once[live.key, live.reason, live.closed].append(live)
-    by_key = defaultdict[bytes, list[PublishedResult]](list)
-    for live in results if at_once else ():
-        by_key[live.key].append(live)
-    for windows in at_once.values():
-        yield from _at_once(windows, by_key[windows[0].key])
-
-
-def _at_once(
-    ended: Sequence[PublishedResult], others: Sequence[PublishedResult]
-) -> Iterator[tuple[int, PublishedResult]]:
-    """Windows of one key that a limit or a person ended at one moment. Those with records of each other ended at once,
-    behind all records of them, and of the windows that ended before them."""
-    first, last = maxsize, -1
-    for live in sorted(ended, key=lambda each: -each.last):
-        if live.last < first:
-            first, last = live.first, live.last
-            before = [other.last for other in others if other.first <= last and _starts(other) < _starts(live)]
-            last = max([last, *before])
-        first = min(first, live.first)
-        yield last + 1, live
-
-
-def _starts(live: PublishedResult) -> int:
-    return live.window.start if live.window is not None else 0
 
 
 def judge_start(rule: Agent, witness: Witness, span: float) -> None:

@@ -58,7 +58,7 @@ def aggregation_of(agent: Agent) -> Aggregation:
 
 def endless(agent: Agent) -> Agent:
     """The agent with a rule that ends no group, because the buffer ends groups."""
-    timeless = replace(aggregation_of(agent), since_first=None, since_last=None, deadline=None)
+    timeless = replace(aggregation_of(agent), since_first=None, since_last=None, deadline=None, until=None)
     rule = replace(timeless, count=None, max_items=ENDLESS, on_full="fire-oldest")
     return replace(agent, aggregation=rule)
 

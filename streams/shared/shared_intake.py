@@ -6,7 +6,6 @@ are read again after a crash lie below the watermark and are left out, whichever
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Any, NamedTuple
 
 from sluicegate.streams import failpoints
@@ -14,13 +13,14 @@ from sluicegate.streams.aggregation.events import Event
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.leased import BufferIntake
-from sluicegate.streams.contracts.leased_values import Gate, WatermarkMove
+from sluicegate.streams.contracts.leased_values import WatermarkMove
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import WatermarkMoved
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import Message
-from sluicegate.streams.shared.shared_fires import MOST, SharedFires
+from sluicegate.streams.shared.shared_fires import SharedFires
+from sluicegate.streams.shared.shared_leases import MOST
 from sluicegate.streams.shared.shared_records import RecordRun
 from sluicegate.streams.shared.shared_runs import Runs, parts
 from sluicegate.streams.shared.shared_size import SharedSize
@@ -36,16 +36,16 @@ class SourceProgress(NamedTuple):
 
 
 class SharedIntake(RecordProcessor):
-    """`source_of` asks the store for the topic id of a partition, from which ids are made. A commit takes at most
-    `most` records. These are two inserts, and complete no more batches than a worker may lease. `held` counts the bytes
-    read since it was set to 0."""
+    """`source_of` asks the store for the topic id of a partition, from which ids are made. `least` is the number of
+    records below which none completes its group. A commit takes at most `most` records. These are two inserts, and
+    complete no more batches than a worker may lease. `held` counts the bytes read since it was set to 0."""
 
     batches = False
 
     def __init__(
         self,
         name: str,
-        gate: Gate,
+        least: float,
         buffer: BufferIntake,
         runs: Runs,
         fires: SharedFires,
@@ -53,10 +53,10 @@ class SharedIntake(RecordProcessor):
         size: SharedSize,
     ) -> None:
         self._size = size
-        self._name, self._most, self._buffer, self._runs, self.fires = name, gate.count or inf, buffer, runs, fires
+        self._name, self._least, self._buffer, self._runs, self.fires = name, least, buffer, runs, fires
         self._source_of, self.at_once = source_of, runs.at_once
         self._sources: dict[TopicPartition, SourceProgress] = {}
-        self.most, self.held = int(min(2 * runs.at_once, MOST * self._most)), 0
+        self.most, self.held = int(min(2 * runs.at_once, MOST * least)), 0
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """All records as one message whose `value` is a RecordRun. Refused records are among the groups' events."""
@@ -69,12 +69,12 @@ class SharedIntake(RecordProcessor):
         fired when the scope was changed. Raises PersistenceError, SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
             raise self.fires.halt
-        whole = RecordRun([], [], [])
+        whole = RecordRun([], [], [], [])
         for item in items:
             if isinstance(item, Message):
                 for column, more in zip(whole, item.value, strict=True):
                     column.extend(more)
-        for part in parts(whole, self._runs, self._most):
+        for part in parts(whole, self._runs, self._least):
             self._put(place, part, identify)
         return [item for item in items if not isinstance(item, Message)]
 
@@ -90,7 +90,7 @@ class SharedIntake(RecordProcessor):
             stands = moves.next
             if failpoints.armed:
                 failpoints.hit("shared-inserted")
-            self.fires.take(batches)
+            self.fires.leases.take(batches)
         self._sources[place] = SourceProgress(identify, topic_id, stands)
 
     def _source(self, place: TopicPartition, identify: Identify) -> SourceProgress:
@@ -109,11 +109,11 @@ class SharedIntake(RecordProcessor):
 
     @property
     def full(self) -> bool:
-        return self.fires.full
+        return self.fires.leases.full
 
     @property
     def busy(self) -> bool:
-        return self.fires.busy
+        return self.fires.leases.busy
 
     def turn(self, now: float) -> None:
         self.fires.turn(now)

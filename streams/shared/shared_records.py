@@ -121,31 +121,41 @@ def packed(record: Record, topic_id: str, now: float) -> bytes:
 
 class RecordRun(NamedTuple):
     """Records of one partition, in order, in three columns: the offset; the group (with `dedupe` also the id, or None);
-    and the encoding in a pack (with `dedupe` the record itself)."""
+    and the encoding in a pack (with `dedupe` the record itself). `ends` has the offsets of the records that
+    end their group by `until`. In a part of a run it has those of the whole run."""
 
     offsets: list[int]
     groups: list[Any]
     items: list[Any]
+    ends: list[int]
 
     def part(self, begin: int, end: int | None = None) -> "RecordRun":
-        return RecordRun(self.offsets[begin:end], self.groups[begin:end], self.items[begin:end])
+        return RecordRun(self.offsets[begin:end], self.groups[begin:end], self.items[begin:end], self.ends)
 
 
 def packs(run: RecordRun, common: Common, most: float = inf) -> list[Pack]:
-    """One pack for each group. A group with more than `most` records, or with large ones, has several."""
+    """One pack for each group. A group that ends in the run, with more than `most` records, or with large ones, has
+    several, in their order."""
     groups: dict[str, list[bytes]] = {}
     begins: dict[str, int] = {}
-    get = groups.get
-    for offset, group, item in zip(*run, strict=True):
+    ended: list[tuple[str, int, list[bytes]]] = []
+    get, ends = groups.get, frozenset(run.ends)
+    for offset, group, item in zip(*run[:3], strict=True):
         if (items := get(group)) is None:
             groups[group], begins[group] = [item], offset
         else:
             items.append(item)
+        if offset in ends:
+            ended.append((group, begins[group], groups.pop(group)))
     head, place = _encode(common), f"{common.topic_id}/{common.partition}/"
     fits = min(most, PACK_BYTES // max(map(len, run.items), default=1))
+    whole = [*((*each, True) for each in ended), *((group, begins[group], groups[group], False) for group in groups)]
     return [
-        Pack(group, f"{place}{begins[group]}" + (f"+{at}" if at else ""), len(some), pack_data(head, some))
-        for group, items in groups.items()
+        Pack(
+            *(group, f"{place}{begin}" + (f"+{at}" if at else ""), len(some), pack_data(head, some)),
+            ends=end and at + len(some) == len(items),
+        )
+        for group, begin, items, end in whole
         for at, some in (((0, items),) if len(items) <= fits else _cut(items, most))
     ]
 

@@ -7,6 +7,7 @@ from math import inf
 
 from sluicegate.streams.aggregation.accept import parsed, refuse
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased import AggregatorBuffer
 from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, WatermarkMove
 from sluicegate.streams.contracts.record import Record, headers
@@ -38,15 +39,15 @@ class Packing:
         self.at_once = buffer.at_once
 
     def read(self, groups: Groups, records: Sequence[Record]) -> RecordRun:
-        run, rule, known = RecordRun([], [], []), groups.rule, self._names.get
-        decode, key_of, largest = rule.decode, rule.key_of, rule.max_record_bytes
-        careful = rule.plan.bags or rule.lets
+        run, rule, known = RecordRun([], [], [], []), groups.rule, self._names.get
+        decode, key_of, largest = rule.reader.decode, rule.key_of, rule.max_record_bytes
+        careful = rule.plan.bags or rule.reader.lets or may_end(rule)
         add_offset, add_group, add_item = run.offsets.append, run.groups.append, run.items.append
         for record in records:
             key, value = record.key(), record.value()
             try:
                 if careful:
-                    name, _, _ = parsed(groups, record)
+                    name = _keyed(groups, record, run)
                 else:
                     read = decode(value)  # type: ignore[arg-type]
                     name = key if key_of is None else key_of(read)
@@ -90,10 +91,10 @@ class Identified:
         self._keep = timedelta(seconds=ids.setting.horizon)
 
     def read(self, groups: Groups, records: Sequence[Record]) -> RecordRun:
-        run = RecordRun([], [], [])
+        run = RecordRun([], [], [], [])
         for record in records:
             try:
-                key, _, _ = parsed(groups, record)
+                key = _keyed(groups, record, run)
                 identity = self._ids.identity(record)
             except Exception as error:
                 refuse(groups, record, error)
@@ -119,16 +120,34 @@ class Identified:
         return filled.batches
 
     def _entries(self, run: RecordRun, topic_id: str) -> Iterator[Entry]:
-        now = self._time()
-        for offset, (group, identity), record in zip(*run, strict=True):
+        now, ends = self._time(), frozenset(run.ends)
+        for offset, (group, identity), record in zip(*run[:3], strict=True):
             where = f"{record.topic()}/{record.partition()}/{offset}"
             key = f"{topic_id}/{record.partition()}/{offset}" if identity is None else f"id/{identity.hex()}"
-            yield Entry(key, where, "", packed(record, topic_id, now), (), group)
+            yield Entry(key, where, "", packed(record, topic_id, now), (), group, ends=offset in ends)
 
 
 Runs = Packing | Identified
 """`read` refuses records that cannot be used; `size` is in bytes; an insert takes `at_once` records and raises
 WatermarkMoved and PersistenceError."""
+
+
+def may_end(rule: Rule) -> bool:
+    """Whether a record may end its group by `until`."""
+    return rule.until is not None or rule.ending is not None
+
+
+def _keyed(groups: Groups, record: Record, run: RecordRun) -> bytes | None:
+    """The record's key; `run` notes whether it ends its group. Raises what `refuse` explains."""
+    rule = groups.rule
+    key, read, _ = parsed(groups, record)
+    ends = rule.until is not None and rule.until(read)
+    if rule.ending is not None:
+        ends = rule.ending.holds_alone(record)
+        groups.outcomes[rule.ending.name, "true" if ends else "false"] += 1
+    if ends:
+        run.ends.append(record.offset())
+    return key
 
 
 def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:

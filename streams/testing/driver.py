@@ -20,6 +20,7 @@ from sluicegate.streams.testing.log import Log, ManualClock
 from sluicegate.streams.testing.outputs import OutputReader, ReadOutput, sender, sent_by_us
 from sluicegate.streams.testing.stores import StoreSetup, TestStore
 from sluicegate.streams.testing.workers import Workers, on_path, path_of
+from sluicegate.streams.topic_names import reads
 from sluicegate.streams.units import duration
 
 HeaderValues = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
@@ -55,7 +56,6 @@ class TestDriver:
         self._store = self._test_store.store
         self._folder = self.app.folder if on_path(self.app.folder) else None
         self._outputs = OutputReader(self.app)
-        self._readers = {topic: agent for agent in reversed(self.app.agents) for topic in agent.topics}
         self._tables = {topic for agent in self.app.agents for topic in agent.tables}
         self._taken: dict[str, int] = {}
         self._seen: set[tuple[str, object]] = set()
@@ -92,12 +92,12 @@ class TestDriver:
         times: int = 1,
     ) -> None:
         """Sends bytes as they are, None as a null value, and anything else in the format of the agent that reads the
-        topic, which is JSON where the topic is only looked up. The key chooses the partition as in Kafka; without a key
-        it is 0. `timestamp` is the record's own time, else the clock's; `times` copies are sent at once. Raises
-        ConfigurationError."""
-        reader = self._readers.get(topic)
+        topic, which is JSON where the topic is only looked up. A topic that the pattern of an agent matches is made
+        with its first record. The key chooses the partition as in Kafka; without a key it is 0. `timestamp` is the
+        record's own time, else the clock's; `times` copies are sent at once. Raises ConfigurationError."""
+        reader = next((agent for agent in self.app.agents if reads(agent.topics, topic)), None)
         if reader is None and topic not in self._tables:
-            known = sorted({*self._readers, *self._tables})
+            known = sorted({*(each for agent in self.app.agents for each in agent.topics), *self._tables})
             raise ConfigurationError(f"no agent reads {topic!r}; {did_you_mean(topic, known)}")
         count = self.log.count(topic)
         name = key.encode() if isinstance(key, str) else key
@@ -116,7 +116,7 @@ class TestDriver:
         seconds = duration(by) if isinstance(by, str) else by
         if seconds is None or seconds < 0:
             raise ConfigurationError(
-                f"{by!r} is no time to advance by; write seconds, or a number and ms, s, m, h or d, such as '30s'"
+                f"{by!r} is not a time to advance by; write seconds, or a number and ms, s, m, h or d, such as '30s'"
             )
         self._workers.advance(seconds)
 
@@ -144,7 +144,6 @@ class TestDriver:
             raise ConfigurationError(f"{changed.name} is another app than {self.app.name}: nothing is carried over")
         self._workers.deploy(changed, open)
         self.app, self._outputs = changed, OutputReader(changed, self._outputs)
-        self._readers = {topic: agent for agent in reversed(changed.agents) for topic in agent.topics}
         self._tables = {topic for agent in changed.agents for topic in agent.tables}
         self._workers.settle()
 

@@ -195,6 +195,7 @@ class LogInput:
         self.positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
         self.given: list[TopicPartition] = []
+        self.mine: set[TopicPartition] = set()
         self.taken: list[TopicPartition] = []
         self.failed: list[tuple[TopicPartition, str, str]] = []
         self.closed = False
@@ -203,10 +204,12 @@ class LogInput:
 
     def give(self, *places: TopicPartition) -> None:
         self.given += places
+        self.mine.update(places)
 
     def take(self, *places: TopicPartition) -> None:
         self.finish(places)
         self.taken += places
+        self.mine.difference_update(places)
         for place in places:
             self.positions.pop(place, None)
 
@@ -238,6 +241,9 @@ class LogInput:
     def before_revoke(self, finish: Callable[[Sequence[TopicPartition]], object]) -> None:
         self.finish = finish
 
+    def topics(self) -> list[str]:
+        return sorted({topic for topic, _ in self.mine})
+
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
         failed, self.failed = self.failed, []
         return failed
@@ -264,6 +270,9 @@ class LogInput:
         return TopicFacts(
             self.log.ids[topic], len(self.log.topics[topic]), low, self.log.high(topic, number), committed, metadata
         )
+
+    def existing(self) -> list[str]:
+        return sorted(self.log.topics)
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
         return next((m.o for m in self.log.topics[topic][number] if m.at >= start * 1000), self.log.high(topic, number))

@@ -20,6 +20,7 @@ from sluicegate.streams.testing.group import Group
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.testing.matching import described, shown
 from sluicegate.streams.testing.outputs import ReadOutput, text_of
+from sluicegate.streams.topic_names import matching, reads
 from sluicegate.streams.units import spoken_duration
 from sluicegate.streams.wording import counted
 
@@ -62,7 +63,7 @@ def _before(agents: Sequence[Agent], topic: str) -> list[Agent]:
 
 def _writes(agent: Agent, topics: set[str]) -> bool:
     named = {*(to.topic for to in agent.outputs), agent.dead_letters, agent.history}
-    return agent.handler is not None or not topics.isdisjoint(named)
+    return agent.handler is not None or any(reads(topics, name) for name in named)
 
 
 def _letters(letters: Sequence[ReadOutput]) -> Iterator[str]:
@@ -122,7 +123,8 @@ def _left_out(driver: TestDriver, agent: Agent) -> list[LogRecord]:
     """The records for which `where` is false, asked again: after a crash the engine counts some of them twice."""
     clauses = RecordClauses(agent)
     number = clauses.names.index("where")
-    records = chain.from_iterable(driver.log.order.get(topic, []) for topic in agent.topics)
+    inputs = matching(agent.topics, driver.log.topics)
+    records = chain.from_iterable(driver.log.order.get(topic, []) for topic in inputs)
     return [record for record in records if clauses.answer(number, record).value is False]
 
 

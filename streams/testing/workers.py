@@ -1,7 +1,7 @@
 """The workers of an app over a log in memory: the real engine, run step by step until nothing changes."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -25,6 +25,7 @@ from sluicegate.streams.testing.deaths import Death, Deaths, MortalProducer, Mor
 from sluicegate.streams.testing.dispatch import Dispatch
 from sluicegate.streams.testing.log import TICK, Log, LogHistory, LogInput, LogProducer, LogTable, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
+from sluicegate.streams.topic_names import matching, patterns, topics
 from sluicegate.streams.versions import catalogue
 
 MOST_ROUNDS = 100_000  # after which an app must be quiet
@@ -38,7 +39,7 @@ class Workers:
         self._watched = MortalStore(store, deaths, clock)
         self._store = cast(Store, self._watched)  # mypy does not see through `__getattr__`
         self._names = count(1)
-        self._inputs: list[LogInput] = []
+        self._inputs: dict[LogInput, tuple[Agent, int]] = {}
         self._producers: list[LogProducer] = []
         self._running: list[Worker] = []
         self._replaced: dict[str, tuple[str, ...]] = {}
@@ -65,7 +66,7 @@ class Workers:
 
     def die(self) -> None:
         """End the process as kill -9 does: only the store and the log remain."""
-        self._running, self._inputs, self._producers = [], [], []
+        self._running, self._inputs, self._producers = [], {}, []
         if self._dispatch is not None:
             self._dispatch.die()
 
@@ -113,15 +114,13 @@ class Workers:
             self.settle()
 
     def reports(self) -> list[WorkerReport]:
-        return [worker.describe(self._clock.now) for worker in self._running]
+        return [worker.reports.of(self._clock.now) for worker in self._running]
 
     def _worker(self, agent: Agent, number: int) -> Worker:
         app, log, clock = self._app, self._log, self._clock
         source, producer = LogInput(log, f"{app.name}.{agent.name}"), LogProducer(log, clock.time)
-        source.give(
-            *((topic, n) for topic in agent.topics for n in range(log.count(topic)) if n % self._workers == number)
-        )
-        self._inputs.append(source)
+        self._inputs[source] = agent, number
+        self._assign(source, topics(agent.topics))
         self._producers.append(producer)
         parts = WorkerDependencies(
             store=self._store,
@@ -139,6 +138,18 @@ class Workers:
         deployed = catalogue.read(self._store, app.name).get(agent.name, UNVERSIONED)
         return build(app, self._calling(running(agent, deployed)), number, "test", "refuse", parts, deployed)
 
+    def _assign_matching(self) -> None:
+        """Gives the workers the topics that their patterns match and that were made since."""
+        for source, (agent, _) in self._inputs.items():
+            if patterns(agent.topics):
+                self._assign(source, matching(agent.topics, self._log.topics))
+
+    def _assign(self, source: LogInput, names: Sequence[str]) -> None:
+        """Gives a worker its part of the partitions of these topics."""
+        _, number = self._inputs[source]
+        mine = [(topic, n) for topic in names for n in range(self._log.count(topic)) if n % self._workers == number]
+        source.give(*(place for place in mine if place not in source.mine))
+
     def _calling(self, agent: Agent) -> Agent:
         """The agent with the functions that this test calls."""
         if agent.handler is None or agent.name not in self._replaced:
@@ -149,6 +160,7 @@ class Workers:
         still = rounds = 0
         while still < 2:
             before = self._moved()
+            self._assign_matching()
             for worker in self._running:
                 worker.turn()
             if self._dispatch is not None:

@@ -6,16 +6,17 @@ whatever a file says.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import lz4.frame
 import msgspec
 
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.durable.entry import body_of, framed
-from sluicegate.streams.contracts.stores import Reader, StateStore
-from sluicegate.streams.contracts.values import Changes, Partition
-from sluicegate.streams.errors import ChangelogIncomplete, Fenced
+from sluicegate.streams.contracts.single_entry import EntryStore, claim_entry, read_entry, write_entry
+from sluicegate.streams.contracts.stores import Reader
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.errors import ChangelogIncomplete
 from sluicegate.streams.rules import stored
 from sluicegate.streams.rules.versions import Deployed, RuleVersion
 
@@ -39,34 +40,27 @@ class _Known(msgspec.Struct):
     agents: dict[str, list[dict[str, Any]]]
 
 
-class CatalogueStore(Reader, StateStore, Protocol):
-    """What the catalogue needs of a store."""
-
-
 def place(app: str) -> Partition:
     return Partition(app, "~", "rules", 0)
 
 
 def read(store: Reader, app: str) -> Catalogue:
     """Raises PersistenceError, and ChangelogIncomplete for an entry that another program wrote or that is damaged."""
-    view = store.read(place(app))
-    return {} if view is None or not view.entries else _unpacked(view.entries[-1])
+    entry = read_entry(store, place(app))
+    return {} if entry is None else _unpacked(entry)
 
 
 def deploy(
-    store: CatalogueStore, app: str, token: str, who: str, change: Callable[[Catalogue, float], Catalogue]
+    store: EntryStore, app: str, token: str, who: str, change: Callable[[Catalogue, float], Catalogue]
 ) -> Catalogue:
     """Write what `change(catalogue, store time)` returns, if it differs. Raises what `change` raises, Fenced when
     another deployment came in between (nothing was changed), and PersistenceError when it is not known whether it
     was."""
-    claim = store.claim(place(app), token, who)
-    view = store.read(claim.partition)
-    if view is None or view.claim.token != token:
-        raise Fenced("another deployment claimed the catalogue of rules")
-    before = _unpacked(view.entries[-1]) if view.entries else {}
+    claim, entry = claim_entry(store, place(app), token, who, "another deployment claimed the catalogue of rules")
+    before = {} if entry is None else _unpacked(entry)
     after = change(before, claim.store_time)
     if after != before:
-        store.commit(claim, Changes(0, entries=[_packed(after)], keep_from=claim.last + 1))
+        write_entry(store, claim, _packed(after))
         if failpoints.armed:
             failpoints.hit("rules-written")
     return after

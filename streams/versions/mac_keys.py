@@ -19,8 +19,9 @@ from msgspec.structs import replace
 from sluicegate.streams.aggregation.durable.entry import body_of, framed
 from sluicegate.streams.contracts.leased import OutboxStore
 from sluicegate.streams.contracts.mac import Mac
+from sluicegate.streams.contracts.single_entry import claim_entry, write_entry
 from sluicegate.streams.contracts.stores import Reader, Store
-from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition
+from sluicegate.streams.contracts.values import NOBODY, Claim, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced, PersistenceError
 
 KEYS = b"\x06"
@@ -134,11 +135,9 @@ def _new(made: float, signs: float) -> SigningKey:
 
 
 def _claimed(store: Store, app: str, token: str) -> tuple[Claim, SigningKeys | None]:
-    claim = store.claim(place(app), token, NOBODY)
-    view = store.read(claim.partition)
-    if view is None or view.claim.token != token:
-        raise Fenced("another command changes the keys of the app; nothing was changed, run this one again")
-    return claim, _unpacked(view.entries[-1]) if view.entries else None
+    busy = "another command changes the keys of the app; nothing was changed, run this one again"
+    claim, entry = claim_entry(store, place(app), token, NOBODY, busy)
+    return claim, None if entry is None else _unpacked(entry)
 
 
 def _make(store: Store, app: str, token: str) -> None:
@@ -153,7 +152,7 @@ def _first(store: Store, app: str, now: float) -> SigningKeys:
 
 
 def _write(store: Store, claim: Claim, keys: SigningKeys) -> None:
-    store.commit(claim, Changes(0, entries=[_packed(keys)], keep_from=claim.last + 1))
+    write_entry(store, claim, _packed(keys))
 
 
 def _used(store: Store, app: str) -> bool:

@@ -10,7 +10,7 @@ See docs/protocol.md, Windows.
 from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import parsed, refuse
@@ -38,6 +38,13 @@ SLICE = 1_000  # windows that the records of one batch close at most; the others
 AT_MOST = "at_most"
 
 
+class Backlog(NamedTuple):
+    """The records before the offset `high`, which waited at the claim, at the owner's time `claimed`."""
+
+    high: int
+    claimed: float
+
+
 class WindowGroups(Groups):
     """Groups by window and key: what all kinds of windows have in common. `event` is the event clock.
 
@@ -49,9 +56,8 @@ class WindowGroups(Groups):
     """
 
     __slots__ = (
-        "_claimed",
+        "_backlog",
         "_closing",
-        "_high",
         "_next_offset",
         "_now",
         "_order",
@@ -73,12 +79,12 @@ class WindowGroups(Groups):
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, notes)
-        self.window, self.tumbling, self._time = window, tumbling(window), reader(window, rule.message)
+        self.window, self.tumbling, self._time = window, tumbling(window), reader(window, rule.reader.message)
         self.merged = MergedClock(source(window), window.idle) if window.origins else None
         self.event = self.merged or EventClock(source(window))
         self.caught_up = self.at_end = False
         self.end_asked = self._now = -inf
-        self._high, self._claimed, self._next_offset = -1, inf, -1
+        self._backlog, self._next_offset = Backlog(-1, inf), -1
         self.counts |= {"late": 0, "marks_ahead": 0}
         # A heap of (close, first offset, name). A window whose close moves keeps its place until that is due.
         self._order: list[tuple[int, int, bytes]] = []
@@ -94,15 +100,15 @@ class WindowGroups(Groups):
 
     def begin(self, high: int, now: float) -> None:
         """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
-        self._high, self._claimed = high, now
+        self._backlog = Backlog(high, now)
 
     def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
         """The owner has taken the records before `offset`. After `at_most` it no longer waits for its backlog."""
         self._next_offset, self.at_end, self.end_asked, self._now = offset, at_end, asked, now
         if not self.caught_up:
-            waited = self.window.at_most is not None and now - self._claimed >= self.window.at_most
-            read = at_end or 0 <= self._high <= offset
-            self.caught_up = waited or (read and self.event.ended_since(self._claimed))
+            waited = self.window.at_most is not None and now - self._backlog.claimed >= self.window.at_most
+            read = at_end or 0 <= self._backlog.high <= offset
+            self.caught_up = waited or (read and self.event.ended_since(self._backlog.claimed))
         self.event.look(now)
 
     def asks(self) -> bool:
@@ -383,7 +389,8 @@ class WindowGroups(Groups):
     def set_back(self, now: float) -> None:
         """As in Groups, for silence, too."""
         super().set_back(now)
-        self._claimed, self.end_asked = min(self._claimed, now), -inf
+        self._backlog = self._backlog._replace(claimed=min(self._backlog.claimed, now))
+        self.end_asked = -inf
         if self.event.seen > now:
             self.event.saw(now)
 
@@ -411,7 +418,7 @@ class WindowGroups(Groups):
         span, by = self.span(key, state), self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
         window = Closing(
-            span.start, span.end, by, self.event.watermark, self._revision, at, self.window.windower.overlaps
+            span.start, span.end, by, self.event.watermark, self.early.revision, at, self.window.windower.overlaps
         )
         self._sent += state[BYTES]
         return self.marked(fired(key_of(key), state, reason, now, values, window))

@@ -97,11 +97,11 @@ class LateGroups(WindowGroups):
     def _send(self, key: bytes, reason: str, now: float) -> None:
         """Let out the result of a group that stays."""
         state, bags = self.states[key], [bag.copy() for bag in self.bags.get(key, ())]
-        self._revision, repeats = self.results(key) + 1, self.repeats(key)
+        self.early.revision, repeats = self.results(key) + 1, self.repeats(key)
         self._note(key, state, reason, now)
         if not repeats:
             self.let_out(key, state, bags, reason, now, self.emit)
-        self.after.told(key, self._revision - repeats)
+        self.after.told(key, self.early.revision - repeats)
         self.early.ended(key)
         if (span := self.span(key, state)).closes > self.event.watermark:
             self.cut.add(span.start)

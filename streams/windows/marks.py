@@ -90,6 +90,6 @@ def is_mark(record: Record) -> bool:
 
 
 def without_marks(records: Sequence[Record]) -> Sequence[Record]:
-    """The records that are no time marks; the same object if none is."""
+    """The records that are not time marks; the same object if none is."""
     suspicious = None in [record.value() for record in records]
     return [record for record in records if not is_mark(record)] if suspicious else records

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.loop import BY_KEY, loop_of
@@ -37,7 +38,7 @@ def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Reco
     window = rule.aggregation.window
     if window is None or not (window.windower.placed or span):
         return lambda record: None
-    time, kind = _re_keyed if window.origins else reader(window, rule.message), tumbling(window)
+    time, kind = _time(rule, window), tumbling(window)
     own = window.windower
     last = kind.size if own.extends else int(bool(own.keys) and not own.immediate)  # milliseconds before the end
 
@@ -51,6 +52,17 @@ def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Reco
         return span[0] if span[0] <= at <= span[1] - last else None
 
     return start
+
+
+def time_of(rule: Rule) -> Callable[[Record], int] | None:
+    """The function that reads the time of a record, which `window_of` could read; None but for windows that have only
+    so many records."""
+    window = rule.aggregation.window
+    return _time(rule, window) if window is not None and window.last else None
+
+
+def _time(rule: Rule, window: Window) -> Callable[[Record], int]:
+    return _re_keyed if window.origins else reader(window, rule.reader.message)
 
 
 def _re_keyed(record: Record) -> int:

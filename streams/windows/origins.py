@@ -49,7 +49,7 @@ class OriginGroups(Groups):
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, notes)
-        self.window, self._time = window, reader(window, rule.message)
+        self.window, self._time = window, reader(window, rule.reader.message)
         self.event = EventClock(source(window))
         self._beat = beat(window.idle)
         self._now, self._said, self._offset = 0.0, -inf, -1

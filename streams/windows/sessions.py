@@ -201,7 +201,7 @@ class SessionGroups(LateGroups):
         results, state = self.early.results(group), self.states[group]
         if self.early.emit is None or not results or group in self.closed:
             return
-        self._revision = results + 1
+        self.early.revision = results + 1
         fire = replace(self.fired(group, state, MERGED, now, {}), count=0)
         self.events.append(fire if self.rule.results is None else self.rule.results.whole(fire))
 

@@ -58,22 +58,22 @@ def milliseconds(value: Any, unit: str, path: str) -> int:
     """A field's value as a time, rounded down to whole milliseconds. Raises NoTime."""
     if unit == "rfc3339":
         if not isinstance(value, str):
-            raise NoTime("bad-time", f"the field {path} is no RFC 3339 text; a number needs `unit:`")
+            raise NoTime("bad-time", f"the field {path} is not RFC 3339 text; a number needs `unit:`")
         try:
             return bounded((time_of(value) - EPOCH) // _MILLISECOND, f"the field {path}")
         except EvaluationError as error:
             raise NoTime("bad-time", f"the field {path}: {error}") from None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise NoTime("bad-time", f"the field {path} is no number of `unit: {unit}`")
+        raise NoTime("bad-time", f"the field {path} is not a number of `unit: {unit}`")
     if isinstance(value, int):
         return bounded(value * 1_000 // PER_SECOND[unit], f"the field {path}")
     try:
         exact = Decimal(str(value)) * 1_000 / PER_SECOND[unit]
         return bounded(int(exact // 1), f"the field {path}")
     except ArithmeticError:
-        raise NoTime("bad-time", f"the field {path} is no finite number") from None
+        raise NoTime("bad-time", f"the field {path} is not a finite number") from None
     except ValueError:
-        raise NoTime("bad-time", f"the field {path} is no finite number") from None
+        raise NoTime("bad-time", f"the field {path} is not a finite number") from None
 
 
 def bounded(time: int, where: str) -> int:

@@ -17,7 +17,7 @@ import psutil
 from tests.integration.console.shop import Shop
 
 RECORDS, KEYS, SECONDS, EVERY = 20_000, 1000, 20, 2.0
-QUESTIONS = ("overview", "groups?agent=baskets", "overview", "partitions")
+QUESTIONS = ("overview", "partitions", "history?since=", "overview", "groups?agent=baskets", "dead")
 
 
 class OpenPage(threading.Thread):

@@ -47,6 +47,7 @@ HOUR = Window(3600.0, max_ahead=inf)  # of the records' timestamps, which are af
 HOPPING = Window(3600.0, max_ahead=inf, kind="hopping", every=300.0)
 SESSION = Window(1800.0, max_ahead=inf, kind="session")
 SLIDING = Window(1.0, max_ahead=inf, kind="sliding", grace=1.0)
+LAST = Window(0.0, max_ahead=inf, kind="sliding", grace=1.0, last=100)
 CALENDAR = Window(90_000.0, max_ahead=inf, kind="calendar", calendar="day", zone="Europe/Vienna")
 J1 = Aggregation(count=100, since_first=600.0, compute=(COUNT, SUM, MAX))
 TWICE = (COUNT, Reducer("sum", "sum", "twice"), Reducer("max", "max", "twice"))
@@ -68,6 +69,7 @@ RULES = {
     "the same, in windows of a calendar (days)": Aggregation(count=100, window=CALENDAR, compute=(COUNT, SUM, MAX)),
     "the same, in hopping windows (1 h by 5 min)": Aggregation(window=HOPPING, compute=(COUNT, SUM, MAX)),
     "the same, in sliding windows (1 s)": Aggregation(window=SLIDING, compute=(COUNT, SUM, MAX)),
+    "the same, in windows of the last 100": Aggregation(window=LAST, compute=(COUNT, SUM, MAX)),
     "the same, in sessions": Aggregation(window=SESSION, compute=(COUNT, SUM, MAX)),
     "sum, and last of another field": Aggregation(count=100, compute=(COUNT, SUM, Reducer("last", "last", "id"))),
     "sum, first and last": Aggregation(

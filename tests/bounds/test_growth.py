@@ -56,7 +56,7 @@ def document(ns: str, kafka: str, store: str) -> dict[str, Any]:
 
 
 def produce(kafka: str, topic: str, first: int) -> None:
-    """RECORDS from the number `first` on: keys that were never there, some records that are no JSON."""
+    """RECORDS from the number `first` on: keys that were never there, some records that are not JSON."""
     producer = Producer({"bootstrap.servers": kafka, "linger.ms": 50, "compression.type": "lz4", "log_level": 3})
     for number in range(first, first + RECORDS):
         value = b"{no json" if number % 1000 == 7 else b'{"number":%d,"pad":"%s"}' % (number, b"x" * 160)

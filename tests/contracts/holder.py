@@ -20,7 +20,7 @@ from sluicegate.connectors import open_store
 from sluicegate.connectors.sql.leased.transactions import TransactionRunner
 from sluicegate.streams.contracts.options import LeasedOptions, TimeoutOptions
 from sluicegate.streams.contracts.values import Changes, Partition
-from tests.contracts.buffer.given import entries, message, of
+from tests.contracts.buffer.given import entries, entry, message, of
 from tests.servers.process import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,6 +90,11 @@ def sealed(store: Any, name: str) -> Any:
     return store.buffer.insert_and_seal(name, entries(0, 1, correlation_id="c"), of(2, lease=LEASE)).batches[0]
 
 
+def ended(store: Any, name: str) -> Any:
+    made = [entry(0, correlation_id="c"), entry(1, correlation_id="c", ends=True)]
+    return store.buffer.insert_and_seal(name, made, of(9, lease=LEASE)).batches[0]
+
+
 def lane_batch(store: Any, name: str) -> Any:
     store.outbox.set_lanes(1)
     store.outbox.add(None, [message(name, "sent")], require_transaction=False)
@@ -151,6 +156,7 @@ def after(prepare: Callable[[Any, str], Any], step: Callable[[Any, str, Any], ob
 
 STEPS: dict[str, Step] = {
     "insert": after(lambda store, name: store.buffer.count(name), lambda store, name, _: sealed(store, name)),
+    "insert that ends": after(lambda store, name: store.buffer.count(name), lambda store, name, _: ended(store, name)),
     "complete": after(sealed, lambda store, name, batch: store.buffer.complete(name, batch, [message(name, batch.id)])),
     "due": after(sealed, lambda store, name, _: store.buffer.due(name, of(2, lease=LEASE))),
     "renew": after(sealed, lambda store, name, batch: store.buffer.renew(name, batch.token, LEASE)),

@@ -73,7 +73,7 @@ def inserted(store: Any, ns: str) -> bool:
 
 
 @each_store
-@pytest.mark.parametrize("step", ["insert", "complete"])
+@pytest.mark.parametrize("step", ["insert", "insert that ends", "complete"])
 def test_the_shared_buffer_goes_on_when_a_process_was_killed_inside(store: Any, url: str, ns: str, step: str) -> None:
     holder = Holder(url, ns, step)
     holder.kill9()

@@ -109,3 +109,15 @@ def test_numbers_that_do_not_grow_are_refused_before_anything_changes(
     with pytest.raises(ValueError, match="must grow"):
         store.commit(claim, Changes(2, outbox=rows(*wrong)))
     assert picture(store, partition) == before
+
+
+def test_a_topic_of_the_same_name_in_another_cluster_is_another_partition(store: Store, partition: Partition) -> None:
+    there = partition._replace(topic=f"{partition.topic}@west")
+    here, other = claimed(store, partition), claimed(store, there)
+    sent = [row(1, topic="out"), row(2, topic="out@west")]
+    here = store.commit(here, Changes(5, outbox=sent))
+    store.commit(other, Changes(9, outbox=[row(7, topic="out")]))
+    assert (seen(store, partition).claim.offset, seen(store, there).claim.offset) == (5, 9)
+    assert list(store.pending(partition, 0, 10)) == sent
+    store.commit(here, Changes(6, dispatched=[2]))
+    assert (numbers(store, partition), numbers(store, there)) == ([1], [7])

@@ -11,8 +11,8 @@ from sluicegate.schemas.codecs import base64_text
 from sluicegate.streams import formats, units
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Let, Reducer, Selected
 from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.events_read import framed
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.header_ids import framed
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased_values import Entry
 from sluicegate.streams.contracts.origin import original

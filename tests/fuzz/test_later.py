@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.aggregation import rule
+from sluicegate.streams.aggregation import reader
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.config.loading import load
 from sluicegate.streams.testing.driver import TestDriver
@@ -109,7 +109,7 @@ def test_twin_a_record_that_is_taken_unread_is_an_error_of_the_engine_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is a dead letter the third time; where such errors are not counted, it is tried without end."""
-    monkeypatch.setattr(rule, "_reads_whole", lambda agent: False)
+    monkeypatch.setattr(reader, "_reads_whole", lambda agent: False)
     counted = faults("having", tmp_path)
     assert any("partition.fault" in fault for fault in counted)
     assert any("a dead letter crash" in fault for fault in counted)
@@ -122,7 +122,7 @@ def test_twin_a_record_that_is_taken_unread_is_an_error_of_the_engine_later(
 def test_twin_a_shared_group_with_a_record_that_was_taken_unread_is_an_error_of_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rule, "_reads_whole", lambda agent: False)
+    monkeypatch.setattr(reader, "_reads_whole", lambda agent: False)
     counted = faults("shared: having", tmp_path)
     assert any("shared.fault" in fault for fault in counted)
     assert any("a dead letter crash" in fault for fault in counted)

@@ -22,6 +22,12 @@ def orders(*amounts: Any, key: str = "k", topic: str = "in", at: float | None = 
     return tuple((topic, key, {"amount": amount, "id": f"{key}-{amount}", **timed}) for amount in amounts)
 
 
+def changed(*rows: tuple[int, str | None, Any]) -> tuple[Step, ...]:
+    """Change events of rows: each has an id, the customer (None: the row is deleted) and an amount."""
+    events = [(id, None if who is None else {"id": id, "customer": who, "amount": amount}) for id, who, amount in rows]
+    return tuple(("in", str(id), {"op": "u" if row else "d", "before": None, "after": row}) for id, row in events)
+
+
 def agent(rule: str, more: str = "", to: str = "{topic: out}") -> str:
     return f"  a:\n    from: in\n    aggregate: {{{rule}}}\n    to: {to}\n{more}"
 
@@ -36,6 +42,10 @@ ALL = (
 )
 ENDS = "c: {count_by: id}, f: {first_n: {field: id, n: 2}}, l: {last_n: {field: id, n: 2}}"
 SKETCHES = "p: {percentile: {field: amount, p: 50}}, a: {approx_distinct: id}, t: {top: {field: id, n: 2}}"
+OF_ROWS = (
+    "n: count, s: {sum: amount}, m: {mean: amount}, lo: {min: amount}, hi: {max: amount}, v: {variance: amount}, "
+    "b: {count_by: amount}, d: {distinct: amount}, c: {collect: id}, whole: collect"
+)
 REDUCE = "f: {reduce: tests.pairs.functions:add}"
 TIMES = (*orders(1, 2, at=10), *orders(3, at=70), *orders(4, key="other", at=75))
 LATER = (*orders(5, at=80), *orders(6, at=200), *orders(7, key="other", at=400), 180.0)
@@ -132,6 +142,12 @@ READING = {
         orders(1, 2),
         orders(1, 2),
     ),
+    "change events": Feature(
+        "  a:\n    from: {topic: in, envelope: debezium}\n    key: customer\n    repartition: by-customer\n"
+        f"    aggregate: {{compute: {{{OF_ROWS}}}}}\n    emit: {{on: change}}\n    to: {{topic: out}}\n",
+        changed((1, "x", 1), (2, "x", 2.5), (3, "x", 1), (4, "y", 10**30), (2, "y", 0.5), (5, "y", 3), (5, None, 0)),
+        changed((1, "y", 1), (3, None, 0), (2, "x", 0.1), (4, "x", 7)),
+    ),
     "repartitioned windows": Feature(
         "  a:\n    from: in\n    key: id\n    repartition: by-id\n    aggregate: {window: {tumbling: 60s, time: "
         "{field: at, unit: s}}, compute: {s: {sum: amount}}}\n    to: {topic: out}\n",
@@ -150,6 +166,8 @@ WINDOWS = {
     "hopping": Feature(windowed("hopping: 60s, every: 20s"), TIMES, LATER),
     "session": Feature(windowed("session: 30s"), TIMES, LATER),
     "sliding": Feature(windowed("sliding: 70s", ALL), TIMES, (*orders(2.5, at=30), *LATER)),
+    "the last records": Feature(windowed("last: 2", ALL), TIMES, (*orders(2.5, at=30), *LATER)),
+    "the last records in a time": Feature(windowed("sliding: 70s, last: 2", ALL), TIMES, (*orders(2.5, at=30), *LATER)),
     "late records amend": Feature(
         windowed("tumbling: 60s, late: {amend: 1h, every: 1s}"), TIMES, (*orders(8, at=20), 2.0, *LATER)
     ),

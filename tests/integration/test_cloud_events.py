@@ -131,4 +131,4 @@ def test_the_sdk_writes_what_is_read_and_reads_what_is_written(
     assert {source for each in chained for source in each["sources"]} == {f"/{ns}/totals"}
     [letter] = sluicegate("dead", "ls", file, "--json")["dead"]
     assert (letter["reason"], letter["stage"]) == ("undecodable", "decode")
-    assert letter["error"] == "is no CloudEvent: the mandatory attribute source is missing or empty"
+    assert letter["error"] == "is not a CloudEvent: the mandatory attribute source is missing or empty"

@@ -27,7 +27,7 @@ TYPES = {"postgres_url": ("uuid", "jsonb"), "mariadb_url": ("varchar(36)", "json
 
 
 def block(language: str) -> str:
-    [found] = re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
+    [found] = re.findall(rf"```{language}\n(?!agents:)(.*?)```", DOCUMENT, re.DOTALL)
     return str(found)
 
 

@@ -51,7 +51,7 @@ Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]
 
 
 def record(number: int) -> Content:
-    """Every 19th is no JSON, every 23rd is a tombstone, every 17th has no currency."""
+    """Every 19th is not JSON, every 23rd is a tombstone, every 17th has no currency."""
     value: bytes | None = b'{ "n":%d, "amount": %d.0,"currency": "EUR" }' % (number, number % 53)
     if number % 17 == 0:
         value = b'{"n": %d, "amount": %d}' % (number, number % 53)

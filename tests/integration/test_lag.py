@@ -128,7 +128,7 @@ def test_added_partitions_are_read_soon_by_a_worker_that_runs(started: Started) 
     producer.produce(started.topic, b"{}", key=b"k", partition=1)
     assert producer.flush(10) == 0
     [_, unowned] = started.status()
-    assert unowned["owner"] or unowned["note"].startswith("nobody owns it: ")
+    assert unowned["owner"] or unowned["note"].startswith("it has no owner: ")
     begin = time.monotonic()
     wait_until(lambda: started.partitions().get(1, {}).get("offset") == 1, 60, "the added partition is read")
     assert time.monotonic() - begin < 25
@@ -154,7 +154,7 @@ def test_readyz_names_a_partition_that_another_consumer_took(started: Started) -
         found: list[dict[str, str]] = json.loads(started.run.get("/readyz")[1]).get("degraded", [])
         return found
 
-    reason = "is assigned to debugging, which is no worker of this agent; end that consumer"
+    reason = "is assigned to debugging, which is not a worker of this agent; end that consumer"
     wait_until(lambda: [each["reason"][-len(reason) :] for each in degraded()] == [reason], 120, "the reason")
     assert started.run.ready()
     other.close()

@@ -114,7 +114,7 @@ def test_a_renamed_agent_and_another_file_are_refused_until_told(files: Files) -
                 "open_groups": 1,
                 "items": 0,
                 "unsent": 0,
-                "note": f"1 open group; agent a {what.replace(f'{ns}.in', 'this topic')}, and nobody owns it",
+                "note": f"1 open group; agent a {what.replace(f'{ns}.in', 'this topic')}, it has no owner",
             }
             for number in (0, 1)
         ]
@@ -124,7 +124,7 @@ def test_a_renamed_agent_and_another_file_are_refused_until_told(files: Files) -
     assert warned["text"].startswith("agent a is not in this file, and no worker fires")
     shown = files.status(str(files.folder / "other.yaml"))
     assert shown.returncode == 0
-    assert f"{ns}.in/0 of a: 1 open group; agent a is not in this file, and nobody owns it" in shown.stdout
+    assert f"{ns}.in/0 of a: 1 open group; agent a is not in this file, it has no owner" in shown.stdout
     files.stop(told)
 
 

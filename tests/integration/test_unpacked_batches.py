@@ -187,4 +187,4 @@ def test_a_batch_that_takes_long_to_come_ends_the_process_in_its_place_too(clust
     probe = KafkaProbe(ApartSource({"bootstrap.servers": cluster.bootstrap(0)}, ns, (ns, 0), 1), 0)
     result = wait_until(lambda: probe.result(), 150, "the result of the probe")
     assert (result.until, result.failure) == (0, "")
-    assert "3 processes" in result.why
+    assert result.why.startswith("the process that fetched it ended")

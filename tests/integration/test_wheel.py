@@ -72,6 +72,8 @@ def test_the_wheel_holds_one_top_level_package_and_all_of_ours(built: tuple[Path
         for top in ("streams", "connectors", "schemas")
         for path in (PROJECT / top).rglob("*.py")
     }
+    page = PROJECT / "streams" / "console" / "page"
+    ours |= {path.relative_to(PROJECT).as_posix() for path in page.rglob("*") if path.is_file()}
     assert {f"sluicegate/{name}" for name in ours} <= {*names}
     assert {"sluicegate/py.typed", "sluicegate/schemas/documents/result.avsc"} <= {*names}
 

@@ -268,6 +268,14 @@ SHARED_COUNT = SHARED._replace(name="shared-count", covers="no deadline, only a 
 SHARED_PARTITIONS = SHARED._replace(
     name="shared-partitions", covers="two partitions", trouble=Trouble(crashes=1), ids=("a", "b")
 )
+SHARED_ENDS = SHARED._replace(
+    name="shared-ends",
+    covers="a record that ends its group, in two partitions",
+    trouble=Trouble(crashes=1),
+    ids=("ab", "c"),
+    count=3,
+    ends="a",
+)
 SHARED_IDS = SHARED._replace(
     name="shared-ids",
     covers="a producer that wrote a record twice",
@@ -382,6 +390,7 @@ SETUPS: tuple[AnySetup, ...] = (
     SHARED_GROUPS,
     SHARED_COUNT,
     SHARED_PARTITIONS,
+    SHARED_ENDS,
     SHARED_IDS,
     KAFKA,
     KAFKA_TIME,
@@ -522,6 +531,7 @@ MUTANTS = (
     Mutant("completed-without-its-lease", SHARED, shared.FENCE),
     Mutant("nobody-looks-for-what-others-left", SHARED, shared.DELIVERED),
     Mutant("sealed-apart-from-the-insert", SHARED_COUNT, shared.DELIVERED),
+    Mutant("sealed-apart-from-the-insert", SHARED_ENDS, shared.ENDED),
     Mutant("ids-forgotten-at-the-end-of-their-batch", SHARED_IDS, shared.ONCE),
     Mutant("no-fencing", KAFKA, transactional.ONCE),
     Mutant("no-fencing", KAFKA_TIME, transactional.ONCE),

@@ -17,6 +17,7 @@ from tests.model.shared_store import HALVES, Batch, Store
 ONCE = "each record counts once"
 AGREEMENT = "what is in the buffer or fired is exactly what is below the watermarks"
 SMALL = "no group is larger than its count"
+ENDED = "a record that ends its group is the last of it"
 ONE_CONTENT = "one fire id has one content"
 ONE_TOLD = "a batch is in the hands of one worker at a time"
 FENCE = "a batch is completed by whoever has its lease"
@@ -48,7 +49,8 @@ class World(NamedTuple):
 
 class Setup(NamedTuple):
     """`ids[p][o]` names the record o of partition p: the same name twice is one record that its producer wrote twice,
-    known as such while it is in the buffer, and with `keeps` afterwards."""
+    known as such while it is in the buffer, and with `keeps` afterwards. `ends` are the names of those that end their
+    group."""
 
     name: str
     covers: str
@@ -58,6 +60,7 @@ class Setup(NamedTuple):
     chunk: int = 2
     expire: bool = True
     keeps: bool = False
+    ends: str = ""
     mutant: str = ""
 
     def start(self) -> World:
@@ -158,6 +161,10 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
         yield AGREEMENT
     if any(len(members) > setup.count for _, members in store.fired):
         yield SMALL
+    before_last = [*store.open, *(record for _, members in store.fired for record in members[:-1])]
+    before_last += [record for batch in store.batches for record in batch.members[:-1]]
+    if any(setup.ids[number][offset] in setup.ends for number, offset in before_last):
+        yield ENDED
     jobs = [job for worker in after.actors for job in worker.jobs]
     contents = {*store.fired, *((job.id, job.members) for job in jobs)}
     if len({id for id, _ in contents}) < len(contents):

@@ -67,7 +67,7 @@ def _insert(setup: Any, store: Store, number: int, begin: int, upto: int) -> tup
         return store, (upto, (), ("move", 0, number, upto))
     store = store._replace(watermarks=_moved(store, number, max(stands, upto)))
     if setup.mutant == "sealed-apart-from-the-insert":
-        owes = ("seal", 0) if len(store.open) >= setup.count else ()
+        owes = ("seal", 0) if len(store.open) >= setup.count or _ends(setup, store.open) else ()
         return store, (upto, (), owes)
     store, jobs = _full(setup, store)
     return store, (upto, jobs, ())
@@ -87,12 +87,20 @@ def _ids(setup: Any, records: tuple[Record, ...]) -> set[str]:
 
 
 def _full(setup: Any, store: Store) -> tuple[Store, tuple[Batch, ...]]:
-    """While the group has enough records, its oldest are sealed; each batch for whoever completed it."""
+    """While the group has enough records, or one that ends it, its oldest are sealed; each batch for whoever completed
+    it."""
     jobs: tuple[Batch, ...] = ()
-    while len(store.open) >= setup.count:
-        store, more = _sealed(store, store.open[: setup.count])
+    while full := next(
+        (at for at, _ in enumerate(store.open, 1) if at == setup.count or _ends(setup, store.open[:at])), 0
+    ):
+        store, more = _sealed(store, store.open[:full])
         jobs += more
     return store, jobs
+
+
+def _ends(setup: Any, records: tuple[Record, ...]) -> bool:
+    """Does one of them end its group?"""
+    return bool(_ids(setup, records) & {*setup.ends})
 
 
 def _sealed(store: Store, members: tuple[Record, ...]) -> tuple[Store, tuple[Batch, ...]]:

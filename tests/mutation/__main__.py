@@ -20,6 +20,7 @@ from tests.mutation import (
     addresses,
     child,
     clauses,
+    clusters,
     console,
     correlations,
     engine,
@@ -36,6 +37,8 @@ from tests.mutation import (
     rules,
     statistics,
     stores,
+    tables,
+    topics,
     windows,
 )
 from tests.mutation.guard import Guard
@@ -48,6 +51,7 @@ COPIED = (
 )
 GUARDS = (
     *addresses.GUARDS,
+    *clusters.GUARDS,
     *console.GUARDS,
     *engine.GUARDS,
     *expressions.GUARDS,
@@ -65,6 +69,8 @@ GUARDS = (
     *rules.GUARDS,
     *statistics.GUARDS,
     *stores.GUARDS,
+    *tables.GUARDS,
+    *topics.GUARDS,
 )
 SECONDS = 420  # of one pytest call
 AT_ONCE = 2

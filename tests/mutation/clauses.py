@@ -25,7 +25,7 @@ GUARDS = (
     Guard(
         "clauses: the id of a record that is skipped is not remembered",
         "streams/aggregation/groups.py",
-        "            self.left_out.add(record.offset())\n",
+        "            self.counts.left_out.add(record.offset())\n",
         "            pass\n",
         ORACLE,
         THESE,

@@ -2,7 +2,7 @@
 
 from tests.mutation.guard import NEVER, Guard
 
-PORT, PAGE = "streams/observe/http.py", "streams/console/page/console.js"
+PORT, PAGE = "streams/observe/http.py", "streams/console/page/core/html.js"
 CHANGES, QUESTIONS = ("tests/unit/console/test_changes.py",), ("tests/unit/console/test_questions.py",)
 CALLS = ("tests/unit/observe/test_http_calls.py",)
 STATE, CLIENT = ("tests/unit/serving/test_state.py",), ("tests/unit/serving/test_client.py",)
@@ -53,7 +53,41 @@ GUARDS = (
         "script-src 'self' 'unsafe-inline';",
         QUESTIONS,
     ),
-    Guard("a key in the page stays text", PAGE, "else cell.textContent =", "else cell.innerHTML =", QUESTIONS),
+    Guard(
+        "a key in the page stays text",
+        PAGE,
+        "...children.map(safe))",
+        "{ dangerouslySetInnerHTML: { __html: children } })",
+        QUESTIONS,
+    ),
+    Guard(
+        "a cause names no letter that was retried",
+        "streams/console/changes.py",
+        'if not item.shown["retried"]',
+        "",
+        CHANGES,
+    ),
+    Guard(
+        "dead letters that cannot be read are not none",
+        "streams/console/dead_page.py",
+        "if dead is None or dead.listing.missing:",
+        "if dead is None:",
+        QUESTIONS,
+    ),
+    Guard(
+        "the head of the page has no password",
+        "streams/console/about.py",
+        '"" if urls.uncertain(url) else urls.hosts_of(url)',
+        "url",
+        QUESTIONS,
+    ),
+    Guard(
+        "the last hour of an agent is bounded",
+        "streams/observe/history.py",
+        "deque(maxlen=SAMPLES)",
+        "deque()",
+        ("tests/unit/observe/test_history.py",),
+    ),
     Guard(
         "a change of the console needs a reason",
         "streams/console/changes.py",
@@ -78,8 +112,8 @@ GUARDS = (
     Guard(
         "an answer of the console has a bounded number of groups",
         "streams/console/questions.py",
-        "page = sorted(matches, key=order)[first : first + PAGE]",
-        "page = sorted(matches, key=order)[first:]",
+        "page = sorted(matches, key=key, reverse=descending)[first : first + PAGE]",
+        "page = sorted(matches, key=key, reverse=descending)[first:]",
         QUESTIONS,
     ),
     Guard(

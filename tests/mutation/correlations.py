@@ -17,9 +17,9 @@ GUARDS = (
     ),
     Guard(
         "correlate: ended keys are in the changelog",
-        "streams/ownership/windowed.py",
-        "    return known_ids(groups) or (dedupe.seen if dedupe is not None else None)\n",
-        "    return dedupe.seen if dedupe is not None else None\n",
+        "streams/ownership/partition_groups.py",
+        "        return known_ids(self.newest) or (dedupe.seen if dedupe is not None else None)\n",
+        "        return dedupe.seen if dedupe is not None else None\n",
         ENGINE,
     ),
     Guard(
@@ -95,7 +95,7 @@ GUARDS = (
     Guard(
         "silence: the end is looked for again before silence is used",
         "streams/engine/event_clock.py",
-        "                if owner.awaits.asks():\n",
+        "                if awaits.asks():\n",
         "                if False:\n",
         ("tests/unit/engine/test_event_clock.py",),
     ),
@@ -143,9 +143,9 @@ GUARDS = (
     ),
     Guard(
         "clocks: a claim sets times that are ahead back",
-        "streams/ownership/owner.py",
-        "        self._set_back()\n        self._rows.begin",
-        "        self._rows.begin",
+        "streams/ownership/claiming/takeover.py",
+        "        owner.set_back()\n        owner.rows.begin",
+        "        owner.rows.begin",
         ("tests/unit/engine/test_deadlines.py",),
     ),
 )

@@ -2,10 +2,8 @@
 
 from tests.mutation.guard import NEVER, Guard
 
-RUNS = "        for run in self.dedupe.runs(fresh, now, self.groups, self._inbox) if self.dedupe else (fresh,):\n"
-TAKEN = (
-    "        fresh = taken(self.groups, fresh) if self.origin is None else windowed.stamping(self.origin, fresh, now)\n"
-)
+RUNS = "        for run in self.dedupe.runs(fresh, now, groups, self.inbox) if self.dedupe else (fresh,):\n"
+TAKEN = "        fresh = taken(groups, fresh) if origin is None else stamping(origin, fresh, now)\n"
 WHERE = ("tests/unit/engine/test_where.py",)
 FILES = ("tests/unit/testing/test_expressions.py",)
 UNTIL = ("tests/unit/aggregation/test_until.py",)
@@ -123,16 +121,16 @@ GUARDS = (
     ),
     Guard(
         "the offset moves with what `where` leaves out",
-        "streams/ownership/owner.py",
+        "streams/ownership/intake.py",
         "        self.pending += len(records)\n",
         "        self.pending += len(fresh)\n",
         WHERE,
     ),
     Guard(
         "`where` is asked before an id is remembered",
-        "streams/ownership/owner.py",
+        "streams/ownership/intake.py",
         TAKEN + RUNS,
-        f"{RUNS}            run = taken(self.groups, run)\n",
+        f"{RUNS}            run = taken(groups, run)\n",
         WHERE,
     ),
     Guard(

@@ -1,12 +1,56 @@
-"""Guards of flow control: limits of all workers together, and leases of keys."""
+"""Guards of flow control: limits of all workers together, leases of keys, and the limit of dead letters."""
 
 from tests.mutation.guard import Guard
 
 LIMITS = ("tests/unit/flow/test_limits.py",)
 CALLS = ("tests/unit/engine/test_flow_control.py",)
 TOKENS = ("tests/unit/flow/test_tokens.py",)
+STOP_ABOVE = ("tests/unit/engine/test_stop_above.py",)
+LETTERS = "streams/ownership/dead_limit.py"
 
 GUARDS = (
+    Guard(
+        "stop_above: a partition that is about to halt takes none of the records that it has fetched",
+        "streams/engine/worker.py",
+        "        while records and owner.stopping is None:\n",
+        "        while records:\n",
+        STOP_ABOVE,
+    ),
+    Guard(
+        "stop_above: the dead letters are sent before the partition halts",
+        "streams/ownership/owner.py",
+        "        return None if self.shard.unsent or self.shard.more else self.stopping\n",
+        "        return self.stopping\n",
+        STOP_ABOVE,
+    ),
+    Guard(
+        "stop_above: what is older than the time does not count",
+        LETTERS,
+        "        while steps and steps[0].number <= number - STEPS:\n            steps.popleft()\n",
+        "",
+        STOP_ABOVE,
+    ),
+    Guard(
+        "stop_above: the time slides on after the clock of the store was set back",
+        LETTERS,
+        "        if steps and steps[-1].number > number:",
+        "        if False:",
+        STOP_ABOVE,
+    ),
+    Guard(
+        "stop_above: a group stands for its records",
+        LETTERS,
+        "            records = 1 if event.fire.goes_on else event.fire.count\n",
+        "            records = 1\n",
+        STOP_ABOVE,
+    ),
+    Guard(
+        "stop_above: a share is judged of enough records",
+        LETTERS,
+        "            above = records >= LEAST and dead",
+        "            above = dead",
+        STOP_ABOVE,
+    ),
     Guard(
         "flow: tokens of a throttle are spread over the time in which they may be used, and not over `per` alone",
         "streams/flow/limits.py",

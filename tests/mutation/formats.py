@@ -20,7 +20,7 @@ NATIVE = ("tests/unit/schemas/test_native.py",)
 GUARDS = (
     Guard(
         "a message that a group keeps can be read later",
-        "streams/aggregation/rule.py",
+        "streams/aggregation/reader.py",
         "    if _reads_whole(agent):\n        return document",
         f"    {NEVER}\n        return document",
         UNREADABLE,
@@ -399,7 +399,7 @@ GUARDS = (
     Guard(
         "an id in a header is that of the value",
         "streams/aggregation/events_read.py",
-        "    if groups.rule.header_ids:",
+        "    if groups.rule.reader.header_ids:",
         f"    {NEVER}",
         REGISTRY,
     ),

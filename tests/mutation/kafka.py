@@ -15,6 +15,38 @@ GUARDS = (
         "self._complaints.say(error, problems.said(error))",
         ("tests/unit/kafka/test_problems.py", "tests/integration/test_spoiled_fetch.py"),
     ),
+    Guard(
+        "an old token serves until it ends",
+        "connectors/kafka/logins.py",
+        "            if self.left < SPARE:\n                raise",
+        "            raise",
+        ("tests/integration/test_logins.py::test_an_old_token_serves_while_no_new_one_can_be_had",),
+    ),
+    Guard(
+        "a cloud without credentials says so before a client is made",
+        "connectors/kafka/logins.py",
+        """            self._token, self._ends = tokens()
+        except Exception as error:
+            raise SystemNotReady""",
+        """            self._token, self._ends = "", 0.0
+        except Exception as error:
+            raise SystemNotReady""",
+        ("tests/integration/test_logins.py::test_a_cloud_without_credentials_says_so_before_a_client_is_made",),
+    ),
+    Guard(
+        "an issuer that does not answer is no refusal",
+        "connectors/kafka/problems.py",
+        "    if no_token(error) is not None:\n        return None\n",
+        "",
+        ("tests/integration/test_logins.py::test_an_issuer_that_is_not_there_is_waited_for",),
+    ),
+    Guard(
+        "what brokers lack and an app asks for is an error",
+        "streams/cli/checking/brokers.py",
+        "not (need.always or need.setting)",
+        "True",
+        ("tests/integration/test_brokers.py::test_what_an_app_asks_for_and_brokers_lack_is_an_error",),
+    ),
     Guard("the cursor goes into the transaction of its rows", FILE, "        self._add(cursor)\n", "", REAL),
     Guard(
         "a new producer goes on from the cursor", FILE, "return self._cursors.read(self._partition)", "return {}", REAL

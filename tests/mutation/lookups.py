@@ -39,7 +39,7 @@ GUARDS = (
         TABLES,
     ),
     Guard(
-        "lookup: a record that is no row leaves the old row",
+        "lookup: a record that is not a row leaves the old row",
         "streams/lookups/tables.py",
         "            return self._left_out(record, error)\n",
         "            self._rows.clear()\n            return self._left_out(record, error)\n",

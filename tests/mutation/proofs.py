@@ -48,8 +48,8 @@ GUARDS = (
     Guard(
         "explain believes headers of the input as the worker did",
         EXPLAINING,
-        "self._partition, self._proof = partition, HeaderProof() if proof is None else proof",
-        "self._partition, self._proof = partition, HeaderProof()",
+        "RecordGate(partition, agent, ids, HeaderProof() if proof is None else proof)",
+        "RecordGate(partition, agent, ids, HeaderProof())",
         OFFLINE,
     ),
     Guard(

@@ -91,9 +91,11 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "output-commit": (
         Edit(
             "streams/ownership/owner.py",
-            '        if failpoints.armed and (self.pending or events):\n            failpoints.hit("before-commit")',
+            "        if failpoints.armed and (self.intake.pending or events):\n"
+            '            failpoints.hit("before-commit")',
             "        self.shard.add(rows, monotonic)\n"
-            '        if failpoints.armed and (self.pending or events):\n            failpoints.hit("before-commit")',
+            "        if failpoints.armed and (self.intake.pending or events):\n"
+            '            failpoints.hit("before-commit")',
         ),
         Edit("streams/ownership/owner.py", "        self.shard.add(changes.outbox, monotonic)\n", ""),
         Edit(
@@ -114,6 +116,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit(
             "streams/engine/worker.py",
             '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
+            "        from sluicegate.streams.errors import PersistenceError\n\n"
             "        if isinstance(error, PersistenceError):\n            return\n"
             '        if isinstance(error, Fenced):\n            self._parts.meter.count("fenced_commits")',
         ),
@@ -121,16 +124,17 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "seek": (
         Edit(
             "streams/ownership/claims.py",
-            "        del self._taking[place]\n        self._setting.input.start(*place, owner.offset, owner.epoch)\n",
             "        del self._taking[place]\n"
-            "        if place in self._backoffs:\n"
+            "        self._setting.input.start(*place, owner.intake.offset, owner.intake.epoch)\n",
+            "        del self._taking[place]\n"
+            "        if place in self.retries.backoffs:\n"
             "            self._setting.input.resume([place])\n"
             "        else:\n"
-            "            self._setting.input.start(*place, owner.offset, owner.epoch)\n",
+            "            self._setting.input.start(*place, owner.intake.offset, owner.intake.epoch)\n",
         ),
         Edit(
-            "streams/ownership/claims.py",
-            "        if owner.begun or record.offset() <= owner.offset:",
+            "streams/ownership/claiming/fetches.py",
+            "        if owner.marks.begun or record.offset() <= owner.intake.offset:",
             "        if True:",
         ),
     ),
@@ -141,14 +145,14 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        self.intake.begins(place)",
         ),
         Edit(
-            "streams/ownership/claims.py",
-            "        if owner.begun or record.offset() <= owner.offset:",
+            "streams/ownership/claiming/fetches.py",
+            "        if owner.marks.begun or record.offset() <= owner.intake.offset:",
             "        if True:",
         ),
         Edit(
             "streams/engine/worker.py",
             "        if batch:\n            self._accept(batch, now)",
-            "        early = self._claims.retrying\n"
+            "        early = bool(self._claims.retries.backoffs)\n"
             "        if early and batch:\n            self._claims.advance(now)\n"
             "        if batch:\n            self._accept(batch, now)",
         ),
@@ -160,8 +164,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "claim-checks": (
         Edit(
-            "streams/ownership/owner.py",
-            "        self._check(known)\n        if self.claim.incarnation != setting.store.incarnation:",
+            "streams/ownership/claiming/takeover.py",
+            "        self._check()\n        if claim.incarnation != setting.store.incarnation:",
             "        if False:",
         ),
     ),
@@ -177,7 +181,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit("streams/ownership/crash.py", "        if trying is None or trying.offset != offset:", "        if True:"),
     ),
     "probe": (
-        Edit("streams/ownership/probing.py", "            if not owner.suspected and", "            if True or"),
+        Edit("streams/ownership/probing.py", "            if not owner.marks.suspected and", "            if True or"),
     ),
     "probe-bound": (
         Edit("streams/ownership/probing.py", "            self._source.bound(*place, until)", "            pass"),
@@ -185,12 +189,12 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "probe-proof": (
         Edit(
             "streams/ownership/probing.py",
-            "        if fetchable.why and fetchable.until <= owner.offset:",
-            "        if owner.suspected:",
+            "        if fetchable.why and fetchable.until <= owner.intake.offset:",
+            "        if owner.marks.suspected:",
         ),
     ),
     "kept-fetches": (
-        Edit("streams/ownership/intake.py", "            if place in self._alone:", "            if False:"),
+        Edit("streams/ownership/intake_pauses.py", "            if place in self._alone:", "            if False:"),
     ),
     "engine-faults": (
         Edit(
@@ -200,7 +204,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "group-faults": (
-        Edit("streams/ownership/owner.py", "            self.group_faults.note(error)", "            pass"),
+        Edit("streams/ownership/crash.py", "            self.group_faults.note(error)", "            pass"),
     ),
     "shared-faults": (
         Edit("streams/shared/shared_fires.py", "            if job.faults >= DEATHS:", "            if False:"),
@@ -276,6 +280,19 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        return {}",
         ),
     ),
+    "row-identity": (
+        Edit(
+            "streams/outbox/relay.py",
+            "        return row if row.lineage == self._lineage else withdrawn(row)\n",
+            """        if row.lineage == self._lineage:
+            return row
+        again = [(name, (value or b"") + b"-again" * (name == "sluicegate-shard")) for name, value in row.headers]
+        from msgspec.structs import replace
+
+        return replace(row, headers=again)
+""",
+        ),
+    ),
     "row-partition": (
         Edit(
             "connectors/kafka/producer.py",
@@ -313,9 +330,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "left-out": (
         Edit(
-            "streams/ownership/owner.py",
+            "streams/ownership/intake.py",
             "        self.offset = last.offset() + 1\n",
-            "        self.offset = last.offset() + 1 if taken(self.groups, fresh) else self.offset\n",
+            "        self.offset = last.offset() + 1 if taken(self.groups.newest, fresh) else self.offset\n",
         ),
     ),
     "dedupe": (Edit("streams/reading/dedupe.py", "            elif known:\n", "            elif False:\n"),),
@@ -342,19 +359,23 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "earlier-rule-first": (
-        Edit("streams/ownership/owner.py", "self.older.results(self._rows) if self.older else ((), ())", "(), ()"),
+        Edit(
+            "streams/ownership/owner.py",
+            "self.groups.older.results(self.rows) if self.groups.older else ((), ())",
+            "(), ()",
+        ),
         Edit(
             "streams/ownership/owner.py",
             "        if apart:\n            rows, events, decisions = [*earlier, *rows]",
-            "        if self.older:\n            apart, earlier = self.older.results(self._rows)\n"
+            "        if self.groups.older:\n            apart, earlier = self.groups.older.results(self.rows)\n"
             "            rows, events, decisions = [*rows, *earlier]",
         ),
     ),
     "event-before-older": (
         Edit(
-            "streams/ownership/owner.py",
-            "self.older.take(as_read(self.groups, self.older.again(fresh)), now",
-            "self.older.take(self.older.again(fresh), now",
+            "streams/ownership/intake.py",
+            "groups.older.take(as_read(groups.newest, groups.older.again(fresh)), now",
+            "groups.older.take(groups.older.again(fresh), now",
         ),
     ),
     "event-id": (
@@ -451,8 +472,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "shared-suspects": (
         Edit(
-            "streams/shared/shared_fires.py",
-            "        if self._policy is None:\n            return None\n        return next(",
+            "streams/shared/shared_leases.py",
+            "        if self._bounds is None:\n            return None\n        return next(",
             "        if True:\n            return None\n        return next(",
         ),
     ),

@@ -9,12 +9,8 @@ PLACE = Path("docs", "proof", "mutation.md")
 SURVIVED, HUNG, BROKEN, OPEN = "SURVIVED", "no end within the time", "BROKEN", "not run"
 HEAD = """# Guards and the tests that miss them
 
-Written by `make mutate`, which takes each guard out in a copy of the tree and runs its tests; do not edit. The \
-tables of guards are
-`tests/mutation/addresses.py`, `console.py`, \
-`correlations.py`, `engine.py`, `expressions.py`, `formats.py`, `kafka.py`, `lookups.py`, \
-`proofs.py`, `rebuilding.py`, `rereading.py`, `rules.py`, \
-`statistics.py`, `stores.py` and `windows.py`; a unit test keeps them true.
+Written by `make mutate`, which takes each guard out in a copy of the tree and runs its tests; do not edit. The files
+of `tests/mutation` with a table `GUARDS` have the guards; a unit test keeps them true.
 
 """
 

@@ -114,17 +114,17 @@ GUARDS = (
     ),
     Guard(
         "the commit that changes the version lowers the offset",
-        "streams/ownership/owner.py",
-        "        changes = Changes(self.offset, self.epoch, trying=self.claim.trying, source=self._source)",
-        "        offset = max(self.offset, self.claim.offset)\n"
-        "        changes = Changes(offset, self.epoch, trying=self.claim.trying, source=self._source)",
+        "streams/ownership/claiming/takeover.py",
+        "        changes = Changes(offset, epoch, trying=owner.claim.trying, source=owner.source)",
+        "        offset = max(offset, owner.claim.offset)\n"
+        "        changes = Changes(offset, epoch, trying=owner.claim.trying, source=owner.source)",
         STEPS,
     ),
     Guard(
-        "a record that is in a result is no dead letter when its batch is read again",
+        "a record that is in a result is not a dead letter when its batch is read again",
         "streams/ownership/owner.py",
-        "        if elsewhere or self._setting",
-        "        if self._setting",
+        "        if elsewhere or self.setting",
+        "        if self.setting",
         STEPS,
     ),
     Guard(

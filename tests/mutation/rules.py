@@ -15,8 +15,8 @@ GUARDS = (
     Guard(
         "groups that finish count for max_groups",
         "streams/aggregation/groups.py",
-        "self.cold + (sum(len(elder.states) for elder in self.elders) if self.elders else 0)",
-        "self.cold",
+        "self.cold.count + elders",
+        "self.cold.count",
         DEPLOYED,
     ),
     Guard(
@@ -134,8 +134,8 @@ GUARDS = (
     Guard(
         "a reducer of a field that groups do not hold is not converted",
         "streams/rules/changes.py",
-        "_accumulator(name) == shares and field == other",
-        "_accumulator(name) == shares",
+        "_accumulator(name, table) == shares and field == other",
+        "_accumulator(name, table) == shares",
         CLASSES,
     ),
     Guard(
@@ -162,7 +162,7 @@ GUARDS = (
     Guard(
         "plan judges no groups that another file filled",
         "streams/operations/planning.py",
-        "    if not (newest.states or newest.cold) or contents.rule.fingerprint == fingerprint(old):",
+        "    if not (newest.states or newest.cold.count) or contents.rule.fingerprint == fingerprint(old):",
         "    if True:",
         PLAN,
     ),
@@ -182,8 +182,8 @@ GUARDS = (
     ),
     Guard(
         "a group that may have timed out is uncertain",
-        "streams/shadow/fold.py",
-        "            self._unsure.setdefault(key, self._groups.states[key][FIRST])\n            if",
+        "streams/shadow/timeouts.py",
+        "            self._uncertain.begin(key, self._groups.states[key][FIRST])\n            if",
         "            if",
         ("tests/unit/shadow/test_other_timeout.py",),
     ),
@@ -225,7 +225,7 @@ GUARDS = (
     Guard(
         "a published group that goes on behind the range is not corrected",
         "streams/shadow/fold.py",
-        "            self._over.add(key)\n",
+        "            self._edges.leave(key)\n",
         "",
         CORRECTIONS,
     ),

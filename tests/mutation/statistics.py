@@ -22,7 +22,7 @@ GUARDS = (
         MOMENTS,
     ),
     Guard(
-        "statistics: a value that is no number does not count where fields may be missing",
+        "statistics: a value that is not a number does not count where fields may be missing",
         "streams/moments.py",
         "        if lenient and type(value) is not int and type(value) is not float:",
         "        if value is None:",
@@ -45,8 +45,8 @@ GUARDS = (
     Guard(
         "statistics: a value counts towards the bytes of a group once",
         "streams/counting.py",
-        "        return 0 if before else len(value) + ENTRY\n",
-        "        return len(value) + ENTRY\n",
+        "        return number * size if self.each else size * ((after > 0) - (before > 0))\n",
+        "        return size\n",
         COUNTS,
     ),
     Guard(

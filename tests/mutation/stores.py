@@ -34,6 +34,22 @@ GUARDS = (
         "lanes",
     ),
     Guard(
+        "an entry that is known already ends no group",
+        "connectors/sql/leased/buffer.py",
+        "[entry for entry in new if entry.ends]",
+        "[entry for entry in entries if entry.ends]",
+        (f"{C}buffer/test_insert.py",),
+        SQLITE,
+    ),
+    Guard(
+        "Redis seals the rows of a group up to the one that ends it",
+        "connectors/redis/scripts_buffer.py",
+        "    if #batch == wanted or ends[row] then\n",
+        "    if #batch == wanted then\n",
+        (f"{C}buffer/test_insert.py",),
+        REDIS,
+    ),
+    Guard(
         "a partition that is removed leaves no cold group",
         "connectors/sql/statements.py",
         '    "delete from sluicegate_cold where partition_key = %s",\n',
@@ -43,7 +59,7 @@ GUARDS = (
     ),
     Guard(
         "one call renews all leases of a worker",
-        "streams/shared/shared_fires.py",
+        "streams/shared/shared_leases.py",
         "        self._renewing, jobs = True, list(self._jobs.values())",
         "        self._renewing, jobs = True, list(self._jobs.values())[:1]",
         ("tests/unit/leased/test_renewals.py",),

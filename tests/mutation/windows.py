@@ -40,7 +40,7 @@ GUARDS = (
     Guard(
         "windows: silence needs the end of the partition",
         "streams/engine/event_clock.py",
-        "self._gauge.ended(*place) >= owner.offset and ",
+        "self._gauge.ended(*place) >= owner.intake.offset and ",
         "",
         ENGINE,
     ),
@@ -55,7 +55,7 @@ GUARDS = (
     Guard(
         "windows: no clock closes before the backlog of the claim was read",
         "streams/windows/groups.py",
-        "            self.caught_up = waited or (read and self.event.ended_since(self._claimed))\n",
+        "            self.caught_up = waited or (read and self.event.ended_since(self._backlog.claimed))\n",
         "            self.caught_up = True\n",
         ENGINE,
     ),
@@ -82,9 +82,9 @@ GUARDS = (
     ),
     Guard(
         "windows: a changed rule goes on with the watermark",
-        "streams/ownership/owner.py",
-        "            windowed.inherit(self.windows, self._changelog.older.values())\n",
-        "            pass\n",
+        "streams/ownership/claiming/takeover.py",
+        "        groups.inherit(changelog.older.values())\n",
+        "",
         ENGINE,
     ),
     Guard(
@@ -208,9 +208,9 @@ GUARDS = (
     ),
     Guard(
         "windows: other agents do not see time marks",
-        "streams/ownership/owner.py",
-        "                fresh = without_marks(fresh)\n",
-        "                pass\n",
+        "streams/ownership/intake.py",
+        "            fresh = without_marks(fresh)\n",
+        "            pass\n",
         ORIGINS,
     ),
     Guard(
@@ -334,9 +334,9 @@ GUARDS = (
     ),
     Guard(
         "sliding windows: a record stays until no record in time can have it",
-        "streams/windows/sliding/groups.py",
-        "        self.keep = self.size + self.grace + 1\n",
-        "        self.keep = self.size + 1\n",
+        "streams/windows/sliding/lines.py",
+        "keep = window.last or maxsize, min(size + grace + 1, NEVER)\n",
+        "keep = window.last or maxsize, min(size + 1, NEVER)\n",
         SLIDING,
     ),
     Guard(
@@ -349,9 +349,60 @@ GUARDS = (
     Guard(
         "sliding windows: a record out of order counts in the newest window only if it is in it",
         "streams/windows/sliding/lines.py",
-        "        if entry[0] < self.entries[-1][0] - self._size:\n            self.newest += 1\n        else:\n",
+        "        if entry[0] < entries[-1][0] - self._reach.size or (full and at <= self.newest):\n"
+        "            self.newest += 1\n        else:\n",
         "        if True:\n",
         SLIDING,
+    ),
+    Guard(
+        "windows of the last records: a record that is one too many leaves the newest window",
+        "streams/windows/sliding/lines.py",
+        "        if len(entries) - at > reach.most:\n",
+        "        if False:\n",
+        SLIDING,
+    ),
+    Guard(
+        "windows of the last records: a record out of order pushes the first one out of the newest window",
+        "streams/windows/sliding/lines.py",
+        "            if full:\n",
+        "            if False:\n",
+        SLIDING,
+    ),
+    Guard(
+        "windows of the last records: the window of a record out of order has so many, too",
+        "streams/windows/sliding/lines.py",
+        "        return max(first, at + 1 - self._reach.most)\n",
+        "        return first\n",
+        SLIDING,
+    ),
+    Guard(
+        "windows of the last records: a record stays while one in time may have it among the last",
+        "streams/windows/sliding/lines.py",
+        "(watermark - reach.grace + 1,)) - reach.most)\n",
+        "(watermark + 1,)) - reach.most)\n",
+        SLIDING,
+    ),
+    Guard(
+        "windows of the last records: what no window can have is forgotten",
+        "streams/windows/sliding/lines.py",
+        " else min(due, entries[spare][0] + reach.grace)\n",
+        " else due\n",
+        SLIDING,
+    ),
+    Guard(
+        "windows of the last records: explain names no record of the same time that is not among the last",
+        "streams/operations/explaining.py",
+        "        return sorted(in_time[-last:]) if last else offsets\n",
+        "        return offsets\n",
+        ("tests/unit/windows/test_commands.py",),
+    ),
+    Guard(
+        "windows of the last records: groups of another number are not taken over",
+        "streams/aggregation/rule.py",
+        '    shape |= {"last": window.last} if window.last else {}\n',
+        "",
+        ("tests/unit/config/test_windows.py",),
+        "another_number",
     ),
     Guard(
         "sliding windows: sums are exact, so a restore gives the same ones",

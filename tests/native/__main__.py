@@ -19,6 +19,7 @@ import psutil
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from tests.figures import origin_line
 from tests.native.build import PROJECT, built, tested
 from tests.native.same import DECLINED, REFUSED, TAKEN, both, drawn, judged
 from tests.native.twins import TWINS
@@ -95,6 +96,8 @@ def main() -> int:
         f"The others were declined and read in Python: {judgements[DECLINED]:,}.",
         "",
         f"A process that read {options.memory:,} records, half of them declined, grew by {grown:.1f} MiB.",
+        "",
+        origin_line(f"{psutil.cpu_count()} cores, load {psutil.getloadavg()[0]:.1f}"),
         "",
         f"{len(found)} twins, {sum(map(bool, found.values()))} found.",
         "",

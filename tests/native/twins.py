@@ -64,7 +64,7 @@ TWINS = (
         "(found % (DAY * unit)).abs()",
     ),
     Twin("a UUID is one", "walk.rs", ".filter(|found| text::is_uuid(found))?", "?"),
-    Twin("what is no number of JSON is null", "text.rs", "if found.is_finite() {", "if found == found {"),
+    Twin("what is not a number of JSON is null", "text.rs", "if found.is_finite() {", "if found == found {"),
     Twin("control characters are escaped", "text.rs", "byte < 0x20 || byte == b'\"'", "byte < 0x1f || byte == b'\"'"),
     Twin("a frame begins with a zero byte", "lib.rs", "*zero == 0 && ", "*zero < 2 && "),
     Twin("the schema id is the wanted one", "lib.rs", "wanted == id", "wanted & id != id + 1"),

@@ -19,6 +19,7 @@ from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.hashing import partition_of
 from sluicegate.streams.testing.log import START, Log, LogProducer, LogRecord, ManualClock
 from sluicegate.streams.testing.transactions import LogTransactions
+from sluicegate.streams.topic_names import TopicNames, reads
 from tests.pairs import functions, inputs
 from tests.simulation.run import silent
 
@@ -120,17 +121,20 @@ def write_row(driver: TestDriver, key: str) -> None:
 
 def encoded(app: App, sent: inputs.Sent) -> bytes | None:
     """Empty where the format of the records has no such value."""
-    reader = next(agent for agent in app.agents if sent.topic in agent.topics)
+    reader = next(agent for agent in app.agents if reads(agent.topics, sent.topic))
     if reader.format == "json-schema":  # its codec writes no invalid value
         reader = replace(reader, format="json")
+    value = sent.value
+    if reader.changes and reader.format == "json" and isinstance(value, dict):
+        value = {"op": "c", **value}  # a change event of Debezium
     try:
-        return formats.record_value(reader, sent.value)
+        return formats.record_value(reader, value)
     except (ValueError, TypeError, KeyError):
         return b""
 
 
 def observed(driver: TestDriver, app: App) -> Iterator[str]:
-    internal = {topic for agent in app.agents for topic in agent.topics}
+    internal = TopicNames(topic for agent in app.agents for topic in agent.topics)
     for topic in driver.output_topics:
         if topic not in internal:
             yield from sorted(map(shown, driver.log.order.get(topic, [])))

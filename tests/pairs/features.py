@@ -32,8 +32,9 @@ def aggregate(**keys: Any) -> Tree:
 
 WINDOWS = frozenset({"tumbling", "hopping", "sessions", "sliding"})
 AGGREGATIONS = WINDOWS | {"groups"}
+TABLE = frozenset({"table"})
 CORRELATIONS = frozenset({"correlation by event time", "correlation by the worker's clock"})
-GROUPS = AGGREGATIONS | CORRELATIONS
+GROUPS = AGGREGATIONS | CORRELATIONS | TABLE
 RECORDS = frozenset({"forwarder", "handler of records"})
 LEGS = {"order": "orders", "payment": {"from": "payments", "key": "id"}}
 
@@ -48,6 +49,14 @@ KINDS: Mapping[str, Tree] = {
         "correlate": {"legs": LEGS, "timeout": {"after": "20s", "clock": "wall"}},
         "to": {"topic": "out"},
     },
+    "table": {
+        "from": [{"topic": "in", "envelope": "debezium"}],
+        "key": "id",
+        "repartition": "by-id",
+        "aggregate": {"compute": {"rows": "count"}},
+        "emit": {"every": "10s"},
+        "to": {"topic": "out"},
+    },
     "forwarder": {"from": "in", "to": {"topic": "out"}},
     "handler of records": {"from": "in", "handler": "tests.pairs.functions:take", "to": {"topic": "out"}},
 }
@@ -55,6 +64,8 @@ KINDS: Mapping[str, Tree] = {
 HANDLER = {"handler": "tests.pairs.functions:enter"}
 CALLS = {**HANDLER, "concurrency": 4}
 SUM, STATUS, ROWS_OF = {"spent": {"sum": "amount"}}, {"status": {"last": "status"}}, {"rows": "collect"}
+SKETCHES = {"slow": {"percentile": {"field": "amount", "p": 95}}, "about": {"approx_distinct": "id"}}
+COUNTS = {"by": {"count_by": "status"}, "recent": {"last_n": {"field": "amount", "n": 2}}}
 FAILING = "100 / int(amount) > 0"
 """It has no answer for amounts below 1, which every format can have."""
 ROWS = {"column": "id", "fields": ["name"]}
@@ -74,6 +85,8 @@ FEATURES: Mapping[str, Feature] = {
     "dedupe": Feature({"dedupe": {"id": "header:event", "horizon": "1h"}}),
     "dedupe by a field": Feature({"dedupe": {"id": "id", "horizon": "1h"}}),
     "CloudEvents": Feature({"from": [{"topic": "in", "envelope": "cloudevents"}]}),
+    "change events": Feature({"from": [{"topic": "in", "envelope": "debezium"}]}, RECORDS),
+    "topics by a pattern": Feature({"from": [{"pattern": "i[m-o]"}]}),
     "Avro records": Feature({"format": "avro", "schema": "order.avsc"}),
     "Protobuf records": Feature({"format": "protobuf", "schema": "order.desc", "message": "Order"}),
     "JSON Schema records": Feature(
@@ -107,6 +120,7 @@ FEATURES: Mapping[str, Feature] = {
         aggregate(on_missing="ignore", compute=STATUS), AGGREGATIONS, aggregate(compute=STATUS)
     ),
     "on_null: skip": Feature(aggregate(on_null="skip"), AGGREGATIONS),
+    "hot_groups": Feature(aggregate(hot_groups=1000), TABLE),
     "on_full: dead-letter": Feature(
         aggregate(on_full="dead-letter", max_groups=10), AGGREGATIONS, aggregate(max_groups=10)
     ),
@@ -114,12 +128,15 @@ FEATURES: Mapping[str, Feature] = {
     "max_items": Feature(aggregate(max_items=10), AGGREGATIONS),
     "max_bytes": Feature(aggregate(max_bytes="10kB", compute=ROWS_OF), AGGREGATIONS, aggregate(compute=ROWS_OF)),
     # what they compute
-    "sum": Feature(aggregate(compute=SUM), AGGREGATIONS),
+    "sum": Feature(aggregate(compute=SUM), AGGREGATIONS | TABLE),
     "last": Feature(aggregate(compute={"newest": {"last": "amount"}}), AGGREGATIONS),
-    "distinct": Feature(aggregate(compute={"different": {"distinct": "status"}}), AGGREGATIONS),
-    "collect a field": Feature(aggregate(compute={"amounts": {"collect": "amount"}}), AGGREGATIONS),
-    "collect": Feature(aggregate(compute=ROWS_OF), AGGREGATIONS),
+    "distinct": Feature(aggregate(compute={"different": {"distinct": "status"}}), AGGREGATIONS | TABLE),
+    "collect a field": Feature(aggregate(compute={"amounts": {"collect": "amount"}}), AGGREGATIONS | TABLE),
+    "collect": Feature(aggregate(compute=ROWS_OF), AGGREGATIONS | TABLE),
     "reduce": Feature(aggregate(compute={"folded": {"reduce": "tests.pairs.functions:add"}}), AGGREGATIONS),
+    "sketches": Feature(aggregate(compute=SKETCHES), AGGREGATIONS),
+    "counts by value": Feature(aggregate(compute=COUNTS), AGGREGATIONS),
+    "spread": Feature(aggregate(compute={"spread": {"stddev": "amount"}}), AGGREGATIONS | TABLE),
     # windows
     "late: skip": Feature({"aggregate": {"window": {"late": "skip"}}}, WINDOWS),
     "late: new": Feature({"aggregate": {"window": {"late": {"new": "10s"}}}}, WINDOWS),
@@ -132,6 +149,7 @@ FEATURES: Mapping[str, Feature] = {
         {"aggregate": {"window": {"idle": "never"}}},
     ),
     "offset": Feature({"aggregate": {"window": {"offset": "10s"}}}, WINDOWS),
+    "last of windows": Feature({"aggregate": {"window": {"last": 2}}}, frozenset({"sliding"})),
     # correlations
     "keep: all": Feature({"correlate": {"legs": {"payment": {"keep": "all"}}}}, CORRELATIONS),
     "complete": Feature({"correlate": {"complete": "has(order)"}}, CORRELATIONS),
@@ -143,6 +161,9 @@ FEATURES: Mapping[str, Feature] = {
     "CloudEvents legs": Feature(
         {"correlate": {"legs": {"payment": {"from": {"topic": "payments", "envelope": "cloudevents"}}}}}, CORRELATIONS
     ),
+    "legs by a pattern": Feature({"correlate": {"legs": {"payment": {"from": [{"pattern": "pay.*"}]}}}}, CORRELATIONS),
+    # clusters
+    "results to another cluster": Feature({"to": {"cluster": "west"}}),
     # whose groups
     "scope: shared": Feature({"scope": "shared"}),
     # handlers
@@ -208,6 +229,7 @@ FEATURES: Mapping[str, Feature] = {
 
 CHANGE: Mapping[str, Tree] = {
     **dict.fromkeys(sorted(AGGREGATIONS), aggregate(compute={"added": {"sum": "amount"}})),
+    "table": aggregate(compute={"added": {"sum": "amount"}}),
     **{key: {"correlate": {"legs": {"order": {"keep": "last"}}}} for key in sorted(CORRELATIONS)},
 }
 """A change of the rule for which open groups cannot be converted."""
@@ -261,7 +283,7 @@ def over(below: Any, above: Any) -> Any:
 
 
 def _leg(below: Any, above: Any) -> Any:
-    if isinstance(below, str) and isinstance(above, dict) and not {"from", "topic"} & above.keys():
+    if isinstance(below, str) and isinstance(above, dict) and not {"from", "topic", "pattern"} & above.keys():
         return {"from": below, **above}
     return above
 

@@ -76,10 +76,14 @@ PLAYED = ("forwarder", "handler of records")
 REASONS: Mapping[tuple[str, str], str] = {
     ("let", ""): "a computed field serves the clauses that name it",
     ("fields", ""): "it tells check the types of fields, and changes no result",
+    ("topics by a pattern", ""): "the input has one topic, which the pattern matches",
     ("raw records", ""): "without a clause that reads it, a value of any format goes on as it came",
     ("dead_letters", ""): "without a clause that reads values, no record of the input becomes a dead letter",
     ("on_error: stop_above", ""): "without a clause that reads values, no record of the input becomes a dead letter",
-    ("on_error: stop_above", "then: *"): "what fails for good is parked, or halts the partition, and is no dead letter",
+    (
+        "on_error: stop_above",
+        "then: *",
+    ): "what fails for good is parked or halts the partition, and is not a dead letter",
     ("delivery: transactional", "*"): "a reader sees the same results",
     ("revision", "*"): "it names the code: another digest of the rule, and the same results",
     ("lookup in a *", "select of records"): "select names all that is written, and not the row",

@@ -71,7 +71,7 @@ class Input:
     """Makes the steps of one kind."""
 
     def __init__(self, kind: str) -> None:
-        self.correlated = kind in CORRELATIONS
+        self.correlated, self.table = kind in CORRELATIONS, kind == "table"
         self._numbers = count()
 
     def record(self, key: str, amount: float | None, after: float = 1.0, **values: Any) -> Iterator[Sent]:
@@ -83,7 +83,8 @@ class Input:
         headers = EVENT | {"ce_id": own, "event": f"e-{number}"}
         for topic in ("orders", "payments") if self.correlated else ("in",):
             paid = value | {"id": key} if topic == "payments" else value
-            yield Sent(topic, key, paid, after, headers)
+            changed = {"op": "c", "before": None, "after": value} if self.table else paid
+            yield Sent(topic, key, changed, after, headers)
 
     def steps(self) -> Iterator[Step]:
         yield from self.record(PLAIN, 3.0)
@@ -137,7 +138,8 @@ class Input:
 
 def identity(sent: Sent) -> str:
     """Its id, or its key where it has none."""
-    return str(sent.value["id"]) if isinstance(sent.value, dict) else sent.key
+    value = sent.value.get("after", sent.value) if isinstance(sent.value, dict) else {"id": sent.key}
+    return str(value["id"])
 
 
 @cache

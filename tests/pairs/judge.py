@@ -21,7 +21,7 @@ LIST = Path(__file__).with_name("refused.txt")
 def file_of(agent: Tree, store: str = "sqlite:///state.db", kafka: str = "localhost:9092") -> Tree:
     return {
         "app": "shop",
-        "kafka": {"bootstrap.servers": kafka},
+        "kafka": {"default": "east", "east": {"bootstrap.servers": kafka}, "west": {"bootstrap.servers": kafka}},
         "store": store,
         "dead_letters": "shop.dead",
         "agents": {"a": agent},

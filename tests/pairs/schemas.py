@@ -9,8 +9,24 @@ from tests.unit.schemas.protos import descriptors
 ORDER = {"id": "string", "amount": "double", "at": "long", "status": "string"}
 ANY = ["null", "boolean", "long", "double", "string"]
 TEXT = ["null", {"type": "string", "contentMediaType": "application/json"}]
-COMPUTED = ("spent", "newest", "amount", "id", "name", "sum", "number", "twice", "status", "at", "revision", "final")
-NESTED = ("amounts", "rows", "folded", "order", "payment", "customer", "owner", "window", "different")
+COMPUTED = (
+    "spent",
+    "newest",
+    "amount",
+    "id",
+    "name",
+    "sum",
+    "number",
+    "twice",
+    "status",
+    "at",
+    "revision",
+    "final",
+    "slow",
+    "about",
+    "spread",
+)
+NESTED = ("amounts", "rows", "folded", "order", "payment", "customer", "owner", "window", "different", "by", "recent")
 PROTO = """
 syntax = "proto3";
 import "google/protobuf/struct.proto";
@@ -24,6 +40,8 @@ message Result {
   optional double number = 17; optional double sum = 18; optional string id = 19; optional double amount = 20;
   optional string status = 21; optional double at = 22; optional double twice = 23;
   optional google.protobuf.Struct owner = 24; optional int64 revision = 25; optional bool final = 26;
+  optional double slow = 27; optional int64 about = 28; optional double spread = 29; map<string, int64> by = 30;
+  repeated double recent = 31;
 }
 """
 

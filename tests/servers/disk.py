@@ -11,6 +11,7 @@ import shutil
 import stat
 import subprocess
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,6 +29,7 @@ class Disk:
         self._folder, self._kept = folder.resolve(), kept
         self.synced = self.failed = 0
         self._failing = self._lying = False
+        self._delay = 0.0
         self._lock = threading.Lock()
         kept.mkdir()
         self._notified = Notified(("fsync", "fdatasync"), self._sync)
@@ -48,6 +50,11 @@ class Disk:
         """From now on whatever is synced fails with EIO, until `fail(False)`."""
         with self._lock:
             self._failing = failing
+
+    def slow(self, seconds: float) -> None:
+        """From now on each sync takes so much longer, one after the other."""
+        with self._lock:
+            self._delay = seconds
 
     def lie(self) -> None:
         """From now on nothing is kept of what is synced, and nobody is told."""
@@ -77,6 +84,7 @@ class Disk:
             place = Path(f"/proc/{call.pid}/fd/{call.first}")
             if not place.readlink().is_relative_to(self._folder) or not stat.S_ISREG(place.stat().st_mode):
                 return None
+            time.sleep(self._delay)
             if self._failing:
                 self.failed += 1
                 return errno.EIO

@@ -18,6 +18,8 @@ AVRO_POM = POM.parents[1] / "unit" / "schemas" / "avro_java" / "pom.xml"
 STREAMS_POM = POM.parents[1] / "unit" / "windows" / "kafka_streams" / "pom.xml"
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 VERSION = "4.2.1"
+OTHER_VERSIONS = ("3.9.2", "4.4.0")
+"""Of brokers to which tests connect, too: the last one before 4.0, and the newest one."""
 AVRO = "1.12.1"
 MARIADB = "11.4.5"
 POSTGRES = "17.5.0"
@@ -30,14 +32,14 @@ def cache() -> Path:
     return Path(os.environ.get("SLUICEGATE_SERVERS_CACHE") or POM.parents[2] / ".servers").resolve()
 
 
-def kafka() -> Path:
+def kafka(version: str = VERSION) -> Path:
     """The folder of Kafka's jars, fetched now if need be; many processes may ask at once. Raises Unavailable."""
-    return from_pom("Kafka's jars", f"kafka-{VERSION}", POM)
+    return from_pom("Kafka's jars", f"kafka-{version}", POM, f"-Dkafka.version={version}")
 
 
-def kafka_streams() -> Path:
+def kafka_streams(version: str = VERSION) -> Path:
     """The folder of Kafka Streams' jars, fetched now if need be. Raises Unavailable."""
-    return from_pom("Kafka Streams", f"kafka-streams-{VERSION}", STREAMS_POM)
+    return from_pom("Kafka Streams", f"kafka-streams-{version}", STREAMS_POM, f"-Dstreams.version={version}")
 
 
 def avro() -> Path:
@@ -45,9 +47,10 @@ def avro() -> Path:
     return from_pom("Avro for Java", f"avro-{AVRO}", AVRO_POM)
 
 
-def from_pom(what: str, name: str, pom: Path) -> Path:
+def from_pom(what: str, name: str, pom: Path, *options: str) -> Path:
     """The folder `name` with the jars that the pom names, fetched now if need be. Raises Unavailable."""
-    return kept(name, lambda folder: _maven(what, "copy-dependencies", "-f", str(pom), f"-DoutputDirectory={folder}"))
+    wanted = ("copy-dependencies", "-f", str(pom), *options)
+    return kept(name, lambda folder: _maven(what, *wanted, f"-DoutputDirectory={folder}"))
 
 
 def mariadb() -> Path:

@@ -74,13 +74,16 @@ def _store(tls: Certificate) -> dict[str, str]:
 @dataclass(frozen=True)
 class Kafka:
     """`config` adds to or replaces SETTINGS; `advertised` is the port told to clients, when they come through a proxy.
-    `listeners` are further ones, on localhost: a name of SECURITY and its port."""
+    `listeners` are further ones, on localhost: a name of SECURITY and its port. `options` are of the JVM. `version` is
+    that of the jars."""
 
     config: Mapping[str, str] = field(default_factory=dict)
     advertised: int | None = None
     heap: str = "256m"
     tls: Certificate | None = None
     listeners: Mapping[str, int] = field(default_factory=dict)
+    options: Sequence[str] = ()
+    version: str = jars.VERSION
     name: ClassVar[str] = "kafka"
     variable: ClassVar[str] = "KAFKA_BOOTSTRAP_SERVERS"
     address: ClassVar[str] = "127.0.0.1:{port}"
@@ -106,7 +109,10 @@ class Kafka:
         settings = self._settings(place, "0.0.0.0")
         environment = {"KAFKA_" + name.upper().replace(".", "_"): value for name, value in settings.items()}
         return Image(
-            "apache/kafka:4.2.1", [], environment | {"CLUSTER_ID": CLUSTER_ID, "KAFKA_HEAP_OPTS": f"-Xmx{self.heap}"}
+            f"apache/kafka:{self.version}",
+            [],
+            environment
+            | {"CLUSTER_ID": CLUSTER_ID, "KAFKA_HEAP_OPTS": f"-Xmx{self.heap}", "KAFKA_OPTS": " ".join(self.options)},
         )
 
     def _settings(self, place: Place, host: str) -> dict[str, str]:
@@ -132,4 +138,4 @@ class Kafka:
         if java is None:
             raise Unavailable("Kafka needs java on the PATH: install a Java 17 runtime")
         logging = f"-Dlog4j2.configurationFile={place.root / 'log4j2.properties'}"
-        return [java, f"-Xmx{self.heap}", *JVM, logging, "-cp", f"{jars.kafka()}/*"]
+        return [java, f"-Xmx{self.heap}", *JVM, *self.options, logging, "-cp", f"{jars.kafka(self.version)}/*"]

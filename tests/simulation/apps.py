@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
-from tests.simulation import correlated, legs, merged, routed, silence, windowed
+from tests.simulation import correlated, deadlines, early, legs, merged, routed, silence, windowed
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
@@ -44,6 +44,8 @@ MORE_KINDS = (
     "origins",
     "legs",
     "silence",
+    "early",
+    "deadlines",
 )
 """Not among those that the numbers of seeds choose, so that these go on to mean what they meant."""
 UNTIL = "done || group.total >= 150"
@@ -56,6 +58,8 @@ OF_THEIR_OWN: dict[str, Callable[[Random, float], tuple[Agent, ...]]] = {
     legs.KIND: lambda chance, first: legs.agents(chance),
     windowed.KIND: lambda chance, first: (windowed.agent(chance),),
     silence.KIND: lambda chance, first: (silence.agent(chance),),
+    deadlines.KIND: lambda chance, first: (deadlines.agent(chance),),
+    early.KIND: lambda chance, first: (early.agent(chance, first),),
     correlated.KIND: lambda chance, first: (correlated.agent(4 * first),),
 }
 
@@ -110,7 +114,9 @@ def _agents(kind: str, chance: Random) -> tuple[Agent, ...]:
         rule = Aggregation(count=3, since_first=first, compute=(Reducer("total", "sum", "total"),))
         return sums, Agent("totals", ("mid",), rule, Destination("out"), "dead", receive=("mid",))
     if kind in ("shared", "killer"):
-        rule = Aggregation(count=count, since_first=first, compute=(*SUM, Reducer("all", "collect", "at")))
+        until = Until("s", "x") if kind == "shared" else None
+        compute = *SUM, Reducer("all", "collect", "at")
+        rule = Aggregation(count=count, since_first=first, until=until, compute=compute)
         deadly = Handler((f"{HANDLERS}:deadly",), attempts=3, backoff_first=0.2, backoff_most=1.0)
         handler = deadly if kind == "killer" else None
         return (Agent("sums", ("in",), rule, Destination("out"), "dead", scope="shared", handler=handler),)
@@ -184,6 +190,8 @@ def _value(kind: str, chance: Random, number: int) -> bytes:
         fields["m"] = 10_000 + number
     if kind == "until" or (kind == "expression" and number % 11):
         fields["done"] = chance.random() < 0.2
+    if kind == deadlines.KIND:
+        fields |= deadlines.fields(chance)
     if kind == "reducers":
         fields["d"] = {"x": chance.randrange(4)}
     if kind == "dedupe" and chance.random() < 0.95:

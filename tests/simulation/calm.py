@@ -55,9 +55,10 @@ def too_far(world: Any) -> list[str]:
     found = []
     for process in world.processes:
         for owner in process.worker._owners.values():
-            completion, now = owner.groups.rule.completion, owner._clock.last
+            groups, now = owner.groups.newest, owner.clock.last
+            completion = groups.rule.completion
             longest = max((each for each in (completion.since_first, completion.since_last) if each < inf), default=inf)
-            waits = max((owner.groups.due(state) - now for state in owner.groups.states.values()), default=0.0)
+            waits = max((groups.due(state) - now for state in groups.states.values()), default=0.0)
             if longest < waits - BACK < inf:
                 found.append(f"{owner.partition}: a group waits for {waits:.1f} s, and its timeout is {longest:.1f} s")
     return found
@@ -82,7 +83,7 @@ def handled(world: Any) -> bool:
 
 
 def halted(world: Any, agent: str) -> dict[tuple[str, int], str]:
-    reports = [each.worker.describe(world.clock.now) for each in world.processes if each.agent.name == agent]
+    reports = [each.worker.reports.of(world.clock.now) for each in world.processes if each.agent.name == agent]
     return {(p.topic, p.number): p.error or "" for report in reports for p in report.partitions if p.state == "halted"}
 
 

@@ -34,7 +34,7 @@ def _counted(so_far: Any, message: Any) -> int:
 
 class Fold:
     """What one partition's records come to. A timeout is taken from the output that says so (`timers.early` asks
-    whether it was due); all else follows from the records."""
+    whether it was due); all else follows from the records. `usable` are those that some group has."""
 
     def __init__(
         self, agent: Agent, records: Sequence[LogRecord], crashed: set[int], sent: Sequence[Seen], identify: Any
@@ -55,15 +55,21 @@ class Fold:
         for record in records:
             if record.o not in crashed:
                 self._take(record, timeouts)
+        refused = {offset for offset, _ in self.oracle.refused}
+        self.usable = [record for record in records if record.o not in crashed and record.o not in refused]
 
     def _timeouts(self, sent: Sequence[Seen]) -> dict[str, int]:
         """How many records were in each group that timed out, by its fire's id."""
         found = {}
         for each in sent:
             document = loads(each.value)
-            if isinstance(document, dict) and document.get("reason") == "timeout" and "sluicegate-fire" in each.headers:
-                found[each.headers["sluicegate-fire"]] = document["count"]
+            if isinstance(document, dict) and document.get("reason") == "timeout" and self.group_of(each):
+                found[self.group_of(each)] = document["count"]
         return found
+
+    def group_of(self, message: Seen) -> str:
+        """The id of the first result of its group; empty for other messages."""
+        return message.headers.get("sluicegate-fire", "")
 
     def _take(self, record: LogRecord, timeouts: dict[str, int]) -> None:
         if self.agent.aggregation is None:
@@ -147,7 +153,7 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
     for process in world.processes:
         if process.believes(partition):
             owner = process.worker._owners[partition.topic, partition.number]
-            every = [*(each.groups for each in owner.older), owner.groups]
+            every = [*(each.groups for each in owner.groups.older), owner.groups.newest]
             cold = {row.key: unpacked_state(row.state)[0] for row in world.store.keys(partition, None, 1000)}
             hot = {key: state[0] for groups in every for key, state in groups.states.items()}
             return hot | cold
@@ -159,11 +165,11 @@ def apart(world: Any, partition: Partition) -> list[str]:
     cold = {row.key for row in world.store.keys(partition, None, 1000)}
     for process in world.processes:
         if process.believes(partition):
-            groups = process.worker._owners[partition.topic, partition.number].groups
+            groups = process.worker._owners[partition.topic, partition.number].groups.newest
             if both := cold & groups.states.keys():
                 return [f"{partition}: the groups of {sorted(both)} are hot and cold"]
-            if groups.cold != len(cold):
-                return [f"{partition}: {len(cold)} groups are cold, the owner knows of {groups.cold}"]
+            if groups.cold.count != len(cold):
+                return [f"{partition}: {len(cold)} groups are cold, the owner knows of {groups.cold.count}"]
     return []
 
 

@@ -15,17 +15,18 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
-from tests.simulation import correlated, handlers, legs, merged, shared, silence
+from tests.simulation import correlated, deadlines, early, handlers, legs, merged, shared, silence, timers
 from tests.simulation.calm import states
 from tests.simulation.changed import Tiled
 from tests.simulation.correlated_fold import Correlated
+from tests.simulation.deadlines_fold import Deadlines
 from tests.simulation.deployed import KIND, TiledByRule
+from tests.simulation.early_fold import Early
 from tests.simulation.fold import Fold, loads
 from tests.simulation.legs_fold import Leg, Legs
 from tests.simulation.merged_fold import Merged, Rekeyed, is_mark
 from tests.simulation.process import APP
 from tests.simulation.silence_fold import Silent
-from tests.simulation.timers import early
 from tests.simulation.windowed_fold import Windowed
 
 
@@ -164,7 +165,7 @@ def _partition(
         outputs[number] += 1
     found += fold.left(world, partition)
     if isinstance(fold, Fold):
-        found += early(world, agent, partition, fold, sent)
+        found += timers.early(world, agent, partition, fold, sent)
     row = world.store._rows.get(partition)
     if row is None or row.claim.offset != world.log.high(partition.topic, partition.number) or row.unsent:
         found.append(
@@ -196,8 +197,8 @@ def _folded(
     if agent.aggregation is not None and agent.aggregation.window is not None:
         return Windowed(agent, records, crashed)
     identify = fire_ids(partition, world.log.ids[partition.topic])
-    kind = Correlated if world.plan.kind == correlated.KIND else Fold
-    return kind(agent, records, crashed, sent, identify)
+    kinds = {correlated.KIND: Correlated, early.KIND: Early, deadlines.KIND: Deadlines}
+    return kinds.get(world.plan.kind, Fold)(agent, records, crashed, sent, identify)
 
 
 def _received(records: Sequence[LogRecord]) -> list[LogRecord]:

@@ -45,6 +45,15 @@ from tests.simulation.taken_out_correlated import (
     not_remembered,
     one_leg,
 )
+from tests.simulation.taken_out_early import (
+    cancelled_deadline_stays,
+    deadline_not_asked,
+    evicted_before_they_end,
+    first_deadline_stays,
+    past_not_compacted,
+    past_not_in_the_row,
+    past_not_restored,
+)
 from tests.simulation.taken_out_paged import (
     left_behind,
     no_deadline,
@@ -64,6 +73,7 @@ from tests.simulation.taken_out_shared import (
     hand_outs,
     nobody_looks,
     removed_first,
+    sealed_apart,
     unmarked,
     watermark_first,
 )
@@ -160,10 +170,11 @@ MUTANTS = (
     Mutant("never-clears", "count", "clear-crash-mark", more=ERRORS),
     Mutant("insert-without-the-watermark", "shared", "watermark"),
     Mutant("watermark-before-the-insert", "shared", watermark_first),
+    Mutant("sealed-apart-from-the-insert", "shared", sealed_apart, 2),
     Mutant("removed-before-the-message", "shared", removed_first),
     Mutant("dead-letter-of-what-is-in-the-buffer", "shared", dead_all_the_same, 1002),
     Mutant("nobody-looks-for-what-others-left", "shared", nobody_looks),
-    Mutant("shared-waits-for-a-clock-that-was-ahead", "shared", "buffer-set-back", more=AHEAD),
+    Mutant("shared-waits-for-a-clock-that-was-ahead", "shared", "buffer-set-back", 1, more=AHEAD),
     Mutant("suspects-run-in-company", "killer", "shared-suspects"),
     Mutant("hand-outs-taken-for-deaths", "killer", hand_outs, 4),
     Mutant("times-alone-not-written", "killer", unmarked),
@@ -219,4 +230,11 @@ MUTANTS = (
     Mutant("cold-groups-not-restored", "count", not_restored),
     Mutant("cold-groups-not-in-the-compacted-log", "count", not_compacted),
     Mutant("cold-groups-wait-for-a-clock-that-was-ahead", "timed", waits_for_the_clock, 1010, more=AHEAD),
+    Mutant("evicted-before-they-end", "changed", evicted_before_they_end, 9890),
+    Mutant("early-results-not-restored", "early", past_not_restored),
+    Mutant("early-results-not-in-the-compacted-log", "early", past_not_compacted),
+    Mutant("early-results-not-in-the-cold-row", "early", past_not_in_the_row),
+    Mutant("cancelled-deadline-stays", "deadlines", cancelled_deadline_stays),
+    Mutant("first-deadline-stays", "deadlines", first_deadline_stays),
+    Mutant("deadline-of-the-data-not-asked", "deadlines", deadline_not_asked),
 )

@@ -103,7 +103,7 @@ def _innocent(world: Any, number: int, crashed: set[int]) -> list[int]:
 def judge(world: Any) -> list[str]:
     """Every record that can be used is in one result, every other is a dead letter, once each."""
     agent = world.plan.agents[0]
-    wanted, letters, found = Counter[int](), 0, list[str]()
+    wanted, ends, letters, found = Counter[int](), set[int](), 0, list[str]()
     for number, records in enumerate(world.log.topics["in"]):
         crashed = _crashed(world, number)
         found += [
@@ -115,7 +115,10 @@ def judge(world: Any) -> list[str]:
             oracle.take(record.o, record.k, record.v, 0.0)
         refused = {offset for offset, _ in oracle.refused} | crashed
         letters += len(refused)
-        wanted.update(json.loads(record.v)["at"] for record in records if record.o not in refused)
+        taken = [json.loads(record.v) for record in records if record.o not in refused]
+        wanted.update(each["at"] for each in taken)
+        if (until := agent.aggregation.until) is not None:
+            ends |= {each["at"] for each in taken if each[until.field] == until.equals}
     got = Counter[int]()
     for row in world.store.outbox._rows.values():
         document = json.loads(row.message.value)
@@ -126,6 +129,11 @@ def judge(world: Any) -> list[str]:
             document["count"] == agent.aggregation.count
         ):
             found.append(f"{row.message.id}: {document}")
+        *before, last = document["all"]
+        if ends & {*before} or (last in ends and document["reason"] not in ("count", "until")):
+            found.append(f"{row.message.id} has a record behind one that ends its group: {document}")
+        if document["reason"] == "until" and last not in ends:
+            found.append(f"{row.message.id} ends by until with {last}, which ends no group")
     dead = {dict(message.h or ())["sluicegate-id"] for message in world.log.order.get("dead", [])}
     found += [f"{len(dead)} dead letters instead of {letters}"] if len(dead) != letters else []
     found += [f"lost: record {at}" for at in wanted - got]

@@ -13,6 +13,7 @@ from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.outbox import rows, sender
 from sluicegate.streams.ownership import checks
+from sluicegate.streams.ownership.claiming.fetches import Fetches
 from sluicegate.streams.ownership.claims import Claims
 from sluicegate.streams.ownership.crash import CrashMarks
 from sluicegate.streams.ownership.owner import Owner
@@ -117,7 +118,7 @@ def not_again(patch: Patch) -> None:
 
     def gives_up(self: Any, place: Any, owner: Any, error: Exception) -> None:
         give_up(self, place, owner, error)
-        self._waiting.pop(place, None)
+        self.retries.waiting.pop(place, None)
 
     patch.setattr(Claims, "_give_up", gives_up)
 
@@ -140,7 +141,7 @@ def zombie_marks(patch: Patch) -> None:
 
 
 def not_void(patch: Patch) -> None:
-    patch.setattr(Claims, "seek_again_if_gap", lambda self, owner, record: False)
+    patch.setattr(Fetches, "seek_again_if_gap", lambda self, owner, record: False)
 
 
 def numbers_of_what_is_left(patch: Patch) -> None:
@@ -153,7 +154,7 @@ def numbers_of_what_is_left(patch: Patch) -> None:
 
     def goes_on(self: Any, claim: Any, ready: Any, monotonic: float) -> Any:
         events = committed(self, claim, ready, monotonic)
-        self._rows.number = claim.number
+        self.rows.number = claim.number
         return events
 
     patch.setattr(MemoryStore, "_write", forgets)
@@ -204,7 +205,7 @@ def one_more_seek(patch: Patch) -> None:
 
     def claims(self: Any, *parts: Any) -> None:
         made(self, *parts)
-        self._again = Whatever()
+        self.fetches.again = Whatever()
 
     patch.setattr(Claims, "__init__", claims)
 

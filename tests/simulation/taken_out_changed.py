@@ -6,8 +6,9 @@ import pytest
 from sluicegate.streams.aggregation import groups
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.contracts.values import Partition, Source
-from sluicegate.streams.ownership import generations, owner
-from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership import generations
+from sluicegate.streams.ownership.claiming import takeover
+from sluicegate.streams.ownership.claiming.takeover import Takeover
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.switching import Switch
 
@@ -16,19 +17,19 @@ Patch = pytest.MonkeyPatch
 
 def older_not_named(patch: Patch) -> None:
     """The row does not name the groups of the earlier file."""
-    begin = Owner._begin
+    begin = Takeover._begin
 
-    def early(self: Owner) -> None:
+    def early(self: Takeover) -> None:
         begin(self)
-        assert self._source is not None
-        self._source = msgspec.structs.replace(self._source, older=())
+        assert self.owner.source is not None
+        self.owner.source = msgspec.structs.replace(self.owner.source, older=())
 
-    patch.setattr(Owner, "_begin", early)
+    patch.setattr(Takeover, "_begin", early)
 
 
 def idle_from_the_first(patch: Patch) -> None:
     """Groups that kept no time of their last record count from the first one."""
-    patch.setattr(owner, "idle_since", lambda *_: 0.0)
+    patch.setattr(takeover, "idle_since", lambda *_: 0.0)
 
 
 def lowered_is_count(patch: Patch) -> None:
@@ -53,7 +54,7 @@ def takes_them(patch: Patch) -> None:
     def same(before: Source | None, setting: AgentRuntime, partition: Partition) -> Switch:
         return Switch() if before is None else Switch(before.older, None, before.generation)
 
-    patch.setattr(owner, "judged", same)
+    patch.setattr(takeover, "judged", same)
 
 
 def all_again(patch: Patch) -> None:

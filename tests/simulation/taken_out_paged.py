@@ -11,7 +11,7 @@ from sluicegate.streams.aggregation.durable.entry import ColdState
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import ColdGroup
-from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.claiming.takeover import Takeover
 from sluicegate.streams.ownership.paged import ColdReads
 
 Patch = pytest.MonkeyPatch
@@ -65,7 +65,7 @@ def not_looked_up(patch: Patch) -> None:
     """The store is not asked for the groups of a batch."""
 
     def absent(self: ColdReads, records: Sequence[Record], now: float) -> None:
-        self._groups.absent = None
+        self._groups.cold.absent = None
 
     patch.setattr(ColdReads, "look_up", absent)
 
@@ -82,10 +82,10 @@ def not_judged(patch: Patch) -> None:
 def left_behind(patch: Patch) -> None:
     """Cold groups stay where they are when the partition changes to another version."""
 
-    def stay(self: Owner) -> Iterator[None]:
+    def stay(self: Takeover) -> Iterator[None]:
         return iter(())
 
-    patch.setattr(Owner, "_heat", stay)
+    patch.setattr(Takeover, "_heat", stay)
 
 
 def not_restored(patch: Patch) -> None:

@@ -10,20 +10,20 @@ from sluicegate.streams.aggregation import results
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.results import Results
 from sluicegate.streams.handlers import forwarding
-from sluicegate.streams.ownership import owner
-from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership import intake
+from sluicegate.streams.ownership.intake import Intake
 
 Patch = pytest.MonkeyPatch
 
 
 def all_taken(patch: Patch) -> None:
-    patch.setattr(owner, "taken", lambda groups, records: records)
-    patch.setattr(owner, "fill", accept)
+    patch.setattr(intake, "taken", lambda groups, records: records)
+    patch.setattr(intake, "fill", accept)
 
 
 def held_back(patch: Patch) -> None:
     """Records of which `where` left out every one are not committed."""
-    taken, accept = owner.taken, Owner.accept
+    taken, accept = intake.taken, Intake.accept
     kept: list[int] = []
 
     def noted(groups: Any, records: Any) -> Any:
@@ -31,14 +31,14 @@ def held_back(patch: Patch) -> None:
         kept.append(len(found))
         return found
 
-    def accepts(self: Any, records: Any, monotonic: float) -> None:
+    def accepts(self: Any, records: Any, now: float) -> None:
         before = self.pending
-        accept(self, records, monotonic)
+        accept(self, records, now)
         if not kept.pop():
             self.pending = before
 
-    patch.setattr(owner, "taken", noted)
-    patch.setattr(Owner, "accept", accepts)
+    patch.setattr(intake, "taken", noted)
+    patch.setattr(Intake, "accept", accepts)
 
 
 def all_sent(patch: Patch) -> None:

@@ -1,5 +1,6 @@
 """What patches a protection of `scope: shared` away, for `mutants.py`."""
 
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -41,6 +42,19 @@ def removed_first(patch: Patch) -> None:
     patch.setattr(MemoryBuffer, "_complete", apart)
 
 
+def sealed_apart(patch: Patch) -> None:
+    """A record that ends its group is in the buffer before its group is sealed, if the process lives so long."""
+    fill, times = MemoryBuffer.insert_and_seal, count(1)
+
+    def apart(self: Any, name: str, entries: Any, *parts: Any) -> Any:
+        if next(times) % 20 == 0:
+            fill(self, name, [replace(entry, ends=False) for entry in entries], *parts)
+            raise PersistenceError("by the simulation, between the two")
+        return fill(self, name, entries, *parts)
+
+    patch.setattr(MemoryBuffer, "insert_and_seal", apart)
+
+
 def dead_all_the_same(patch: Patch) -> None:
     """Whoever took a record into the buffer and died before its commit counts, and the record becomes a dead letter as
     well."""
@@ -52,11 +66,10 @@ def watermark_first(patch: Patch) -> None:
     insert, times = MemoryBuffer._insert, count(1)
 
     def apart(self: Any, name: str, entries: Any, progress: Any, *parts: Any) -> Any:
-        moved = insert(self, name, (), progress, *parts)
+        insert(self, name, (), progress, *parts)
         if next(times) % 20 == 0:
             raise PersistenceError("by the simulation, between the two")
-        insert(self, name, entries, None, *parts)
-        return moved
+        return insert(self, name, entries, None, *parts)
 
     patch.setattr(MemoryBuffer, "_insert", apart)
 

@@ -68,6 +68,8 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("silence", 12, {"kafka-away": 60}),  # no record is late that was written in time
         ("legs", 12, {"kill-at": 10, "fenced": 10}),  # no leg is absent while a record of it waits to be read
         ("correlated", 24, {"kill-at": 20, "fenced": 20}),  # a key ends once, and nothing that waits is called absent
+        ("early", 24, {"kill-at": 20, "fenced": 20}),  # each early result once, numbered without a gap
+        ("deadlines", 24, {"kill-at": 20, "fenced": 20}),  # no deadline of the data is missed, or early
     ],
     ids=[
         "refused",
@@ -84,6 +86,8 @@ with_faults_of_its_own = pytest.mark.parametrize(
         "silence",
         "legs",
         "correlated",
+        "early",
+        "deadlines",
     ],
 )
 

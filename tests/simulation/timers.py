@@ -23,10 +23,12 @@ def early(world: Any, agent: Agent, partition: Partition, fold: Any, sent: Seque
     }
     found = []
     for each in sent:
-        fire = firsts.get(each.headers.get("sluicegate-fire", ""))
+        fire = firsts.get(fold.group_of(each))
         if fire is None or each.offset < 0:
             continue
         document = json.loads(each.value or b"{}")
+        if document["reason"] != "timeout":  # an early result
+            continue
         _, _, first, last, *_ = fire
         at = world.log.topics[each.topic][each.partition][each.offset].at / 1000
         until = highest(world, at)

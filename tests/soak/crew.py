@@ -4,23 +4,32 @@ import os
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.scene import Scene
 from tests.chaos.worker import Worker
-from tests.soak.plan import AGENTS, WORKERS
+from tests.soak.plan import WORKERS
 
 CLOCKS = Path(__file__).with_name("clock")
 
 
 class Crew:
-    """Each method may be called from any thread. `address(number)` are the store and the brokers of a worker."""
+    """Each method may be called from any thread. `address(number)` are the store and the brokers of a worker. Each
+    process of the first worker has the `failpoint`, if there is one."""
 
-    def __init__(self, scene: Scene, address: Callable[[int], tuple[str, str]], without: str = "") -> None:
-        self._scene, self._address, self._without = scene, address, without
+    def __init__(
+        self,
+        scene: Scene,
+        address: Callable[[int], tuple[str, str]],
+        without: str = "",
+        failpoint: str = "",
+        enter: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._scene, self._address, self._without, self._failpoint = scene, address, without, failpoint
+        self._enter = enter
         # A child is killed when the thread ends that started it: one that stays starts them all.
         self._launcher = ThreadPoolExecutor(1, thread_name_prefix="crew")
         self._started = 0
@@ -79,7 +88,8 @@ class Crew:
         path = os.pathsep.join(filter(None, (str(CLOCKS), os.environ.get("PYTHONPATH"))))
         environ = {"SOAK_CLOCK": str(self._clock(number)), "PYTHONPATH": path}
         name = f"{'guest' if agent else f'worker-{number}'}-{self._started}"
-        return self._scene.run(name, "", self._without, agent, store, bootstrap, environ)
+        failpoint = self._failpoint if number == 0 and not agent else ""
+        return self._scene.run(name, failpoint, self._without, agent, store, bootstrap, environ, self._enter)
 
     def _clock(self, number: int) -> Path:
         return self._scene.folder / f"clock-{number}"
@@ -92,9 +102,9 @@ def child(worker: Worker, agent: str) -> int | None:
     return at_work[-1] if at_work else None
 
 
-def complete(worker: Worker) -> bool:
-    """Are all its agents at work?"""
-    return all(child(worker, agent) is not None for agent in AGENTS)
+def complete(worker: Worker, agents: Iterable[str]) -> bool:
+    """Are all these agents at work?"""
+    return all(child(worker, agent) is not None for agent in agents)
 
 
 def signalled(pid: int | None, number: int) -> bool:

@@ -5,7 +5,7 @@ import resource
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import psutil
 from confluent_kafka import KafkaException
@@ -14,6 +14,7 @@ from tests.soak.crew import child, complete, signalled
 from tests.soak.field import Field
 from tests.soak.plan import Step
 
+COMMIT = 0.7  # seconds in which a worker under load commits
 SMALL = 8192  # bytes that a file may have while the disk is full
 
 
@@ -30,6 +31,7 @@ class Faults:
             "kill-child": self._kill_child,
             "kill-worker": self._kill_worker,
             "pause": self._pause,
+            "late-write": self._late_write,
             "terminate": self._terminate,
             "join-and-leave": self._join_and_leave,
             "kill-broker": self._kill_broker,
@@ -39,12 +41,20 @@ class Faults:
             "reset": self._reset,
             "half-open": self._half_open,
             "one-way": self._one_way,
+            "two-way": self._two_way,
+            "unanswered": self._unanswered,
             "latency": self._latency,
             "bandwidth": self._bandwidth,
             "corruption": self._corruption,
             "clock": self._clock,
             "disk-full": self._disk_full,
+            "power-loss": self._power_loss,
+            "slow-disk": self._slow_disk,
+            "failing-disk": self._failing_disk,
         }
+
+    def _agents(self) -> list[str]:
+        return list(self._field.scene.spec["agents"])
 
     def _lasting(self, step: Step) -> None:
         self._ended.wait(step.seconds)
@@ -57,7 +67,7 @@ class Faults:
 
     def _kill_worker(self, step: Step) -> None:
         number = _number(step)
-        if not complete(self._crew.members[number]):
+        if not complete(self._crew.members[number], self._agents()):
             raise Missed
         self._crew.members[number].kill9()
         self._crew.restart(number)
@@ -69,10 +79,26 @@ class Faults:
         self._lasting(step)
         signalled(pid, signal.SIGCONT)
 
+    def _late_write(self, step: Step) -> None:
+        """A process stands still with a request to the store under way, which arrives when others have its
+        partitions; then it goes on."""
+        number = _number(step)
+        pid, way = child(self._crew.members[number], step.detail), self._field.store_ways[number]
+        way.hold("to-server")
+        try:
+            self._ended.wait(COMMIT)
+            if not way.held or not signalled(pid, signal.SIGSTOP):
+                raise Missed
+            self._lasting(step)
+        finally:
+            way.release()
+        self._ended.wait(COMMIT)
+        signalled(pid, signal.SIGCONT)
+
     def _terminate(self, step: Step) -> None:
         number = _number(step)
         worker = self._crew.members[number]
-        if not complete(worker):
+        if not complete(worker, self._agents()):
             raise Missed
         self._crew.end(worker)
         self._crew.restart(number)
@@ -135,6 +161,18 @@ class Faults:
         self._lasting(step)
         self._field.on_link(step.target, lambda proxy: proxy.release())
 
+    def _two_way(self, step: Step) -> None:
+        """Nothing comes through, and then all of it: packets that were lost are sent again."""
+        self._field.on_link(step.target, lambda proxy: (proxy.hold("to-server"), proxy.hold("to-client")))
+        self._lasting(step)
+        self._field.on_link(step.target, lambda proxy: proxy.release())
+
+    def _unanswered(self, step: Step) -> None:
+        """The server does what it is asked, and no reply ever comes."""
+        self._field.on_link(step.target, lambda proxy: proxy.drop_replies())
+        self._lasting(step)
+        self._field.on_link(step.target, lambda proxy: (proxy.reset(), proxy.release()))
+
     def _latency(self, step: Step) -> None:
         self._field.on_link(step.target, lambda proxy: proxy.delay(float(step.detail)))
         self._lasting(step)
@@ -172,6 +210,46 @@ class Faults:
         self._lasting(step)
         for pid in limited:
             limit_files(pid, resource.RLIM_INFINITY)
+
+    def _power_loss(self, step: Step) -> None:
+        """All workers are killed, and the file of the store is as it was when it was last synced."""
+        disk, members = self._field.disk, range(len(self._crew.members))
+        assert disk is not None
+        with ExitStack() as held:
+            for lock in self._crew.locks:
+                if not lock.acquire(timeout=5.0):
+                    raise Missed
+                held.callback(lock.release)
+            writers = [worker for worker in self._field.scene.workers if worker.process.poll() is None]
+            if len(writers) > len(members):  # a guest
+                raise Missed
+            children = [pid for worker in writers for pid in _children(worker.process.pid)]
+            for worker in writers:
+                worker.kill9()
+            for pid in children:
+                signalled(pid, signal.SIGKILL)
+            try:
+                disk.lose_power()
+            finally:
+                for number in members:
+                    self._crew.restart(number)
+
+    def _slow_disk(self, step: Step) -> None:
+        assert self._field.disk is not None
+        self._field.disk.slow(float(step.detail))
+        self._lasting(step)
+        self._field.disk.slow(0.0)
+
+    def _failing_disk(self, step: Step) -> None:
+        """What is synced fails with EIO."""
+        disk = self._field.disk
+        assert disk is not None
+        before = disk.failed
+        disk.fail()
+        self._lasting(step)
+        disk.fail(False)
+        if disk.failed == before:
+            raise Missed
 
 
 def _number(step: Step) -> int:

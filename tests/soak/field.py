@@ -11,22 +11,24 @@ from sluicegate.connectors import open_store
 from tests.chaos.ledger import Ledger
 from tests.chaos.scene import Scene
 from tests.conftest import create_topic
-from tests.servers import Postgres, Program, Proxy, Server, Valkey
+from tests.servers import Mariadb, MongoDB, Postgres, Program, Proxy, Server, Valkey
 from tests.servers.cluster import Cluster
+from tests.servers.disk import Disk
 from tests.soak.crew import Crew
 from tests.soak.plan import SESSION, WORKERS
 
 PARTITIONS = 4
 TOPICS = {"in": PARTITIONS, "out": 3, "paid": 2, "dead": 1, "book-dead": 1, "totals": 1}
-PROGRAMS: dict[str, type[Program]] = {"redis": Valkey, "postgresql": Postgres}
+PROGRAMS: dict[str, type[Program]] = {"redis": Valkey, "postgresql": Postgres, "mariadb": Mariadb, "mongodb": MongoDB}
 NAME = "soak"
 KAFKA = {"reconnect.backoff.max.ms": 500, "session.timeout.ms": int(SESSION * 1000), "heartbeat.interval.ms": 500}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """`store` is redis, postgresql or sqlite; `pause` is how long the feed waits after each ten records, `pace` the
-    seconds from one fault to the next; `twin` names protections to take out; a `calm` run has load and no fault."""
+    """`store` is sqlite or one of PROGRAMS; `pause` is how long the feed waits after each ten records, `pace` the
+    seconds from one fault to the next; `twin` names protections to take out; a `calm` run has load and no fault; the
+    first worker has the `failpoint`."""
 
     store: str = "redis"
     seconds: float = 90.0
@@ -36,6 +38,7 @@ class Setting:
     pace: float = 1.1
     twin: str = ""
     calm: bool = False
+    failpoint: str = ""
 
 
 class Field:
@@ -44,6 +47,7 @@ class Field:
     def __init__(self, setting: Setting, root: Path) -> None:
         self.setting = setting
         self._opened = ExitStack()
+        self.disk: Disk | None = None
         try:
             self._open(setting, root)
         except BaseException:
@@ -56,7 +60,8 @@ class Field:
         opened.callback(self.cluster.close)
         self.cluster.start()
         self.store: Server | None = None
-        url = f"sqlite:///{root}/state.db"
+        (root / "state").mkdir()
+        url = f"sqlite:///{root}/state/state.db"
         if setting.store in PROGRAMS:
             self.store = Server(PROGRAMS[setting.store](), root / "store")
             opened.callback(self.store.destroy)
@@ -64,10 +69,19 @@ class Field:
         self.store_ways = [Proxy.before(url) for _ in range(WORKERS)] if self.store else []
         for way in self.store_ways:
             opened.callback(way.close)
-        self.scene, self.ledger = scene(setting, self.cluster.url, url, root)
+        self.scene = self._scene(url, root)
         opened.callback(self.scene.close)
-        self.crew = Crew(self.scene, self._address, setting.twin)
+        self.crew = Crew(self.scene, self._address, setting.twin, setting.failpoint, self._enter)
         opened.callback(self.crew.close)
+
+    def _scene(self, url: str, root: Path) -> Scene:
+        app, self.ledger = scene(self.setting, self.cluster.url, url, root)
+        return app
+
+    def _enter(self) -> None:
+        """Each worker begins with it."""
+        if self.disk is not None:
+            self.disk.enter()
 
     def _address(self, number: int) -> tuple[str, str]:
         url = self.scene.store

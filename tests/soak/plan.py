@@ -8,7 +8,7 @@ from typing import NamedTuple
 WORKERS = 3
 SESSION = 5.0  # seconds until a silent member is out: on a busy machine a shorter one loses members that nobody hit
 AGENTS = ("sums", "book")
-SERVERS = ("redis", "postgresql")
+SERVERS = ("redis", "postgresql", "mariadb", "mongodb")
 """Stores that can be killed and cut off; SQLite's disk can be full."""
 
 
@@ -41,29 +41,40 @@ class Kind:
     from_end: bool = False
 
 
-def kinds(store: str, brokers: int) -> dict[str, Kind]:
-    """The faults that this store and so many brokers can meet."""
+DISK = {
+    "slow-disk": Kind(4, ["disk"], ("0.02", "0.1", "0.3"), (1.0, 4.0), rest=2.0, from_end=True),
+    "power-loss": Kind(3, ["disk"], rest=6.0, process=True, from_end=True),
+    "failing-disk": Kind(3, ["disk"], lasts=(0.1, 1.5), rest=3.0, from_end=True),
+}
+"""The faults of a disk of ours below SQLite's file."""
+
+
+def kinds(store: str, brokers: int, agents: Sequence[str] = AGENTS, disk: bool = False) -> dict[str, Kind]:
+    """The faults that this store, so many brokers and workers of these agents can meet, and a `disk` of ours."""
     workers = [f"worker-{number}" for number in range(WORKERS)]
     links = [f"broker-link-{number}" for number in range(WORKERS)]
     if store in SERVERS:
         links += [f"store-link-{number}" for number in range(WORKERS)]
     all_brokers = ["brokers"]  # one at a time
     found = {
-        "kill-child": Kind(20, workers, AGENTS, process=True),
+        "kill-child": Kind(20, workers, agents, process=True),
         "kill-worker": Kind(6, workers, process=True),
-        "pause": Kind(6, workers, AGENTS, (SESSION + 0.5, SESSION + 2.5), process=True),
+        "pause": Kind(6, workers, agents, (SESSION + 0.5, SESSION + 2.5), process=True),
         "terminate": Kind(5, workers, process=True, rest=3.0),
-        "join-and-leave": Kind(3, ["guest"], AGENTS, (1.0, 3.0), process=True),
+        "join-and-leave": Kind(3, ["guest"], agents, (1.0, 3.0), process=True),
         "kill-broker": Kind(3, all_brokers, lasts=(0.0, 1.5), rest=12.0, process=True, from_end=True),
         "reset": Kind(8, links, from_end=True),
         "half-open": Kind(4, links, lasts=(1.0, 4.0), from_end=True),
         "one-way": Kind(5, links, ("to-server", "to-client"), (1.0, 4.0), from_end=True),
+        "two-way": Kind(3, links, lasts=(1.0, 4.0), from_end=True),
+        "unanswered": Kind(3, links, lasts=(1.0, 4.0), from_end=True),
         "latency": Kind(4, links, ("0.05", "0.2", "0.5"), (1.0, 4.0), from_end=True),
         "bandwidth": Kind(3, links, ("10000", "50000"), (1.0, 4.0), from_end=True),
         # Only where a checksum covers the bytes: without TLS nothing covers those between a worker and its store.
         "corruption": Kind(3, [link for link in links if link.startswith("broker")], lasts=(1.0, 3.0), from_end=True),
     }
     if store in SERVERS:
+        found["late-write"] = Kind(4, workers, agents, (SESSION + 2.5, SESSION + 4.0), process=True)
         found["kill-store"] = Kind(5, ["store"], lasts=(0.0, 1.0), rest=4.0, process=True, from_end=True)
         # With SQLite the worker's clock is the store's.
         found["clock"] = Kind(
@@ -71,6 +82,8 @@ def kinds(store: str, brokers: int) -> dict[str, Kind]:
         )
     else:
         found["disk-full"] = Kind(4, ["disk"], lasts=(0.5, 2.0), rest=4.0, from_end=True)
+    if disk:
+        found |= DISK
     if brokers > 1:
         found["roll-brokers"] = Kind(1, all_brokers, rest=60.0, process=True, from_end=True)
         found["move-leaders"] = Kind(3, ["leaders"], rest=5.0)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.verdict import Verdict
+from tests.figures import origin_line
 from tests.soak.field import Setting
 from tests.soak.recovery import percentile
 
@@ -133,12 +134,13 @@ def as_markdown(report: Report) -> str:
     verdict = "Nothing was lost, repeated or out of order." if report.clean else "**Violations were found.**"
     twin = f" **Twin: without the protections `{setting.twin}`.**" if setting.twin else ""
     drained = "never" if report.drained is None else f"{report.drained:.0f} s after the last fault"
+    origin = origin_line(f"{report.processors} cores, load {report.load[0]:.1f}")
     return "\n".join(
         [
             f"# Soak: {setting.store}, {report.faulty:.0f} s of faults, {report.total} faults",
             "",
             f"{verdict}{twin} Three workers with two agents each, {brokers}, {setting.store}; seed {setting.seed};",
-            f"{report.processors} processors, load averages at the end {load}.",
+            f"{report.processors} processors, load averages at the end {load}.\n\n{origin}",
             "",
             *_figures(report, drained),
             "## Anomalies",
@@ -156,7 +158,7 @@ def as_markdown(report: Report) -> str:
             "or 1 s.",
             "",
             *_table(["fault", "times", "missed", "p50", "p99", "most"], _rows(report)),
-            "The slowest:",
+            f"{origin}\n\nThe slowest:",
             "",
             *(f"- {line}" for line in report.slowest),
             "",

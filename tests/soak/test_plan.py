@@ -48,4 +48,4 @@ def test_every_kind_can_be_carried_out(store: str, brokers: int) -> None:
     class Field:
         crew = None
 
-    assert set(kinds(store, brokers)) <= set(Faults(Field(), None).known)  # type: ignore[arg-type]
+    assert set(kinds(store, brokers, disk=True)) <= set(Faults(Field(), None).known)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ no longer has fails on that day. A read of a module's attribute does not, so the
 import ast
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -24,26 +24,35 @@ def test_an_attribute_that_is_gone_is_named_with_its_line() -> None:
     patch = 'patch.setattr("sluicegate.streams.outbox.sizes.{}", 1)\n'
     gone = list(missing(patch.format("GONE") + patch.format("cut"), "a.py"))
     assert gone == ["a.py:1: there is no sluicegate.streams.outbox.sizes.GONE"]
+    text = "from sluicegate.streams.outbox import sizes\npatch.setattr(sizes, {}, 1)\n"
+    assert list(missing(text.format("'cut'"), "a.py")) == []
+    gone = list(missing(text.format("'GONE'"), "a.py"))
+    assert gone == ["a.py:2: there is no sluicegate.streams.outbox.sizes.GONE"]
+    text = "from sluicegate.streams.outbox.rows import Rows\npatch.setattr(Rows, {}, 1)\n"
+    assert list(missing(text.format("'make'"), "a.py")) == []
+    assert list(missing(text.format("'GONE'").replace("1)", "1, raising=False)"), "a.py")) == []
+    gone = list(missing(text.format("'GONE'"), "a.py"))
+    assert gone == ["a.py:2: there is no sluicegate.streams.outbox.rows.Rows.GONE"]
 
 
 def missing(text: str, path: str) -> Iterator[str]:
     """Each attribute that is read of an imported module and that the module lacks, one line each."""
     tree = ast.parse(text)
-    modules = {name: module for node in ast.walk(tree) for name, module in imported(node)}
+    owners = {name: value for node in ast.walk(tree) for name, value in imported(node)}
     for name in rebound(tree):
-        modules.pop(name, None)
+        owners.pop(name, None)
     for node in ast.walk(tree):
-        if (target := patched(node)) is not None and not exists(target):
-            yield f"{path}:{node.lineno}: there is no {target}"
-        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
-            continue
-        module = modules.get(node.value.id)
-        if module is not None and isinstance(node.ctx, ast.Load) and not hasattr(module, node.attr):
-            yield f"{path}:{node.lineno}: {module.__name__} has no {node.attr}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+            if (target := patched(node, owners)) is not None and not exists(target):
+                yield f"{path}:{node.lineno}: there is no {target}"
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load):
+            module = owners.get(node.value.id)
+            if isinstance(module, ModuleType) and not hasattr(module, node.attr):
+                yield f"{path}:{node.lineno}: {module.__name__} has no {node.attr}"
 
 
-def imported(node: ast.AST) -> Iterator[tuple[str, ModuleType]]:
-    """The modules of the product that an import binds, by name."""
+def imported(node: ast.AST) -> Iterator[tuple[str, ModuleType | type]]:
+    """The modules and classes of the product that an import binds, by name."""
     if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("sluicegate"):
         return
     package = importlib.import_module(node.module or "")
@@ -51,16 +60,21 @@ def imported(node: ast.AST) -> Iterator[tuple[str, ModuleType]]:
         if not hasattr(package, alias.name):
             importlib.import_module(f"{package.__name__}.{alias.name}")
         value = getattr(package, alias.name)
-        if isinstance(value, ModuleType):
+        if isinstance(value, ModuleType | type):
             yield alias.asname or alias.name, value
 
 
-def patched(node: ast.AST) -> str | None:
-    """The dotted name that a call of `setattr` of pytest patches."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "setattr":
+def patched(call: ast.Call, owners: Mapping[str, ModuleType | type]) -> str | None:
+    """The dotted name of the product that a call of pytest's `setattr` replaces. With `raising` it may be missing."""
+    names = [argument.value for argument in call.args[:2] if isinstance(argument, ast.Constant)]
+    if not names or not isinstance(names[0], str) or any(keyword.arg == "raising" for keyword in call.keywords):
         return None
-    name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
-    return name if isinstance(name, str) and name.startswith("sluicegate.") else None
+    if not isinstance(call.args[0], ast.Name):
+        return names[0] if names[0].startswith("sluicegate.") else None
+    owner = owners.get(call.args[0].id)
+    if isinstance(owner, type):
+        return f"{owner.__module__}.{owner.__qualname__}.{names[0]}"
+    return None if owner is None else f"{owner.__name__}.{names[0]}"
 
 
 def exists(target: str) -> bool:

@@ -230,6 +230,14 @@ def test_a_folder_of_the_product_may_have_just_so_many_files(tree):
     assert len(house.sizes(tree("streams/engine/one_more.py", ""))) == 1
 
 
+def test_a_class_of_the_product_may_set_just_so_many_attributes(tree):
+    wide = "class Wide:\n    def __init__(self):\n" + "".join(f"        self.a{n} = {n}\n" for n in range(20))
+    assert house.sizes(tree("streams/a.py", wide)) == []
+    assert house.sizes(tree("streams/a.py", wide + "        self.a0 = self.b = 0\n")) == [
+        "streams/a.py:1: Wide has 21 attributes, at most 20"
+    ]
+
+
 def test_large_files_and_classes_are_reported_and_refuse_nothing(tree):
     attributes = "".join(f"        self.a{n} = {n}\n" for n in range(9))
     wide = f"class Wide:\n    b: int\n    c: int\n    d: int\n\n    def __init__(self):\n{attributes}"

@@ -78,7 +78,7 @@ def test_each_name_of_the_page_is_in_the_code() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("`Owner.take`", "`Owner.grab`"),
+        ("`Intake.accept`", "`Intake.grab`"),
         ("`StoreClock`", "`StoreWatch`"),
         ("`check_claim`", "`check_row`"),
         ("`streams/failpoints.py`", "`streams/failures.py`"),

@@ -105,11 +105,13 @@ class SqlBuffer:
                 buffer_rows.move(at, progress)
             if keep_keys or at.keep:
                 buffer_rows.forget(at, length(keep_keys))
-            result = buffer_rows.add(at, entries, length(keep_keys))
+            new = buffer_rows.add(at, entries, length(keep_keys))
+            result = InsertResult(len(new), len(entries) - len(new))
             if gate is None:
                 return Filled(result, [])
             touched = list(dict.fromkeys(entry.group for entry in entries))
-            return Filled(result, self._handed_out(at, buffer_seals.seal_full(at, touched, gate, self._types), gate))
+            holds = buffer_seals.seal_full(at, touched, [entry for entry in new if entry.ends], gate, self._types)
+            return Filled(result, self._handed_out(at, holds, gate))
 
         return self._transactions.run(work)
 

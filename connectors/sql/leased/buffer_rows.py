@@ -29,7 +29,7 @@ from sluicegate.connectors.sql.leased.leased_tables import (
     BUFFER_ROW,
     BUFFER_WATERMARK,
 )
-from sluicegate.streams.contracts.leased_values import Entry, InsertResult, Types, WatermarkMove
+from sluicegate.streams.contracts.leased_values import Entry, Types, WatermarkMove
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.errors import PersistenceError
 
@@ -124,7 +124,8 @@ def move(at: Locked, progress: WatermarkMove) -> None:
         at.connection.execute(update(BUFFER_WATERMARK).where(*here).values(next_offset=progress.next))
 
 
-def add(at: Locked, entries: Sequence[Entry], keep: int) -> InsertResult:
+def add(at: Locked, entries: Sequence[Entry], keep: int) -> list[Entry]:
+    """Returns the entries that are new."""
     known = _known(at, [entry.idempotency_key for entry in entries])
     new: list[Entry] = []
     for entry in entries:
@@ -138,7 +139,7 @@ def add(at: Locked, entries: Sequence[Entry], keep: int) -> InsertResult:
         at.connection.execute(
             update(BUFFER_NAME).where(BUFFER_NAME.c.name == at.name).values(last_row=at.last + len(new))
         )
-    return InsertResult(len(new), len(entries) - len(new))
+    return new
 
 
 def _known(at: Locked, keys: Sequence[str]) -> set[str]:

@@ -24,7 +24,7 @@ from sluicegate.connectors.sql.leased.buffer_rows import (
 from sluicegate.connectors.sql.leased.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
 from sluicegate.connectors.sql.leased.outbox_rows import write_rows
 from sluicegate.connectors.times import length, moment
-from sluicegate.streams.contracts.leased_values import Gate, SealedBatch, Types, batch_id
+from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Types, batch_id
 
 _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 _DUE = BUFFER_DEADLINE.c
@@ -45,20 +45,20 @@ def _ready(at: Locked, types: Types | None) -> Sequence[Condition]:
     return at.rows(one_of(_ROW.holder, at.free), _ROW.broken == 0, *resolvable(types))
 
 
-def seal_full(at: Locked, touched: Sequence[str], gate: Gate, types: Types | None) -> list[Hold]:
-    """Seal the oldest `gate.count` rows of each group, as often as it has so many."""
-    holds = []
-    if (count := gate.count) is not None:
+def seal_full(at: Locked, touched: Sequence[str], ends: Sequence[Entry], gate: Gate, types: Types | None) -> list[Hold]:
+    """Seal the oldest rows of each group, as often as it has `gate.count` or one of the entries that end it."""
+    full = dict.fromkeys(entry.group for entry in ends)
+    if gate.count is not None:
         counted = select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name)
-        enough = counted.having(func.count() >= count)
-        full = [
-            group
-            for page in pages(touched, PAGE)
-            for group in at.connection.scalars(enough.where(_ROW.group_name.in_(page)))
-        ]
-        for group, rows in _rows_of(at, full, types):
-            for first in range(0, len(rows) - count + 1, count):
-                holds.append(_hold(at, group, "count", rows[first : first + count]))
+        enough = counted.having(func.count() >= gate.count)
+        for page in pages(touched, PAGE):
+            full |= dict.fromkeys(at.connection.scalars(enough.where(_ROW.group_name.in_(page))))
+    keys = {entry.idempotency_key for entry in ends}
+    holds = [
+        _hold(at, group, reason, batch)
+        for group, rows in _rows_of(at, list(full), types)
+        for reason, batch in buffers.full(rows, gate.count, lambda row: str(row[1]), keys)
+    ]
     _seal(at, holds, types)
     set_deadlines(at, touched, gate)
     return holds

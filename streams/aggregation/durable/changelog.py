@@ -17,7 +17,7 @@ import msgspec
 from sluicegate.streams.aggregation.durable.entry import Amendment, ChangelogEntry, Section, halves, packed, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, Bags, GroupState, merges
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, ROWS, Bags, GroupState, merges
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
@@ -353,11 +353,12 @@ def _settle(groups: Groups) -> None:
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     groups.bytes = sum(state[BYTES] for state in groups.states.values())
     rule = groups.rule.aggregation
-    kept = [each for each in places(rule.compute, False, merges(rule)) if each.in_bag]
+    kept = [each for each in places(rule.compute, False, merges(rule), rule.table) if each.in_bag]
     everything = [each.bag for each in kept if each.reducer.field is None]
     for key, state in groups.states.items():
         for index in everything:
-            if len(groups.bags[key][index]) != state[COUNT]:
+            bag, wanted = groups.bags[key][index], state[ROWS] if rule.table else state[COUNT]
+            if (sum(bag.values()) if rule.table else len(bag)) != wanted:
                 raise ChangelogIncomplete(
                     "a group holds fewer items than it counted: an entry before the first kept one was needed"
                 )

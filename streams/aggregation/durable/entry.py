@@ -122,7 +122,7 @@ def framed(content: bytes) -> bytes:
 
 
 def body_of(blob: bytes, mark: bytes) -> bytes:
-    """What follows the mark of an entry that is no part of a changelog. Raises ValueError for an entry with another
+    """What follows the mark of an entry that is not a part of a changelog. Raises ValueError for an entry with another
     mark, and for a damaged one."""
     content = blob[5:]
     if framed(content) != blob or content[:1] != mark:

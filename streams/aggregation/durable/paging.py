@@ -25,15 +25,16 @@ class Paging:
 
     `nearest` is the nearest deadline of a cold group; it may be early, never late. `ends` is what the deadlines of the
     rows were computed by, and `at` the owner's latest time at an eviction. `changed`: the next entry says so.
+    `suspended`: commits evict no group.
     """
 
-    __slots__ = ("_groups", "_queue", "_recent", "_returned", "at", "changed", "ends", "most", "nearest")
+    __slots__ = ("_groups", "_queue", "_recent", "_returned", "at", "changed", "ends", "most", "nearest", "suspended")
 
     def __init__(self, groups: Groups) -> None:
         self._groups, self.most = groups, 0
         self.nearest, self.at = inf, 0.0
         self.ends: tuple[float, ...] = ()
-        self.changed = False
+        self.changed = self.suspended = False
         self._returned: list[bytes] = []  # became hot since the last commit: their rows go with the next one
         self._queue: deque[bytes] = deque()  # the groups that may be evicted in this turn, longest untouched first
         self._recent: set[bytes] = set()  # touched since the turn began
@@ -41,10 +42,10 @@ class Paging:
     @property
     def count(self) -> int:
         """The number of cold groups, without those that became hot since the last commit."""
-        return self._groups.cold
+        return self._groups.cold.count
 
     def restore(self, state: ColdState) -> None:
-        self._groups.cold, self.ends, self.at = state.count, state.ends, state.at
+        self._groups.cold.count, self.ends, self.at = state.count, state.ends, state.at
         self.nearest = -inf if state.count else inf
 
     def noted(self) -> ColdState:
@@ -66,7 +67,7 @@ class Paging:
             groups.reopen(row.key, state, past)
             keys.append(row.key)
         self._returned += keys
-        self._groups.cold -= len(keys)
+        self._groups.cold.count -= len(keys)
         self.changed = self.changed or bool(keys)
         return keys
 
@@ -75,7 +76,7 @@ class Paging:
         takes the changes of the groups."""
         groups = self._groups
         gone, self._returned = self._returned, []
-        over = len(groups.states) - self.most if self.most else 0
+        over = len(groups.states) - self.most if self.most and not self.suspended else 0
         if over <= 0:
             self._queue, self._recent = deque(), set()
             return [], gone
@@ -84,7 +85,7 @@ class Paging:
             self._recent &= groups.states.keys()
         evicted = self._evicted(min(over, max(LEAST, 2 * len(groups.touched))))
         if evicted:
-            groups.cold += len(evicted)
+            groups.cold.count += len(evicted)
             self.at, self.changed = max(self.at, now), True
             self.nearest = min(self.nearest, min((row.due for row in evicted if row.due is not None), default=inf))
         return evicted, gone

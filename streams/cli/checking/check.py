@@ -38,7 +38,7 @@ def check(
 
     if sample is not None and not connect:
         raise ConfigurationError("--sample reads records from the brokers: write --connect, too")
-    loaded = _with_spans(file, _with_store(file, _with_registry(file, load(file, os.environ, tolerant=not connect))))
+    loaded = _with_spans(file, _with_clients(file, load(file, os.environ, tolerant=not connect)))
     findings: list[SystemFinding] = []
     answers: list[dict[str, Any]] | None = None
     if connect and loaded.app is not None:
@@ -70,40 +70,49 @@ def _sampled(app: App, file: str, most: int, findings: "list[SystemFinding]") ->
         return []
 
 
-def _with_store(file: str, loaded: "Loaded") -> "Loaded":
-    """With a problem when the connector refuses the store, because `run` would end with it."""
+def _with_clients(file: str, loaded: "Loaded") -> "Loaded":
+    """With a problem for the first system whose client cannot be made, because `run` would end with it."""
     app = loaded.app
-    if app is None or loaded.unset or app.store.startswith("memory:"):
+    if app is None or loaded.unset:
         return loaded
     from sluicegate.streams.config import Problem
 
-    try:
-        with connected(app):
-            wrong = extras.lacking(app)
-    except ConfigurationError as error:
-        wrong = str(error)
-    if wrong is None:
-        return loaded
-    what, _, hint = wrong.partition(": ")
-    problem = Problem(file, *loaded.store_at, "store", what, hint or "correct the URL")
-    return replace(loaded, app=None, problems=(problem,))
-
-
-def _with_registry(file: str, loaded: "Loaded") -> "Loaded":
-    """With a problem when the client of the schema registry cannot be made."""
-    app = loaded.app
-    if app is None or loaded.unset or app.registry is None:
-        return loaded
-    from sluicegate.connectors import open_registry
-    from sluicegate.streams.config import Problem
-
-    try:
-        open_registry(app.registry)
-    except ConfigurationError as error:
-        what, _, hint = str(error).partition(": ")
-        problem = Problem(file, *loaded.registry_at, "schema_registry", what, hint)
-        return replace(loaded, app=None, problems=(problem,))
+    for section, refusal in (("schema_registry", _of_registry), ("kafka", _of_kafka), ("store", _of_store)):
+        try:
+            wrong = refusal(app)
+        except ConfigurationError as error:
+            wrong = str(error)
+        if wrong is not None:
+            what, _, hint = wrong.partition(": ")
+            problem = Problem(file, *loaded.sections[section], section, what, hint or "correct the URL")
+            return replace(loaded, app=None, problems=(problem,))
     return loaded
+
+
+def _of_registry(app: App) -> str | None:
+    """Raises ConfigurationError."""
+    from sluicegate.connectors import open_registry
+
+    if app.registry is not None:
+        open_registry(app.registry)
+    return None
+
+
+def _of_kafka(app: App) -> str | None:
+    """Raises ConfigurationError."""
+    from sluicegate.connectors.kafka import logins
+
+    for settings in (app.kafka, *app.clusters.values()):
+        logins.require(settings)
+    return None
+
+
+def _of_store(app: App) -> str | None:
+    """What is missing. Raises ConfigurationError."""
+    if app.store.startswith("memory:"):
+        return None
+    with connected(app):
+        return extras.lacking(app)
 
 
 def _with_spans(file: str, loaded: "Loaded") -> "Loaded":

@@ -18,9 +18,9 @@ def findings(app: App, there: Mapping[str, int | None], timeout: float) -> Itera
     inputs, most = {topic for agent in app.agents for topic in agent.topics}, longest(app)
     outputs = written(app.agents)
     topics = [topic for topic in sorted(inputs | outputs) if there.get(topic)]
-    limits = admin.largest(app.kafka, topics, timeout)
+    limits = admin.largest(app.brokers, topics, timeout)
     wide = [topic for topic, limit in limits.items() if limit is not None and topic in inputs and limit > USUAL]
-    for topic in admin.chosen_by_producers(app.kafka, wide, timeout):
+    for topic in admin.chosen_by_producers(app.brokers, wide, timeout):
         text = f"topic {topic} takes batches of up to {limits[topic]} bytes, and producers choose their compression"
         yield SystemFinding("kafka", True, text, f"unpacked they may have a thousand times as many: {UNPACKED}")
     for topic, limit in limits.items():

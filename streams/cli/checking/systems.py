@@ -6,22 +6,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from sluicegate.connectors.kafka import admin
-from sluicegate.connectors.kafka.history import KafkaHistory
+from sluicegate.connectors.kafka.clusters.routed import open_history
 from sluicegate.connectors.kafka.transactions import open_transactions
 from sluicegate.streams.agent import App, Lookup
-from sluicegate.streams.cli.checking import duplicates, message_sizes
+from sluicegate.streams.cli.checking import brokers, duplicates, message_sizes
 from sluicegate.streams.cli.opening import registry
 from sluicegate.streams.cli.opening.files import connected
+from sluicegate.streams.cli.opening.matching import existing, with_matches
 from sluicegate.streams.cli.opening.waiting import System, call_timeout, kafka_of, store_of, within
 from sluicegate.streams.cli.terminal.finding import SystemFinding
 from sluicegate.streams.cli.topics import needed, tables, written
 from sluicegate.streams.config import redacted
 from sluicegate.streams.config.sections.fields import REDIS
-from sluicegate.streams.config.sections.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import LEVELS, Level, Partition
 from sluicegate.streams.errors import LookupFailed, SystemNotReady
 from sluicegate.streams.hints import command
+from sluicegate.streams.topic_names import by_pattern, matching, of_input, pattern_of, patterns
 from sluicegate.streams.wording import counted
 
 LEVEL_WORDS = {
@@ -29,9 +30,10 @@ LEVEL_WORDS = {
     "lossy": "lossy: exactly-once unless the store loses acknowledged writes",
     "volatile": "volatile: everything is lost when the process ends",
 }
+MOST_NAMED = 20  # topics that one line names
 LONGEST_WAIT = 3.0  # seconds that `check --connect` waits for a system
 UNUSED = 2**31 - 1  # a partition that no topic has
-SAFER = "one broker that dies may take acknowledged records along: replication 3 and min.insync.replicas 2 prevent it"
+SAFER = "acknowledged records may be lost with one broker: replication 3 and min.insync.replicas 2 prevent it"
 
 
 def accepted(app: App, level: Level) -> bool:
@@ -118,17 +120,20 @@ def migrates(app: App) -> bool:
 
 
 def _kafka(app: App) -> list[SystemFinding]:
-    if app.kafka["bootstrap.servers"] == EMBEDDED:
+    if app.embedded:
         return [SystemFinding("kafka", True, "is a broker inside `run`, which makes its topics")]
+    matched = [*_matches(app)]
+    app = with_matches(app)
     topics = [need.topic for need in needed(app)]
     timeout = call_timeout(app)
-    there = admin.existing(app.kafka, topics, timeout)
+    there = admin.existing(app.brokers, topics, timeout)
     missing = [topic for topic in topics if there[topic] is None]
-    results = [SystemFinding("kafka", True, f"{app.kafka['bootstrap.servers']} answers")]
+    results = [*_answers(app), *matched]
+    results += brokers.findings(app, timeout)
     if missing:
         text = f"has no topic {', '.join(missing)}"
         results.append(SystemFinding("kafka", False, text, f"run {command('topics FILE --create')}"))
-    durability = admin.durability(app.kafka, [topic for topic in topics if there[topic]], timeout)
+    durability = admin.durability(app.brokers, [topic for topic in topics if there[topic]], timeout)
     for topic, (replicas, insync) in durability.items():
         text = f"topic {topic}: {counted(there[topic] or 0, 'partition')}, replication {replicas}, min.insync.replicas "
         hint = SAFER if topic in written(app.agents) and fragile(replicas, insync) else ""
@@ -138,11 +143,31 @@ def _kafka(app: App) -> list[SystemFinding]:
     return results + duplicates.findings(app, app.agents, there, time.time(), timeout)
 
 
+def _answers(app: App) -> Iterator[SystemFinding]:
+    """Each cluster, which the other findings ask. Of several, each is named."""
+    for cluster in app.brokers.names:
+        of = app.brokers.of(cluster)
+        named = f"cluster {of.name}: " if app.clusters else ""
+        yield SystemFinding("kafka", True, f"{named}{of['bootstrap.servers']} answers")
+
+
+def _matches(app: App) -> Iterator[SystemFinding]:
+    """Which topics the patterns of the file match now."""
+    names = existing(app) if by_pattern(app) else []
+    for agent in app.agents:
+        for name in patterns(agent.topics):
+            topics = matching([name], names)
+            first = ", ".join(topics[:MOST_NAMED]) + (", ..." if len(topics) > MOST_NAMED else "")
+            text = f"agent {agent.rekeys or agent.name}: {pattern_of(name)} matches {first or 'no topic yet'}"
+            hint = "" if topics else "correct the pattern, unless topics are still to come: the agent waits for them"
+            yield SystemFinding("kafka", True, text, hint)
+
+
 def _tables(app: App, topics: Sequence[str]) -> Iterator[SystemFinding]:
     """Topics that are looked up must keep the newest record of each key."""
     if not topics:
         return
-    with closing(KafkaHistory(app.kafka, f"{app.name}.check")) as history:
+    with closing(open_history(app.brokers, f"{app.name}.check")) as history:
         kept = history.compacted(topics)
     for topic in topics:
         text = f"topic {topic} is looked up: it is {'' if topic in kept else 'not '}compacted"
@@ -157,8 +182,9 @@ def _transactions(app: App) -> list[SystemFinding]:
     if not agents:
         return []
     for agent in agents:
-        opener = open_transactions(app.kafka, app.name, agent.name)
-        with closing(opener(Partition(app.name, agent.name, agent.topics[0], UNUSED))) as transactions:
+        opener = open_transactions(app.brokers.of(of_input(agent.topics)), app.name, agent.name)
+        first = next(iter(agent.topics), "none")
+        with closing(opener(Partition(app.name, agent.name, first, UNUSED))) as transactions:
             transactions.open()
     return [SystemFinding("kafka", True, f"transactions can be opened for {', '.join(agent.name for agent in agents)}")]
 

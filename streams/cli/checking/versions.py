@@ -14,6 +14,7 @@ from sluicegate.streams.config.text.problems import dotted
 from sluicegate.streams.contracts.registry import SchemaRegistry
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import roots
+from sluicegate.streams.topic_names import topics
 
 SPECIAL = ("message", "group")
 HINT = "give the field a default in the schema that is read with, or read that topic with another agent"
@@ -58,7 +59,7 @@ def _read_with(options: SchemaOptions, client: SchemaRegistry) -> str:
 def _subjects(agent: Agent, options: SchemaOptions) -> list[str]:
     """Under the usual strategy, and the one that the file names."""
     named = [options.subject_read] if options.pinned else []
-    return list(dict.fromkeys((*named, *(f"{topic}-value" for topic in agent.topics))))
+    return list(dict.fromkeys((*named, *(f"{topic}-value" for topic in topics(agent.topics)))))
 
 
 def _of_subject(

@@ -217,27 +217,13 @@ def _shown(value: object) -> str:
 def _document(
     plans: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
 ) -> dict[str, Any]:
+    from sluicegate.streams.operations.planning import plan_document
+
     shown = {name: each.document() for name, each in replays.items()}
     return {
         "format": 1,
-        "agents": [{**_agent(each, policy), "replay": shown.get(each.name)} for each in plans],
+        "agents": [{**plan_document(each, policy), "replay": shown.get(each.name)} for each in plans],
         "file": list(beside),
         "refused": [f"{each.name}: {text}" for each in plans for text in each.refused],
         "unknown": unknown or None,
-    }
-
-
-def _agent(each: "AgentPlan", policy: OpenPolicy | None) -> dict[str, Any]:
-    changes = [
-        {"path": change.path, "from": change.old, "to": change.new, "class": change.kind.text}
-        for change in each.changes
-    ]
-    document: dict[str, Any] = {"name": each.name}
-    document |= {"from": each.old and each.old.short, "to": each.new and each.new.short}
-    document |= {"class": each.kind and each.kind.text, "changes": changes}
-    chosen = {name: outcome for name, outcome in each.outcomes.items() if policy in (None, name)}
-    document["open"] = {name: outcome._asdict() for name, outcome in chosen.items()}
-    return document | {
-        name: None if holding is None else {"groups": holding.groups, "items": holding.items, "rows": holding.rows}
-        for name, holding in (("now", each.now), ("left", each.left))
     }

@@ -9,6 +9,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.replaying.shadow import ReadingPace, example_line, progress, wanted_range
 from sluicegate.streams.cli.terminal.outcome import complain
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.topic_names import of_input
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
@@ -58,18 +59,19 @@ def replayed(
 ) -> Replays:
     """The old file names the brokers and the results. `unknown` says why there is no store. Raises ConfigurationError
     where nothing can be replayed, SystemNotReady and PersistenceError."""
-    from sluicegate.streams.config.sections.kafka import EMBEDDED
 
     changed = [plan.name for plan in plans if plan.old and plan.new and plan.old.digest != plan.new.digest]
     if not changed:
         return {}
-    if old.kafka["bootstrap.servers"] == EMBEDDED:
+    if old.embedded:
         raise ConfigurationError(
             "the embedded broker forgets everything when its run ends: nothing can be replayed, add --no-replay"
         )
     if store is None:
         raise ConfigurationError(f"nothing can be replayed: {unknown}; add --no-replay")
-    before, after = ({agent.name: agent for agent in app.agents} for app in (old, new))
+    from sluicegate.streams.cli.opening.matching import with_matches
+
+    before, after = ({agent.name: agent for agent in app.agents} for app in (with_matches(old), with_matches(new)))
     classes = {plan.name: {change.kind for change in plan.changes} for plan in plans}
     with progress() as show:
         pace = ReadingPace(options.rate, show)
@@ -91,10 +93,10 @@ def _another_input(classes: set[Any]) -> str:
 
 
 def _one(app: App, live: Agent, rule: Agent, store: "Store", options: ReplayOptions, pace: ReadingPace) -> AgentReplay:
-    from sluicegate.connectors.kafka.history import KafkaHistory
+    from sluicegate.connectors.kafka.clusters.routed import open_history
     from sluicegate.streams.operations.replaying.shadowing import Shadowing
 
-    with closing(KafkaHistory(app.kafka, f"{app.name}.{live.name}")) as history:
+    with closing(open_history(app.brokers, f"{app.name}.{live.name}", of_input(live.topics))) as history:
         shadowing = Shadowing(app, live, store, history, options.range(), pace)
         try:
             return AgentReplay(shadowing.compare(rule, None if options.key is None else options.key.encode()))

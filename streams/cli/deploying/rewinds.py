@@ -14,14 +14,13 @@ if TYPE_CHECKING:
 @contextmanager
 def rewinds(app: App, store: "Store", policy: str | None) -> Iterator["RewindCheck | None"]:
     """None for other policies, and with the embedded broker, whose topics end with its run."""
-    from sluicegate.streams.config.sections.kafka import EMBEDDED
     from sluicegate.streams.keys import REWIND
 
-    if policy != REWIND or app.kafka["bootstrap.servers"] == EMBEDDED:
+    if policy != REWIND or app.embedded:
         yield None
         return
-    from sluicegate.connectors.kafka.history import KafkaHistory
+    from sluicegate.connectors.kafka.clusters.routed import open_history
     from sluicegate.streams.operations.replaying.rewind_check import RewindCheck
 
-    with closing(KafkaHistory(app.kafka, app.name)) as history:
+    with closing(open_history(app.brokers, app.name)) as history:
         yield RewindCheck(store, app.name, history)

@@ -24,7 +24,7 @@ AgentAndId = Annotated[
 ]
 Why = Annotated[str, typer.Option(help="Kept with the change, for `sluicegate audit`.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-By = Annotated[str, typer.Option(help="Who changes it, for the audit; this user at this machine unless given.")]
+By = Annotated[str, typer.Option(help="The name of the operator, for the audit. By default this user at this machine.")]
 
 
 def named(words: Sequence[str]) -> tuple[str | None, str]:
@@ -44,9 +44,14 @@ def opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
 
 @contextmanager
 def reread(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
-    """As `opened`, for a command that reads records again: with the schemas that the store keeps, so that the schema
-    registry is only asked for others. Raises also what a store raises."""
+    """As `opened`, for a command that reads records again: with the topics that patterns match now, and with the
+    schemas that the store keeps, so that the schema registry is only asked for others. Raises also what a store
+    raises, and SystemNotReady."""
+    from sluicegate.streams.cli.opening.matching import with_matches
+
     with opened(file, name) as (app, agent, store):
+        app = with_matches(app)
+        agent = agent_of(app, name)
         if app.registry is not None:
             from sluicegate.streams.cli.opening import registry
             from sluicegate.streams.operations.deploying import settled_app

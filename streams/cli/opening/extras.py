@@ -26,6 +26,7 @@ EXTRAS = {  # by module
     "re2": "regex",
     "redis": "redis",
     "sqlalchemy": "sqlite",
+    "tzdata": "zones",
 }
 
 
@@ -36,10 +37,13 @@ def remedy(error: ModuleNotFoundError) -> str | None:
 
 
 def require(app: "App") -> None:
-    """Raises ConfigurationError for a missing driver of the store or of the schema registry, and for what `lacking`
-    finds."""
+    """Raises ConfigurationError for a missing driver of the store or of the schema registry, for a missing library of
+    the login to Kafka, and for what `lacking` finds."""
     from sluicegate.connectors import open_registry, open_store
+    from sluicegate.connectors.kafka import logins
 
+    for settings in (app.kafka, *app.clusters.values()):
+        logins.require(settings)
     if app.registry is not None:
         open_registry(app.registry)
     if wrong := lacking(app):

@@ -41,6 +41,16 @@ def read_again(file: str, app: App) -> App:
     return app if fresh is None else rotated(app, fresh)
 
 
+def read_now(file: str) -> App:
+    """The App as the file is now. Raises ConfigurationError for a file that is wrong."""
+    from sluicegate.streams.config import load
+
+    read = load(file, os.environ)
+    if read.app is None:
+        raise ConfigurationError("; ".join(map(str, read.problems)))
+    return read.app
+
+
 def agent_of(app: App, name: str) -> Agent:
     """Raises ConfigurationError for an agent that is not in the file."""
     for agent in app.agents:

@@ -10,10 +10,9 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from sluicegate.connectors import reach
-from sluicegate.streams.agent import App
+from sluicegate.streams.agent import EMBEDDED, App
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.cli.terminal.outcome import complain
-from sluicegate.streams.config.sections.kafka import EMBEDDED
 from sluicegate.streams.errors import PersistenceError, SystemNotReady, permanent
 from sluicegate.streams.urls import hosts_of
 
@@ -59,9 +58,11 @@ def store_of(app: App) -> System:
 
 
 def kafka_of(app: App) -> System:
-    if app.kafka.get("bootstrap.servers") == EMBEDDED:
+    """The servers of all clusters: an error says which cluster does not answer."""
+    if app.embedded:
         return System("Kafka", (EMBEDDED,), KAFKA)
-    servers = ",".join(each.rpartition("://")[2] for each in str(app.kafka.get("bootstrap.servers", "")).split(","))
+    written = [str(of.get("bootstrap.servers", "")) for of in (app.kafka, *app.clusters.values())]
+    servers = ",".join(each.rpartition("://")[2] for each in ",".join(written).split(","))
     return _of_servers("Kafka", servers, 9092, KAFKA)
 
 

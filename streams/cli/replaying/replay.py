@@ -19,6 +19,7 @@ from sluicegate.streams.cli.terminal.output import print_json, print_table
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.hints import command
+from sluicegate.streams.topic_names import of_input
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
@@ -48,7 +49,7 @@ StartOption = Annotated[
 FailOnOption = Annotated[str, typer.Option(metavar="LIST", help="Shadow: exit with 4 when one of these is found.")]
 RateOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Shadow, rewind: read at most so many records a second. Rewind: 10,000 unless given."),
+    typer.Option(min=1, help="Shadow, rewind: read at most this many records a second. Rewind: 10,000 unless given."),
 ]
 CallHandlersOption = Annotated[
     bool,
@@ -124,20 +125,18 @@ def _rebuild(file: str, name: str, wanted: "RebuildRange", why: str, json: bool)
 @contextmanager
 def _plans(app: App, agent: Agent, store: "Store", wanted: "RebuildRange") -> Iterator["Plans"]:
     """Raises SystemNotReady for a store that `run` would not use."""
-    from sluicegate.connectors.kafka.history import KafkaHistory
-    from sluicegate.connectors.kafka.producer import open_producer
+    from sluicegate.connectors.kafka.clusters.routed import open_history, open_producer
     from sluicegate.streams.cli.workers.wiring import judge_store, store_facts
-    from sluicegate.streams.config.sections.kafka import EMBEDDED
     from sluicegate.streams.operations.rebuilding.rebuild_plan import Plans
 
-    if app.kafka["bootstrap.servers"] == EMBEDDED:
+    if app.embedded:
         raise ConfigurationError(
             "the embedded broker forgets everything when its run ends: there is nothing to rebuild from"
         )
     judge_store(app, *store_facts(app, store))
     with (
-        closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history,
-        closing(open_producer(app.kafka)) as outputs,
+        closing(open_history(app.brokers, f"{app.name}.{agent.name}", of_input(agent.topics))) as history,
+        closing(open_producer(app.brokers)) as outputs,
     ):
         yield Plans(app, agent, store, history, outputs, wanted)
 

@@ -9,6 +9,7 @@ from sluicegate.streams.cli.replaying.shadow import ReadingPace, progress
 from sluicegate.streams.cli.terminal.outcome import DONE
 from sluicegate.streams.cli.terminal.output import print_json, print_table
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.topic_names import of_input
 
 if TYPE_CHECKING:
     from sluicegate.streams.operations.replaying.replays import Replay
@@ -66,19 +67,17 @@ def abandoned(file: str, name: str, number: int, why: str) -> int:
 
 @contextmanager
 def _rewinding(file: str, name: str, rate: int, why: str, calls: bool = False) -> Iterator["Rewinding"]:
-    from sluicegate.connectors.kafka.history import KafkaHistory
-    from sluicegate.connectors.kafka.producer import open_producer
-    from sluicegate.streams.config.sections.kafka import EMBEDDED
+    from sluicegate.connectors.kafka.clusters.routed import open_history, open_producer
     from sluicegate.streams.operations.replaying.rewinding import Rewinding
 
     with reread(file, name) as (app, agent, store):
-        if app.kafka["bootstrap.servers"] == EMBEDDED:
+        if app.embedded:
             raise ConfigurationError(
                 "the embedded broker forgets everything when its run ends: there is nothing to correct"
             )
         with (
-            closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history,
-            closing(open_producer(app.kafka)) as output,
+            closing(open_history(app.brokers, f"{app.name}.{agent.name}", of_input(agent.topics))) as history,
+            closing(open_producer(app.brokers)) as output,
             progress() as show,
         ):
             pace = ReadingPace(rate, show)

@@ -10,6 +10,7 @@ from sluicegate.streams.cli.opening.changing import reread
 from sluicegate.streams.cli.terminal.outcome import DONE, NOT_ACCEPTED, complain
 from sluicegate.streams.cli.terminal.output import print_json, print_table
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.topic_names import of_input
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
@@ -33,17 +34,19 @@ def shadow(
     calls: bool = False,
 ) -> int:
     """The exit code."""
-    from sluicegate.connectors.kafka.history import KafkaHistory
-    from sluicegate.streams.config.sections.kafka import EMBEDDED
+    from sluicegate.connectors.kafka.clusters.routed import open_history
     from sluicegate.streams.operations.replaying.shadowing import Shadowing
 
     failing = _failing(fail_on)
     with reread(file, name) as (app, agent, store):
-        if app.kafka["bootstrap.servers"] == EMBEDDED:
+        if app.embedded:
             raise ConfigurationError(
                 "the embedded broker forgets everything when its run ends: there is nothing to compare"
             )
-        with closing(KafkaHistory(app.kafka, f"{app.name}.{agent.name}")) as history, progress() as show:
+        with (
+            closing(open_history(app.brokers, f"{app.name}.{agent.name}", of_input(agent.topics))) as history,
+            progress() as show,
+        ):
             reading = ReadingPace(rate, show)
             shadowing = Shadowing(app, agent, store, history, wanted, reading, calls)
             shadowed = shadowing.compare(agent, None if key is None else key.encode())

@@ -40,13 +40,13 @@ def ending(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _called(command: Callable[P, int], *args: P.args, **kwargs: P.kwargs) -> int:
-    """Raises ConfigurationError for an argument that is no UTF-8 text. Python keeps its bytes as lone surrogates."""
+    """Raises ConfigurationError for an argument that is not UTF-8 text. Python keeps its bytes as lone surrogates."""
     from sluicegate.streams.errors import ConfigurationError
 
     for name, value in kwargs.items():
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
-                raise ConfigurationError(f"{name}: is no UTF-8 text; give it in UTF-8")
+                raise ConfigurationError(f"{name}: is not UTF-8 text; give it in UTF-8")
     return command(*args, **kwargs)
 
 

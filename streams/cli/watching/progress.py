@@ -13,9 +13,9 @@ from sluicegate.connectors.kafka.ends import readable_ends
 from sluicegate.connectors.kafka.unread import read_to_the_end
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.letters import Counts
+from sluicegate.streams.cli.opening.matching import with_matches
 from sluicegate.streams.cli.watching.running import RunPartition, partitions
 from sluicegate.streams.config import redacted
-from sluicegate.streams.config.sections.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
@@ -23,8 +23,12 @@ from sluicegate.streams.operations.dead.dead_changes import settled
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.operations.left_behind import LeftBehind, left_behind
+from sluicegate.streams.topic_names import patterns, reads
 
-UNOWNED = "nobody owns it: workers learn of added partitions within 10 s and then share them, or it is just handed over"
+UNOWNED = (
+    "it has no owner: workers learn of added partitions within 10 s and then share them, or it is just handed over"
+)
+GONE = "the topic is gone: what is open here stays in the store until `sluicegate groups drop`"
 
 DeadLetterCounts = Mapping[tuple[str, str, int], int]
 """By agent, topic and partition."""
@@ -103,13 +107,15 @@ def status(app: App, store: Store, timeout: float, counts: Counts, only: str | N
     agents = {agent.name: agent for agent in app.agents}
     high, letters, unreachable = _kafka(app, timeout, counts, settled(store, app.name))
     everything = {p for p in store.partitions(app.name) if p.agent in agents}
-    everything |= {Partition(app.name, a.name, t, n) for a in app.agents for t, n in high if t in a.topics}
+    everything |= {Partition(app.name, a.name, t, n) for a in app.agents for t, n in high if reads(a.topics, t)}
     everything |= {Partition(app.name, *place) for place in letters or ()}
     live = partitions(app)
     rows = [
         _progress(agents[p.agent], p, store.read(p), high.get(p[2:]), letters, live.get(p[1:]))
         for p in sorted(everything)
     ]
+    if unreachable is None:
+        rows = _with_gone(agents, rows, {topic for topic, _ in high})
     rows = _with_unowned(_without_transactions(app, rows, timeout))
     totals = [_total(app, agent, store, [row for row in rows if row.agent == agent.name]) for agent in app.agents]
     transactional = [agent.name for agent in app.agents if agent.delivery == "transactional"]
@@ -120,7 +126,7 @@ def _left(app: App, orphans: LeftBehind) -> LeftPartition:
     partition, holding = orphans.partition, orphans.holding
     there = partition.agent in [agent.name for agent in app.agents]
     what = f"agent {partition.agent} {'no longer reads this topic' if there else 'is not in this file'}"
-    note = f"{orphans.contents}; {what}, {f'owner {orphans.owner}' if orphans.owner else 'and nobody owns it'}"
+    note = f"{orphans.contents}; {what}, {f'owner {orphans.owner}' if orphans.owner else 'it has no owner'}"
     place = partition.agent, partition.topic, partition.number, orphans.owner or None
     if holding is None:
         return LeftPartition(*place, None, 0, 0, note)
@@ -132,13 +138,13 @@ def _kafka(
 ) -> tuple[dict[tuple[str, int], int], DeadLetterCounts | None, str | None]:
     """The end of every input partition for a reader of committed records, the counts of dead letters, and why Kafka
     could not be asked."""
-    if app.kafka["bootstrap.servers"] == EMBEDDED:
+    if app.embedded:
         return {}, None, "the embedded broker answers only its own run"
-    inputs = sorted({topic for agent in app.agents for topic in agent.topics})
     high: dict[tuple[str, int], int] = {}
     try:
-        there = existing(app.kafka, inputs, timeout)
-        high = readable_ends(app.kafka, [(topic, n) for topic in inputs for n in range(there[topic] or 0)], timeout)
+        inputs = sorted({topic for agent in with_matches(app).agents for topic in agent.topics})
+        there = existing(app.brokers, inputs, timeout)
+        high = readable_ends(app.brokers, [(topic, n) for topic in inputs for n in range(there[topic] or 0)], timeout)
         return high, counts.read(mended), None
     except SystemNotReady as error:
         return high, None, str(error)
@@ -172,9 +178,21 @@ def _without_transactions(app: App, rows: Sequence[PartitionProgress], timeout: 
     for row in rows:
         if row.lag:
             asked.setdefault(row.agent, {})[row.topic, row.partition] = row.offset or 0
-    ended = {(agent, *place) for agent, of in asked.items() for place in read_to_the_end(app.kafka, of, timeout)}
+    ended = {(agent, *place) for agent, of in asked.items() for place in read_to_the_end(app.brokers, of, timeout)}
     return [
         msgspec.structs.replace(row, lag=0) if (row.agent, row.topic, row.partition) in ended else row for row in rows
+    ]
+
+
+def _with_gone(
+    agents: Mapping[str, Agent], rows: Sequence[PartitionProgress], topics: Container[str]
+) -> list[PartitionProgress]:
+    """With a note about each partition whose topic matched a pattern and is not among `topics` any more."""
+    return [
+        row
+        if row.topic in topics or not patterns(agents[row.agent].topics)
+        else msgspec.structs.replace(row, note="; ".join(filter(None, (GONE, row.note))))
+        for row in rows
     ]
 
 

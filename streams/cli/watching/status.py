@@ -24,7 +24,7 @@ REFRESH = 2.0  # seconds
 
 def status(
     file: FileArgument,
-    watch: Annotated[bool, typer.Option("--watch", help="Again every two seconds, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat every two seconds, until Ctrl-C.")] = False,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent.")] = None,
     json: AsJson = False,
 ) -> int:
@@ -43,7 +43,7 @@ def _once(app: App, read: Callable[[], "Status"], as_json: bool) -> int:
         complain("sluicegate: the state is in the memory of `sluicegate run`: only its /status knows it")
     if status_.unreachable and not as_json:
         complain(f"sluicegate: offsets, lag and dead letters are not known: {status_.unreachable}")
-    embedded = app.kafka["bootstrap.servers"] == "embedded"
+    embedded = app.embedded
     return DONE if status_.unreachable is None or embedded else SYSTEM
 
 

@@ -29,7 +29,7 @@ LOOK_AFTER = 500  # flights between two turns of everything else
 
 
 def demo(
-    kill: Annotated[int, typer.Option(min=0, max=50, help="Kill the worker with -9 so many times on the way.")] = 0,
+    kill: Annotated[int, typer.Option(min=0, max=50, help="Kill the worker with -9 this many times on the way.")] = 0,
     open: Annotated[bool, typer.Option("--open", help="Serve the console while it runs; prints its address.")] = False,
 ) -> int:
     """Flights through an embedded broker and SQLite: a result per carrier and 100 flights, and a recount of every

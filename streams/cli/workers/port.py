@@ -15,11 +15,16 @@ from sluicegate.streams.observe.http import NO_CALLS, HttpCalls
 
 
 class RunSystems:
-    """The systems of a run, with the secrets as `fresh` reads them. Satisfies
+    """The systems of a run, with the secrets as `fresh` reads them; `read` reads its file again. Satisfies
     sluicegate.streams.console.systems.ConsoleSystems."""
 
-    def __init__(self, fresh: Callable[[App], App]) -> None:
-        self._fresh = fresh
+    def __init__(self, fresh: Callable[[App], App], read: Callable[[], App] | None = None) -> None:
+        self._fresh, self._read = fresh, read
+
+    def read_file(self) -> App:
+        if self._read is None:
+            raise ConfigurationError("the app is a program, not a file; `sluicegate plan` compares it")
+        return self._read()
 
     def open_store(self, app: App) -> Store:
         if app.store.startswith("memory:"):
@@ -35,9 +40,11 @@ class RunSystems:
         return history_outputs(self._fresh(app), agent)
 
 
-def made(app: App, fresh: Callable[[App], App], board: Board) -> tuple[HttpCalls, Callable[[], None]]:
+def made(
+    app: App, fresh: Callable[[App], App], read: Callable[[], App] | None, board: Board
+) -> tuple[HttpCalls, Callable[[], None]]:
     """The calls that the file asks for, and a function that closes what they opened."""
-    systems, calls, opened = RunSystems(fresh), NO_CALLS, ExitStack()
+    systems, calls, opened = RunSystems(fresh, read), NO_CALLS, ExitStack()
     if app.http is not None and app.http.console:
         from sluicegate.streams.console import calls as console
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.streams.cli.opening import extras
-from sluicegate.streams.cli.opening.files import loaded, read_again
+from sluicegate.streams.cli.opening.files import loaded, read_again, read_now
 from sluicegate.streams.cli.terminal.outcome import DEBUG
 from sluicegate.streams.cli.terminal.parameters import FileArgument, OpenPolicy
 from sluicegate.streams.errors import ConfigurationError
@@ -54,7 +54,8 @@ def run(
     app = loaded(file)
     change: RuleChange = "flush" if flush else "drop" if drop else "refuse"
     options = _options(change, deploy, policy)
-    return start(app, agent or (), workers, log_level.value, partial(read_again, file), change, options, leave or ())
+    again, now = partial(read_again, file), partial(read_now, file)
+    return start(app, agent or (), workers, log_level.value, again, change, options, leave or (), now)
 
 
 def start(
@@ -66,10 +67,11 @@ def start(
     change: "RuleChange" = "refuse",
     options: "DeployOptions | None" = None,
     leave: Sequence[str] = (),
+    read: "Callable[[], App] | None" = None,
 ) -> int:
     """Run the agents (all without names) until a signal, and return the exit code. `fresh` gives a process that is
     started again the secrets as they are then. `leave`: agents that the file lacks, whose groups stay in the store.
-    Raises ConfigurationError."""
+    `read` reads the file again, where there is one. Raises ConfigurationError."""
     from sluicegate.streams.cli.workers.unowned import watched
     from sluicegate.streams.cli.workers.wiring import AS_RUN, prepare
     from sluicegate.streams.observe import tracing
@@ -86,18 +88,18 @@ def start(
         prepare=ready,
         log_level=log_level,
         fresh=fresh,
-        calls=_calls(app, fresh),
+        calls=_calls(app, fresh, read),
         watch=watched,
     )
 
 
-def _calls(app: "App", fresh: "Callable[[App], App]") -> "MakeCalls | None":
+def _calls(app: "App", fresh: "Callable[[App], App]", read: "Callable[[], App] | None" = None) -> "MakeCalls | None":
     """None where the file asks for neither the console nor the state API: their modules are not imported then."""
     if app.http is None or not (app.http.console or app.http.state):
         return None
     from sluicegate.streams.cli.workers import port
 
-    return partial(port.made, app, fresh)
+    return partial(port.made, app, fresh, read)
 
 
 def _options(change: "RuleChange", again: bool, policy: OpenPolicy | None) -> "DeployOptions":

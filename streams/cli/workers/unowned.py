@@ -9,10 +9,10 @@ from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.admin import GroupAssignments
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.opening.waiting import call_timeout
-from sluicegate.streams.config.sections.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.observe.board import Board
+from sluicegate.streams.topic_names import matching, of_input, on_cluster, patterns, plain
 
 LOOK = 20.0
 """Seconds between two looks. A partition is told of at the second one: workers learn of added partitions within 10 s,
@@ -22,7 +22,7 @@ and a rebalance hands partitions over."""
 @contextmanager
 def watched(app: App, agents: Sequence[str], board: Board) -> Iterator[None]:
     """Meanwhile the board learns of such partitions of these agents."""
-    if app.kafka["bootstrap.servers"] == EMBEDDED:  # nobody else can read them
+    if app.embedded:  # nobody else can read them
         yield
         return
     stop = threading.Event()
@@ -49,10 +49,16 @@ def _watch(app: App, agents: Sequence[Agent], board: Board, stop: threading.Even
 
 def _look(app: App, agent: Agent) -> dict[TopicPartition, str]:
     """Raises SystemNotReady."""
-    timeout = call_timeout(app)
-    counts = admin.existing(app.kafka, agent.topics, timeout)
+    timeout, cluster = call_timeout(app), of_input(agent.topics)
+    named: Sequence[str] = agent.topics
+    if patterns(named):
+        every = admin.names(admin.open_admin(app.brokers.of(cluster)), timeout)
+        named = matching(named, [on_cluster(topic, cluster) for topic in every])
+    counts = admin.existing(app.brokers, named, timeout) if named else {}
     places = [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
-    return unread(agent, places, admin.assignments(app.kafka, f"{app.name}.{agent.name}", timeout))
+    own = [(plain(topic), number) for topic, number in places]
+    assigned = admin.assignments(app.brokers.of(cluster), f"{app.name}.{agent.name}", timeout)
+    return {(on_cluster(topic, cluster), n): why for (topic, n), why in unread(agent, own, assigned).items()}
 
 
 def unread(
@@ -67,5 +73,5 @@ def unread(
     )
     for place, client in readers.items():
         if place in places and not client.startswith(f"{agent.name}-"):
-            reasons[place] = f"is assigned to {client}, which is no worker of this agent; end that consumer"
+            reasons[place] = f"is assigned to {client}, which is not a worker of this agent; end that consumer"
     return reasons

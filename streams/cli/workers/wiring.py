@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,16 +10,17 @@ import structlog
 
 from sluicegate.connectors.kafka import admin
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
-from sluicegate.streams.agent import Agent, App
+from sluicegate.streams import topic_names
+from sluicegate.streams.agent import EMBEDDED, Agent, App
 from sluicegate.streams.cli.checking import duplicates, newest
 from sluicegate.streams.cli.checking.systems import SAFER, accepted, fragile, in_words, migrates, remedy
 from sluicegate.streams.cli.deploying.rewinds import rewinds
 from sluicegate.streams.cli.opening import registry
 from sluicegate.streams.cli.opening.changing import person
 from sluicegate.streams.cli.opening.files import connected
+from sluicegate.streams.cli.opening.matching import existing, with_matches
 from sluicegate.streams.cli.opening.waiting import System, call_timeout, kafka_of, registry_of, store_of, within
 from sluicegate.streams.cli.topics import written
-from sluicegate.streams.config.sections.kafka import EMBEDDED
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotPermitted, SystemNotReady
@@ -27,6 +28,7 @@ from sluicegate.streams.hints import command
 from sluicegate.streams.operations.deploying import DeployOptions, deploy
 from sluicegate.streams.operations.left_behind import LeftBehind, left_behind, texts
 from sluicegate.streams.processes.supervisor import Pause
+from sluicegate.streams.topic_names import cluster_of, plain
 
 EMBEDDED_PARTITIONS = 4
 AS_RUN = DeployOptions(again=False, leave=True)  # another file may have other agents of the same app
@@ -56,7 +58,7 @@ def prepare(
         kafka = kafka_of(ready)
         timeout = call_timeout(app)
         judge_registry(chosen)
-        judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.kafka, topics, timeout))))
+        judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.brokers, topics, timeout))))
         if orphans := asked(store_of(app), lambda: _left_behind(app)):
             if ready is app:  # no other run shares a broker that is inside this one
                 orphans = asked(kafka, lambda: _without_workers(app, orphans, timeout))
@@ -117,10 +119,12 @@ def _left_behind(app: App) -> list[LeftBehind]:
 def _without_workers(app: App, orphans: Sequence[LeftBehind], timeout: float) -> list[LeftBehind]:
     """What no run of another file goes on with. An agent whose group may not be described counts as without one."""
     working = set()
-    for name in {orphan.partition.agent for orphan in orphans}:
+    for name, cluster in {(orphan.partition.agent, cluster_of(orphan.partition.topic)) for orphan in orphans}:
+        if cluster not in app.brokers.names:
+            continue
         with suppress(NotPermitted):
             group = f"{app.name}.{name}"
-            working |= {name} if admin.members(app.kafka, [group], timeout)[group] else set()
+            working |= {name} if admin.members(app.brokers.of(cluster), [group], timeout)[group] else set()
     return [orphan for orphan in orphans if orphan.partition.agent not in working]
 
 
@@ -153,8 +157,8 @@ def judge_registry(agents: Sequence[Agent]) -> None:
 
 
 def topics_of(agents: Sequence[Agent]) -> list[str]:
-    """Every topic that these agents read, look up or write, sorted."""
-    return sorted(written(agents).union(*((*agent.topics, *agent.tables) for agent in agents)))
+    """Every topic that these agents read, look up or write by its name, sorted."""
+    return sorted(written(agents).union(*((*topic_names.topics(agent.topics), *agent.tables) for agent in agents)))
 
 
 def judge_topics(counts: Mapping[str, int | None]) -> None:
@@ -171,28 +175,39 @@ def _with_own(app: App, agents: Sequence[Agent], counts: Mapping[str, int | None
     the largest input has."""
     own: dict[str, list[str]] = {}
     for agent in agents:
-        if agent.rekeys and agent.to is not None:
+        if agent.rekeys and agent.to is not None and counts[agent.to.topic] is None:
             own.setdefault(agent.to.topic, []).extend(agent.topics)
+    known = {**counts, **_matching(app, [name for inputs in own.values() for name in inputs])}
     missing = {
-        topic: max(counts[each] or 0 for each in inputs) for topic, inputs in own.items() if counts[topic] is None
+        topic: max((known[each] or 0 for each in topic_names.matching(inputs, known)), default=0)
+        for topic, inputs in own.items()
     }
     if not missing or not all(missing.values()):
         return counts
-    structlog.get_logger().info("topics.made", topics=admin.create(app.kafka, missing))
+    structlog.get_logger().info("topics.made", topics=admin.create(app.brokers, missing))
     return {**counts, **missing}
+
+
+def _matching(app: App, names: Sequence[str]) -> Mapping[str, int | None]:
+    """The partitions of the topics that the patterns among the names match."""
+    asked = topic_names.patterns(names)
+    topics = topic_names.matching(asked, existing(app)) if asked else []
+    return admin.existing(app.brokers, topics, call_timeout(app)) if topics else {}
 
 
 def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
     """Output topics that can lose acknowledged records."""
-    durability = admin.durability(app.kafka, sorted(written(agents)), call_timeout(app))
+    durability = admin.durability(app.brokers, sorted(written(agents)), call_timeout(app))
     return [topic for topic, (replicas, insync) in durability.items() if fragile(replicas, insync)]
 
 
 def _forgetful(app: App, agents: Sequence[Agent]) -> list[str]:
     """Why `dedupe` remembers ids for a shorter time than its topics keep records."""
+    app = with_matches(app)
+    agents = [agent for agent in app.agents if agent.name in {each.name for each in agents}]
     topics = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics})
     timeout = call_timeout(app)
-    there = admin.existing(app.kafka, topics, timeout) if topics else {}
+    there = admin.existing(app.brokers, topics, timeout) if topics else {}
     findings = duplicates.findings(app, agents, there, time.time(), timeout)
     return [f"{finding.text}; {finding.hint}" for finding in findings if finding.hint]
 
@@ -211,9 +226,16 @@ def store_facts(app: App, store: Store) -> tuple[Sequence[str], Level]:
 
 @contextmanager
 def _with_broker(app: App, topics: Sequence[str]) -> Iterator[App]:
-    if app.kafka.get("bootstrap.servers") != EMBEDDED:
+    if not app.embedded:
         yield app
         return
-    with closing(EmbeddedBroker(dict.fromkeys(topics, EMBEDDED_PARTITIONS))) as broker:
-        structlog.get_logger().info("broker.embedded", bootstrap=broker.bootstrap, topics=list(topics))
-        yield replace(app, kafka={**app.kafka, "bootstrap.servers": broker.bootstrap})
+    with ExitStack() as brokers:
+        ready = app.brokers
+        for cluster in ready.names:
+            of = ready.others[cluster] if cluster else ready
+            if of["bootstrap.servers"] == EMBEDDED:
+                own = [plain(topic) for topic in topics if cluster_of(topic) == cluster]
+                broker = brokers.enter_context(closing(EmbeddedBroker(dict.fromkeys(own, EMBEDDED_PARTITIONS))))
+                structlog.get_logger().info("broker.embedded", bootstrap=broker.bootstrap, topics=own)
+                of["bootstrap.servers"] = broker.bootstrap
+        yield replace(app, kafka=dict(ready), clusters=ready.others)

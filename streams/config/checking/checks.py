@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from sluicegate.streams.agent import HandlerSettings
-from sluicegate.streams.config.checking import forwarding, idle
-from sluicegate.streams.config.sections import cases, correlating, emitting, envelopes, windows
+from sluicegate.streams.agent import EMBEDDED, HandlerSettings
+from sluicegate.streams.config.checking import clusters, forwarding, idle, patterns, tables
+from sluicegate.streams.config.checking.written import dead_letters, letters, uses
+from sluicegate.streams.config.sections import cases, correlating, emitting, envelopes, kafka, windows
 from sluicegate.streams.config.sections.calls import flow
-from sluicegate.streams.config.sections.dead_letters import DeadLettersModel
 from sluicegate.streams.config.sections.fields import LONGEST_NAME, NAME
-from sluicegate.streams.config.sections.kafka import EMBEDDED
 from sluicegate.streams.config.sections.leased import schedule_findings
 from sluicegate.streams.config.sections.models import FileModel
 from sluicegate.streams.config.sections.models_agent import AgentModel
@@ -20,14 +19,14 @@ from sluicegate.streams.keys import keys_of
 from sluicegate.streams.observe.report import DISPATCHER
 from sluicegate.streams.reducers import keeps_messages
 from sluicegate.streams.urls import loopback
+from sluicegate.streams.wording import UNPRINTABLE
 
 SHORTEST_LEASE = 1.0
 SHORTEST_TOKEN = 16
 ENDS = frozenset({"count", "until", "max_items", "max_bytes", "max_groups", "max_buffered_bytes"})
 """The keys of `aggregate` that complete a group before its timeout."""
-UNTIL_SHARED = "needs scope partition: a shared buffer counts records and does not read them before their group ends"
 FULL_SHARED = "needs scope partition: the store holds the groups of a shared buffer, and no limit of groups is reached"
-DEADLINE_SHARED = "needs scope partition: the buffer knows when its records came, and nothing of what stands in them"
+DEADLINE_SHARED = "needs scope partition: the buffer knows the arrival times of its records, and not their contents"
 AT_TOKEN: Path = ("http", "token")
 
 
@@ -35,6 +34,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
     """Everything wrong in a file whose single values are right."""
     yield from _http(file)
     yield from _outbox(file)
+    yield from clusters.order(file)
     yield from schedule_findings(file.schedules, file.timeouts is not None)
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
@@ -48,6 +48,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from forwarding.findings(agent, path)
         yield from idle.findings(agent, path)
         yield from envelopes.findings(agent, path)
+        yield from tables.findings(agent, path)
         yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
         yield from correlating.findings(agent, path, file.agents)
@@ -60,6 +61,8 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from _transactional(file, agent, path)
         yield from _raw(agent, path)
         yield from _topics(file, agent, path)
+        yield from patterns.findings(file, agent, path)
+        yield from clusters.findings(file, name, agent)
         yield from _history(file, agent, path)
     yield from _tests(file)
 
@@ -67,17 +70,14 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
 def _tests(file: FileModel) -> Iterator[FileFinding]:
     """A handler may send to any topic."""
     agents = file.agents.values()
-    reads = {source.topic for agent in agents for source in agent.from_}
-    writes = {output.topic for agent in agents for output in agent.outputs.values()}
-    writes |= {dead_letters(file, agent) for agent in agents}
-    writes |= {topic for agent in agents for topic in (agent.repartition, agent.history) if topic}
-    writes |= {schedule.topic for schedule in file.schedules.values()}
+    reads = {source.name for agent in agents for source in agent.from_}
+    writes = {use.topic for use in uses(file)}
     looked_up = [each for agent in agents for each in (agent.lookup or {}).values()]
     rows = {each.source for each in looked_up if each.kind != "topic"}
     reads |= {each.source for each in looked_up if each.kind == "topic"}
     handlers = {name: agent.handler is not None for name, agent in file.agents.items()}
     known = None if any(handlers.values()) else writes
-    yield from cases.findings(file.tests, reads, known, rows, handlers)
+    yield from cases.findings(file.tests, patterns.readable(reads), known, rows, handlers)
 
 
 def _http(file: FileModel) -> Iterator[FileFinding]:
@@ -93,7 +93,8 @@ def _http(file: FileModel) -> Iterator[FileFinding]:
 
 
 def _visible(token: str) -> str:
-    return "".join(each for each in token if each.isprintable() and not each.isspace())
+    """Without blanks, control characters, and the fillers that are shown as nothing."""
+    return "".join(letter for letter in UNPRINTABLE.sub("", token) if letter.isprintable() and not letter.isspace())
 
 
 def _outbox(file: FileModel) -> Iterator[FileFinding]:
@@ -162,7 +163,7 @@ def _repartition(file: FileModel, name: str, agent: AgentModel, path: Path) -> I
         yield FileFinding(
             at, "needs a field, but raw records have none", "use format: json, or leave it out", (at, (*path, "format"))
         )
-    if agent.repartition in [source.topic for source in agent.from_]:
+    if agent.repartition in [source.name for source in agent.from_]:
         yield FileFinding(
             at, "is a topic that this agent reads already", "give it a topic of its own", (at, (*path, "from"))
         )
@@ -237,16 +238,15 @@ def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
     refused = [
         (
             (*path, "repartition"),
-            agent.repartition is not None,
+            agent.repartition is not None and not tables.reads_changes(agent),
             "is not needed: one buffer has the groups of all partitions",
         ),
-        ((*path, "session"), agent.session, "needs scope partition: a batch is no part of one owner's transaction"),
+        ((*path, "session"), agent.session, "needs scope partition: a batch is not a part of one owner's transaction"),
         (
             (*path, "then"),
             agent.then == "park",
             "park needs scope partition: it keeps the order of a key, which groups of a shared buffer do not have",
         ),
-        ((*path, "aggregate", "until"), rule is not None and rule.until is not None, UNTIL_SHARED),
         ((*path, "aggregate", "timeout"), rule is not None and _from_data(rule), DEADLINE_SHARED),
         ((*path, "aggregate", "on_full"), rule is not None and rule.on_full != "fire-oldest", FULL_SHARED),
     ]
@@ -263,8 +263,11 @@ def _transactional(file: FileModel, agent: AgentModel, path: Path) -> Iterator[F
     if agent.scope == "shared":
         what = "needs scope partition: results of a shared buffer are sent by the dispatcher, at least once, with ids"
         yield FileFinding(delivery, what, "leave one of the two out", (delivery, scope))
-    if file.kafka.get("bootstrap.servers") == EMBEDDED:
-        at = ("kafka", "bootstrap.servers")
+    brokers = kafka.named(file.kafka)
+    for place, settings in map(brokers.of, brokers.settings):
+        if settings.get("bootstrap.servers") != EMBEDDED:
+            continue
+        at = (*place, "bootstrap.servers")
         what = "needs a real broker: consumers of the embedded one read the records of aborted transactions, too"
         yield FileFinding(delivery, what, "name a broker, or leave it out", (delivery, at))
 
@@ -294,7 +297,7 @@ def _raw(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 
 def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     source = (*path, "from")
-    topics = [s.topic for s in agent.from_]
+    topics = [s.name for s in agent.from_]
     if len(set(topics)) < len(topics):
         yield FileFinding(source, "names a topic twice", "name each topic once", (source,))
     for at, each in agent.outputs.items():
@@ -323,19 +326,10 @@ def _history(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFin
         dead_letters(file, agent): ("that its dead letters go to", (*path, "dead_letters"))
     }
     uses |= {each.topic: ("that it writes its results to", (*path, *to, "topic")) for to, each in agent.outputs.items()}
-    uses |= {each.topic: ("that this agent reads", (*path, "from")) for each in agent.from_}
+    uses |= {each.name: ("that this agent reads", (*path, "from")) for each in agent.from_}
     if agent.correlate is not None:
         uses[agent.correlate.topic(file.app, str(path[1]))] = "that its legs go through", (*path, "correlate")
     uses |= {} if agent.repartition is None else {agent.repartition: ("that it re-keys to", (*path, "repartition"))}
     if agent.history in uses:
         used, other = uses[agent.history]
         yield FileFinding(at, f"is a topic {used}", "give it a topic of its own", (at, other))
-
-
-def letters(file: FileModel, agent: AgentModel) -> DeadLettersModel:
-    """What the agent or else the file says about dead letters, key by key."""
-    return (agent.dead_letters or DeadLettersModel()).besides(file.dead_letters)
-
-
-def dead_letters(file: FileModel, agent: AgentModel) -> str:
-    return letters(file, agent).topic or f"{file.app}.dead"

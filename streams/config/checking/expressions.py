@@ -59,7 +59,7 @@ LetClauses = Mapping[str, Parsed]
 
 
 def findings(file: FileModel) -> Iterator[FileFinding]:
-    """Text that is no expression, names that nothing has, and clauses that the rest of the agent does not allow."""
+    """Text that is not an expression, names that nothing has, and clauses that the rest of the agent does not allow."""
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         lets: dict[str, Parsed] = {}
@@ -178,6 +178,9 @@ def _of_group(agent: AgentModel, rule: Aggregate, clause: Parsed, lets: LetClaus
     if (GROUP,) in paths(clause.node):
         hint = "write group.count, or group.NAME with a name of compute"
         yield FileFinding(path, "names group as a whole", hint, (path,))
+    if agent.scope == "shared" and of_group(clause.node):
+        what = "asks for group, and needs scope partition for it: no worker reads a shared group before it ends"
+        yield FileFinding(path, what, "ask for fields of the record", (path, (*path[:2], "scope")))
     for name in of_group(clause.node):
         if name in rule.compute and rule.compute[name].kind not in ASKED:
             what = f"asks for group.{name}, which is computed by {rule.compute[name].kind}"
@@ -227,7 +230,7 @@ def _names(reader: AgentModel | LegModel, path: Path) -> Iterator[FileFinding]:
             continue
         if not is_name(name):
             hint = "use letters, digits and _, beginning with a letter, and no word of the language"
-            yield FileFinding(at, "is no name that an expression can write", hint, (at,))
+            yield FileFinding(at, "is not a name that an expression can write", hint, (at,))
 
 
 def _elsewhere(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[FileFinding]:
@@ -249,7 +252,7 @@ def _elsewhere(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[File
             what = "asks for message.offset, but is computed when the batch of the shared buffer fires"
             yield FileFinding(at, what, "leave one of the two out", (at, (*path, "scope"), (*path, "aggregate")))
         if agent.handler is not None and name in grouped and parts:
-            what = "asks for message, of which a group keeps nothing for a handler that names bad items"
+            what = "asks for message, but a group keeps no messages for a handler that names bad items"
             yield FileFinding(at, what, "compute it from fields, or leave out the handler", (at, (*path, "handler")))
 
 
@@ -347,7 +350,7 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             fixed = fixed_fields(agent.aggregate.window is not None, agent.emit is not None)
             fields = [*fixed, *agent.aggregate.compute, *(agent.lookup or ())]
             for name in [name for name, expression in to.select.items() if expression is None and name not in fields]:
-                what = f"names {name}, which is no field of the result"
+                what = f"names {name}, which is not a field of the result"
                 yield FileFinding((*place, "select"), what, did_you_mean(name, fields), ((*place, "select"),))
         if at == ("to",) and (to.where is not None or to.continue_):
             key = "where" if to.where is not None else "continue"
@@ -383,7 +386,7 @@ def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
 
 
 def _condition(where: str | None) -> str:
-    """A canonical text. Text that is no expression stays as it is."""
+    """A canonical text. Text that is not an expression stays as it is."""
     try:
         return EVERYTHING if where is None else normal(parse(where))
     except ExpressionError:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import inspect
 
 from sluicegate.streams.agent import Agent, Aggregation, Lookup, Reducer
-from sluicegate.streams.aggregation.events import EARLY, MERGED, REASONS, WINDOW
+from sluicegate.streams.aggregation.events import EARLY, EMPTY, MERGED, REASONS, WINDOW
 from sluicegate.streams.aggregation.results import FIXED
 from sluicegate.streams.config.formats.protobuf_types import message_fields
 from sluicegate.streams.config.sections.models_groups import Aggregate, ReducerModel
@@ -55,6 +55,9 @@ def record_type(agent: Agent, schema_file: str | None) -> RecordType:
     """The type from the agent's schema or its handler. `schema_file` is the name of the schema in messages. Of an event
     it is the type of the data."""
     known = _data_type(agent, schema_file)
+    if agent.keeps_rows and known.source is not None:
+        row = known.fields.get("after")
+        return RecordType(row.fields, known.source) if row is not None and row.fields else NOTHING
     return RecordType({"data": record_of(known.fields)}) if agent.events and known.source is not None else known
 
 
@@ -76,7 +79,7 @@ def result_type(
 ) -> dict[str, ValueType]:
     """The fields of a result, computed of records with these fields. `emits`: there are early results."""
     types = {name: noted("a time") if name.endswith("_at") else TEXT for name in FIXED}
-    reasons = (*REASONS, *((WINDOW,) if rule.window is not None else ()), *((EARLY, MERGED) if emits else ()))
+    reasons = (*REASONS, *((WINDOW,) if rule.window is not None else ()), *((EARLY, MERGED, EMPTY) if emits else ()))
     types |= {"count": INTEGER, "key_base64": nullable(TEXT), "reason": replace(TEXT, symbols=reasons)}
     types |= {"revision": INTEGER, "final": BOOLEAN} if emits else {}
     if rule.window is not None:

@@ -3,7 +3,8 @@ true`; `check` warns of it. The driver of the store says which hosts its URL lea
 
 from collections.abc import Iterator
 
-from sluicegate.streams.config.sections.kafka import EMBEDDED
+from sluicegate.streams.agent import EMBEDDED
+from sluicegate.streams.config.sections import kafka
 from sluicegate.streams.config.sections.models import FileModel
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.config.text.scalars import Unknown
@@ -28,20 +29,18 @@ ALLOW: Path = ("allow_plaintext",)
 
 
 def findings(file: FileModel) -> Iterator[FileFinding]:
-    """Brokers, schema registry and store."""
+    """Brokers, the issuer of tokens for them, schema registry and store."""
     if file.allow_plaintext:
         return
-    servers, protocol = (
-        file.kafka.get("bootstrap.servers"),
-        str(file.kafka.get("security.protocol", "plaintext")).lower(),
-    )
-    known = isinstance(servers, str) and not isinstance(servers, Unknown) and servers != EMBEDDED
-    if known and protocol in ("plaintext", "sasl_plaintext") and _elsewhere(str(servers)):
-        at: Path = ("kafka", "bootstrap.servers")
-        yield FileFinding(
-            at, WHAT, f"write security.protocol: SSL or SASL_SSL, {HINT}", (at, ("kafka", "security.protocol"), ALLOW)
-        )
-    for place, url in _of_registry(file):
+    clusters = kafka.named(file.kafka)
+    for path, settings in map(clusters.of, clusters.settings):
+        default = "sasl_ssl" if kafka.LOGIN in settings else "plaintext"
+        servers, protocol = settings.get("bootstrap.servers"), str(settings.get("security.protocol", default))
+        known = isinstance(servers, str) and not isinstance(servers, Unknown) and servers != EMBEDDED
+        if known and protocol.lower() in ("plaintext", "sasl_plaintext") and _elsewhere(str(servers)):
+            at, hint = (*path, "bootstrap.servers"), f"write security.protocol: SSL or SASL_SSL, {HINT}"
+            yield FileFinding(at, WHAT, hint, (at, (*path, "security.protocol"), ALLOW))
+    for place, url in (*_of_registry(file), *_of_login(file)):
         if not isinstance(url, Unknown) and url.startswith("http://") and _elsewhere(url.split("/")[2]):
             yield FileFinding(place, WHAT, f"write https:// in place of http://, {HINT}", (place, ALLOW))
     yield from _of_store(file)
@@ -55,6 +54,14 @@ def _of_registry(file: FileModel) -> Iterator[tuple[Path, str]]:
     yield from ((("schema_registry", "url"), url) for url in registry.url)
     if registry.auth is not None and registry.auth.token_url is not None:
         yield ("schema_registry", "auth", "token_url"), registry.auth.token_url
+
+
+def _of_login(file: FileModel) -> Iterator[tuple[Path, str]]:
+    """Where tokens for the brokers are asked for."""
+    name, clusters = "sasl.oauthbearer.token.endpoint.url", kafka.named(file.kafka)
+    for path, settings in map(clusters.of, clusters.settings):
+        if isinstance(url := settings.get(name), str):
+            yield (*path, name), url
 
 
 def _of_store(file: FileModel) -> Iterator[FileFinding]:

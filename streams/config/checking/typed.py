@@ -73,7 +73,7 @@ def judged_agent(agent: Agent, file: FileModel | None = None) -> Iterator[Judged
     yield from _of_record(agent, path, clauses, record, types)
     if agent.forwards:
         yield from _of_forwarded(agent, path, record, types)
-    if file is not None and reader is not None and record.source is None and not agent.events:
+    if file is not None and reader is not None and record.source is None and not (agent.events or agent.keeps_rows):
         yield from _not_in_tests(agent, path, clauses, record, sent(file, reader))
     if agent.grouped:
         yield from _of_result(agent, path, types)
@@ -184,7 +184,7 @@ def _of_deadline(agent: Agent, path: Path, record: RecordType, types: RecordFiel
 def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
     """Field names in keys other than expressions, where all fields of a record are known."""
     rule, known = agent.aggregation, [*record.fields, *(let.name for let in agent.let)]
-    named: dict[Path, str | None] = {(*path, "key"): agent.key or None if rule is None else rule.key}
+    named: dict[Path, str | None] = {(*path, "key"): agent.key or (None if rule is None else rule.key)}
     if agent.dedupe is not None and agent.dedupe.by == "field":
         named[*path, "dedupe", "id"] = agent.dedupe.name
     if rule is not None and not agent.rekeys:
@@ -229,7 +229,7 @@ def _found(text: PlacedExpression) -> Callable[[Finding], Judged]:
 def sent(file: FileModel, reader: AgentModel | LegModel) -> list[dict[str, Any]]:
     """The objects that the tests send to the agent, or to this leg. Empty when a topic of it gets none, or gets results
     of other agents: then the tests do not show which fields its records have."""
-    topics = {source.topic for source in reader.from_}
+    topics = {source.name for source in reader.from_}
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for step in [step.send for steps in file.tests.values() for step in steps if step.send is not None]:
         value = step.value if step.value_base64 is None else _decoded(step.value_base64)

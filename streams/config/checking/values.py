@@ -23,6 +23,7 @@ from sluicegate.streams.config.text.scalars import Native
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.reducers import written
+from sluicegate.streams.topic_names import pattern_of
 
 Tree = dict[str, Any]
 NAMED = ("agents", "compute", "let", "lookups")
@@ -45,7 +46,9 @@ def check(app: run.App) -> None:
 
 def check_without_systems(app: run.App) -> None:
     """As `check`, where neither the brokers nor the store nor the port of the app are used."""
-    check(replace(app, kafka={"bootstrap.servers": "localhost:9092"}, store="memory://", http=None))
+    anywhere: run.ClusterSettings = {"bootstrap.servers": "localhost:9092"}
+    clusters = dict.fromkeys(app.clusters, anywhere)
+    check(replace(app, kafka=anywhere, clusters=clusters, store="memory://", http=None))
 
 
 # -- checks before there is a tree -------------------------------------------------------------------------------------
@@ -135,7 +138,7 @@ def _tree(app: run.App) -> Tree:
     return _given(
         app=app.name,
         store=app.store,
-        kafka={str(name): value if isinstance(value, bool) else _text(value) for name, value in app.kafka.items()},
+        kafka=_clusters(app) if app.cluster else _settings(app.kafka),
         **entries.written(run.AppSettings, app),
         http=False if app.http is None else entries.written(run.Http, app.http),
         outbox=False if app.outbox is None else _outbox(app.outbox),
@@ -149,6 +152,15 @@ def _tree(app: run.App) -> Tree:
 def _given(**keys: object) -> Tree:
     """A key that is None is one that the file leaves out."""
     return {name: value for name, value in keys.items() if value is not None}
+
+
+def _clusters(app: run.App) -> Tree:
+    named = {app.cluster: app.kafka, **app.clusters}
+    return {"default": app.cluster, **{name: _settings(settings) for name, settings in named.items()}}
+
+
+def _settings(settings: Mapping[str, object]) -> Tree:
+    return {str(name): value if isinstance(value, bool) else _text(value) for name, value in settings.items()}
 
 
 def _text(value: object) -> object:
@@ -191,7 +203,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
     source = first or agent
     rule = source.aggregation
     tree = _given(
-        key={"field": key} if (key := source.key if rule is None else rule.key) else None,
+        key={"field": key} if (key := source.key or (rule.key if rule is not None else "")) else None,
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
         emit=None if agent.aggregation is None or agent.aggregation.emit is None else _emit(agent.aggregation.emit),
@@ -208,9 +220,9 @@ def _reading(agent: run.Agent) -> Tree:
     """What the file says of the records that are read, and how: of an agent, or of a leg of a correlation."""
     sources = [
         _given(
-            topic=topic,
+            **({"topic": topic} if (pattern := pattern_of(topic)) is None else {"pattern": pattern}),
             dedupe="sluicegate" if topic in agent.receive else None,
-            envelope="cloudevents" if topic in agent.events else None,
+            envelope="cloudevents" if topic in agent.events else "debezium" if topic in agent.changes else None,
         )
         for topic in agent.topics
     ]

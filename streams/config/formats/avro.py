@@ -21,7 +21,7 @@ def findings(avro: SchemaOptions, path: Path) -> Iterator[FileFinding]:
 
     for key, text in (("schema", avro.schema), ("writer_schema", avro.writer_schema)):
         if text and (why := strict(text)):
-            yield FileFinding((*path, key), f"is no valid schema: {printable(why)}", "correct the schema")
+            yield FileFinding((*path, key), f"is not a valid schema: {printable(why)}", "correct the schema")
             return
     for why in incompatible(avro.schema, avro.writer_schema) if avro.writer_schema else ():
         hint = "give the field a default, or another type; or keep the schemas equal"

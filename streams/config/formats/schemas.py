@@ -22,6 +22,7 @@ from sluicegate.streams.config.sections.models_topics import DestinationModel
 from sluicegate.streams.config.sections.reading import ReadModel
 from sluicegate.streams.config.text.document import Unreadable, read
 from sluicegate.streams.config.text.problems import FileFinding, Path, printable
+from sluicegate.streams.topic_names import plain, several
 
 KEYS = {name: name for name in ("writer_schema", "writer_schemas", "framing", "schema_id", "subject")}
 KEYS |= {"schema": "schema_", "register": "register_", "message": "message", "validate": "validate_"}
@@ -213,7 +214,7 @@ def given(model: ReadModel | DestinationModel, folder: FilePath, asked: str = ""
         return _pinned(replace(options, registry=asked), version or "")
     if model.schema_id is not None:
         return options
-    subject = registry.SUBJECTS[model.subject or "topic"].replace("{topic}", model.topic)
+    subject = registry.SUBJECTS[model.subject or "topic"].replace("{topic}", plain(model.topic))
     return replace(options, registry=asked, subject=subject, register=bool(model.register_))
 
 
@@ -291,7 +292,7 @@ def _with_registered(agent: Agent, own: SchemaOptions, agents: tuple[Agent, ...]
     """The schema that agents of the file write, or the newest one of the topic's subject."""
     written = {known for topic in agent.topics for known in _written(topic, agents)}
     first = written.pop() if len(written) == 1 else own
-    if first is None and len(agent.topics) == 1:
+    if first is None and not several(agent.topics):
         return replace(agent, schema=_pinned(own, f"{agent.topics[0]}-value:latest"))
     if first is None or first.kind != own.kind:
         return agent
@@ -313,8 +314,8 @@ def judged(agent: Agent, path: Path) -> Iterator[FileFinding]:
     if _asks_for_schema(agent.schema):
         what = "format of several topics has no schema, and each topic has a subject of its own"
         yield FileFinding(path, what, "write schema: FILE or schema: SUBJECT:latest")
-    elif agent.format in ROOMS and (agent.leg or not agent.rekeys):
-        yield from _compiled(lambda: formats.reads(agent), agent.format, agent.schema, path)
+    elif agent.format in ROOMS and (agent.leg or agent.keeps_rows or not agent.rekeys):
+        yield from _compiled(lambda: formats.of_records(agent), agent.format, agent.schema, path)
     for number, to in enumerate(agent.outputs):
         if to.format in ROOMS and not agent.forwards_unchanged(to):
             place = (*path, "to", number) if agent.routes else (*path, "to")

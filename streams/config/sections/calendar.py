@@ -34,7 +34,7 @@ Fixed = Annotated[Duration, BeforeValidator(_fixed)]
 
 def _zone(value: str) -> str:
     if not zones.known(value):
-        raise refused("is no time zone that this machine knows", zones.hint(value))
+        raise refused("is not a time zone that this machine knows", zones.hint(value))
     return value
 
 
@@ -78,6 +78,8 @@ class WrittenWindow(Protocol):
     @property
     def named(self) -> str: ...
     @property
+    def word(self) -> str: ...
+    @property
     def windower(self) -> Windower: ...
 
 
@@ -91,7 +93,7 @@ def dated(window: WrittenWindow) -> dict[str, Any]:
 
 def zone_and_week(window: WrittenWindow, at: Path) -> Iterator[FileFinding]:
     """Keys that say nothing beside the size of the windows."""
-    extent, word = window.extent, window.windower.word
+    extent, word = window.extent, window.word
     sized = window.named if window.windower.dated else f"{word} of one length, which no zone changes"
     for name, wrong, which in (("zone", not isinstance(extent, str), _UNITS), ("week_starts", extent != WEEK, WEEK)):
         if wrong and getattr(window, name) is not None:

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
@@ -24,9 +24,11 @@ from sluicegate.streams.cases import (
 )
 from sluicegate.streams.config.sections.fields import (
     AnyValue,
+    ClusterField,
     Duration,
     Text,
     TopicField,
+    of_cluster,
     plain,
     refused,
     unless_unknown,
@@ -67,7 +69,7 @@ def _as_moment(value: object) -> object:
     text = value if isinstance(value, str) else ""
     parsed = Moment(None, duration(text[1:])) if text.startswith("+") else Moment(moment(text))
     if parsed == Moment():
-        raise refused("is no time", "write a time such as 2026-01-01T00:00:10Z, or +90s for one since the test's begin")
+        raise refused("is not a time", "write a time such as 2026-01-01T00:00:10Z, or +90s since the test's begin")
     return parsed
 
 
@@ -87,6 +89,11 @@ class SendStep(BaseModel):
 
     model_config = _CLOSED
     topic: TopicField = Field(description="The topic that the record is sent to.", examples=["orders"])
+    cluster: ClusterField | None = Field(
+        default=None,
+        description="The cluster of the topic, by its name under `kafka`; without it, the default one.",
+        examples=["west"],
+    )
     key: Text | None = Field(default=None, description="The key of the record.", examples=["a"])
     value: AnyValue = Field(
         default=None,
@@ -105,6 +112,8 @@ class SendStep(BaseModel):
         default=None, description="The time of the record: a time, or `+90s` since the test's begin.", examples=["+90s"]
     )
 
+    _of_cluster = model_validator(mode="before")(of_cluster)
+
     @model_validator(mode="after")
     def _one_value(self) -> Self:
         if ("value" in self.model_fields_set) == (self.value_base64 is not None):
@@ -119,6 +128,11 @@ class ExpectStep(BaseModel):
 
     model_config = _CLOSED
     topic: TopicField = Field(description="The topic of the output.", examples=["baskets"])
+    cluster: ClusterField | None = Field(
+        default=None,
+        description="The cluster of the topic, by its name under `kafka`; without it, the default one.",
+        examples=["west"],
+    )
     key: Text | None = Field(
         default=None,
         description="The key of the output. Without it, the next one of the topic is compared.",
@@ -133,6 +147,8 @@ class ExpectStep(BaseModel):
     headers: HeadersField = Field(
         default_factory=dict, description="Headers that the output has.", examples=[{DEAD_STAGE: "aggregate"}]
     )
+
+    _of_cluster = model_validator(mode="before")(of_cluster)
 
 
 class ExpectRowsStep(BaseModel):
@@ -243,7 +259,7 @@ def _as_step(value: object) -> object:
     keys = list(value) if isinstance(value, dict) else []
     if len(keys) != 1 or keys[0] not in KINDS:
         raise refused(
-            "is no step", did_you_mean(str(keys[0]), KINDS) if len(keys) == 1 else f"write one of {', '.join(KINDS)}"
+            "is not a step", did_you_mean(str(keys[0]), KINDS) if len(keys) == 1 else f"write one of {', '.join(KINDS)}"
         )
     return value
 
@@ -259,8 +275,8 @@ Tests = Annotated[dict[str, StepsField], BeforeValidator(_as_tests)]
 
 def findings(
     tests: Mapping[str, list[StepModel]],
-    reads: set[str],
-    writes: set[str] | None,
+    reads: Set[str],
+    writes: Set[str] | None,
     rows: set[str],
     handlers: Mapping[str, bool],
 ) -> Iterator[FileFinding]:
@@ -292,12 +308,12 @@ def _without_handler(path: Path, agent: str, handlers: Mapping[str, bool]) -> Fi
     if agent in handlers:
         return FileFinding(path, "is an agent without a handler", "leave it out", (path, ("agents", agent)))
     known = [name for name, handled in handlers.items() if handled]
-    return FileFinding(path, "is no agent with a handler", did_you_mean(agent, known), (path, ("agents",)))
+    return FileFinding(path, "is not an agent with a handler", did_you_mean(agent, known), (path, ("agents",)))
 
 
 def _topics(
-    step: StepModel, reads: set[str], writes: set[str] | None
-) -> Iterator[tuple[str, str, set[str] | None, str]]:
+    step: StepModel, reads: Set[str], writes: Set[str] | None
+) -> Iterator[tuple[str, str, Set[str] | None, str]]:
     if step.send is not None:
         yield "send", step.send.topic, reads, "reads"
     if step.expect is not None:

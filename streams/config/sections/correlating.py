@@ -165,8 +165,16 @@ def with_topics(value: object) -> object:
     sources = [leg.get("from") if isinstance(leg, dict) else leg for leg in legs.values()] if legs else []
     listed = [one for source in sources for one in (source if isinstance(source, list) else [source])]
     named = [one.get("topic") if isinstance(one, dict) else one for one in listed]
-    known = [name for name in named if isinstance(name, str) and not isinstance(name, Unknown)]
-    return {**value, "from": list(dict.fromkeys(known)) or ["unknown"]}
+    known: list[object] = [
+        *dict.fromkeys(name for name in named if isinstance(name, str) and not isinstance(name, Unknown))
+    ]
+    regexes = dict.fromkeys(one["pattern"] for one in listed if isinstance(one, dict) and _is_text(one.get("pattern")))
+    known += [{"pattern": regex} for regex in regexes]
+    return {**value, "from": known or ["unknown"]}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not isinstance(value, Unknown)
 
 
 def within(leg: LegModel, agent: "AgentModel") -> LegModel:
@@ -318,7 +326,7 @@ def _legs(
     for name, leg in correlate.legs.items():
         if not is_name(name) or name in TAKEN_NAMES:
             hint = "write a name of letters, digits and _, which the result does not have already"
-            yield FileFinding((*place, name), "is no name of a leg", hint, ((*place, name),))
+            yield FileFinding((*place, name), "is not the name of a leg", hint, ((*place, name),))
         if f"{path[1]}.{name}" in names:
             yield FileFinding(
                 (*place, name), "takes the name of another agent", "rename one of them", ((*place, name),)
@@ -329,10 +337,10 @@ def _legs(
         for twice in sorted({*(leg.let or {})} & {*(agent.let or {})}):
             needs = ((*place, name, "let", twice), (*path, "let", twice))
             yield FileFinding(needs[0], "is computed for all legs already", "give one of the two another name", needs)
-        if correlate.through in [source.topic for source in leg.from_]:
+        if correlate.through in [source.name for source in leg.from_]:
             needs = ((*at, "through"), (*place, name, "from"))
             yield FileFinding(needs[0], "is a topic that a leg reads", "give it a topic of its own", needs)
-    topics = [source.topic for leg in correlate.legs.values() for source in leg.from_ if leg.where is None]
+    topics = [source.name for leg in correlate.legs.values() for source in leg.from_ if leg.where is None]
     for topic in sorted({each for each in topics if topics.count(each) > 1}):
         what = f"read the topic {topic} twice without where: each record would be in two legs"
         yield FileFinding(place, what, "give the legs a where that divides the records", (place,))
@@ -348,7 +356,7 @@ def _complete(correlate: CorrelateModel, at: Path) -> Iterator[FileFinding]:
         yield FileFinding(at, what, hint or "correct the expression", (at,), error.column)
         return
     for name in sorted({path[0] for path in paths(node)} - {*correlate.legs}):
-        yield FileFinding(at, f"names {name}, which is no leg", did_you_mean(name, list(correlate.legs)), (at,))
+        yield FileFinding(at, f"names {name}, which is not a leg", did_you_mean(name, list(correlate.legs)), (at,))
     counted = {name for name, leg in correlate.legs.items() if leg.keep == "all"}
     for name in sorted(counted & _read(node)):
         hint = f"write has({name}) or size({name})"

@@ -51,7 +51,7 @@ def _declared(value: object) -> ValueType:
         raise refused("has no type", "write a type, such as number, a mapping of fields, or [TYPE] for a list")
     word = value.removesuffix(OR_NULL)
     if word not in WORDS:
-        raise refused(f"has {printable(word)}, which is no type", did_you_mean(word, list(WORDS)))
+        raise refused(f"has {printable(word)}, which is not a type", did_you_mean(word, list(WORDS)))
     return nullable(WORDS[word]) if word != value else WORDS[word]
 
 

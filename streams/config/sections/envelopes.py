@@ -1,4 +1,4 @@
-"""`envelope` of `from` and of `to`: messages that are CloudEvents."""
+"""`envelope` of `from` and of `to`: messages that are CloudEvents, and records that are change events of Debezium."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +13,7 @@ from sluicegate.streams.config.text.scalars import Unknown
 if TYPE_CHECKING:
     from sluicegate.streams.config.sections.models_agent import AgentModel
 
-SourceEnvelope = Annotated[Literal["cloudevents"], unless_unknown("cloudevents")]
+SourceEnvelope = Annotated[Literal["cloudevents", "debezium"], unless_unknown("cloudevents")]
 Mode = Annotated[Literal["binary", "structured"], unless_unknown("binary")]
 
 
@@ -41,10 +41,10 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     """Events have attributes, which are fields beside their data."""
     for place, reader in agent.readers.items():
         at, form = (*path, *place, "from"), (*path, *place, "format")
-        events = {bool(source.envelope) for source in reader.from_}
-        if reader.format == "raw" and True in events:
+        events = {source.envelope or "" for source in reader.from_}
+        if reader.format == "raw" and events != {""} and agent.repartition is None:  # which needs a field
             what = "has an envelope, so its records have fields, but raw records have none"
-            yield FileFinding(at, what, "use format: json, where data that is no JSON is in data_base64", (at, form))
+            yield FileFinding(at, what, "use format: json, where data that is not JSON is in data_base64", (at, form))
         elif reader.format != "json" and len(events) > 1:
             what = f"has topics with an envelope and others without, and format: {reader.format} reads one kind only"
             yield FileFinding(at, what, "let an agent of its own read the others", (at, form))
@@ -58,7 +58,7 @@ def _of_output(envelope: EnvelopeModel, path: Path) -> Iterator[FileFinding]:
     for name in ("type", "source"):
         text = getattr(envelope, name)
         if text is not None and not isinstance(text, Unknown) and (not text or not text.isprintable() or " " in text):
-            what, key = "is no attribute of an event", (*at, name)
+            what, key = "is not an attribute of an event", (*at, name)
             yield FileFinding(key, what, "write text without spaces, such as com.example.order or /shop", (key,))
 
 

@@ -8,16 +8,27 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 from pydantic_core import PydanticCustomError
 
 from sluicegate.streams import units, urls
 from sluicegate.streams.agent import Scalar
 from sluicegate.streams.config.text.scalars import Decimal, Integer, Native, Unknown, as_written
+from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.hints import did_you_mean
+from sluicegate.streams.topic_names import CLUSTER, MISSING, OF_KAFKA, matcher, on_cluster
 
 NAME = r"^[A-Za-z0-9._-]+$"
-TOPIC = r"^[A-Za-z0-9._-]{1,249}$"
+TOPIC = r"^[A-Za-z0-9._-]{1,249}(@[A-Za-z0-9._-]{1,64})?$"
+"""Of the default cluster, or with @ and the name of another one."""
 FIELD = r"^[^.\"\\\x00-\x1f]+(\.[^.\"\\\x00-\x1f]+)*$"
 ERROR = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 FUNCTION = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
@@ -40,6 +51,7 @@ HOST_ELSEWHERE = re.compile(r"(?<=[?&])(host|hostaddr|service|unix_socket)=[^&#]
 """The options of PostgreSQL's and MySQL's URLs that name a host or a socket where the URL itself has none."""
 VARIABLES = "a ${NAME} that stands for one of them is encoded for you"
 LONGEST_NAME = 100
+LONGEST_PATTERN = 1000
 LONGEST_EXPRESSION = 4096
 LONGEST_DURATION = 3650 * 86400.0
 
@@ -75,9 +87,39 @@ def _matching(pattern: str, what: str, hint: str, longest: int) -> AfterValidato
     return AfterValidator(validate)
 
 
-def _topic(value: str) -> str:
-    if value in (".", ".."):
-        raise refused("is no topic name", "give it another name")
+def cluster_named(name: str, info: ValidationInfo) -> str:
+    """The cluster as topics name it: without a name for the default one. Raises for a name that `kafka` does not
+    have."""
+    clusters = info.context
+    if clusters is None:  # the values of a file that was judged before
+        return name
+    if name not in clusters.settings:
+        names = list(filter(None, clusters.settings))
+        hint = did_you_mean(name, names) if names else "write kafka: {default: NAME, NAME: {...}, OTHER: {...}}"
+        raise refused(f"names the cluster {name}, which kafka does not have", hint)
+    return "" if name == clusters.default else name
+
+
+def _topic(value: str, info: ValidationInfo) -> str:
+    topic, _, cluster = value.partition(CLUSTER)
+    if topic in (".", ".."):
+        raise refused("is not a topic name", "give it another name")
+    return on_cluster(topic, cluster_named(cluster, info)) if cluster else value
+
+
+def _pattern(value: str) -> str:
+    if not 0 < len(value) <= LONGEST_PATTERN:
+        raise refused(f"is not of 1 to {LONGEST_PATTERN} characters", "write a regular expression of RE2")
+    try:
+        matcher(value)
+    except ConfigurationError:
+        raise refused("needs RE2, which is not installed", MISSING) from None
+    except ValueError as error:
+        raise refused(str(error), "see https://github.com/google/re2/wiki/Syntax") from None
+    if CLUSTER in value:
+        raise refused("has an @, which no name of a topic has", "write {cluster: NAME, pattern: REGEX}")
+    if value.startswith(OF_KAFKA):
+        raise refused("matches topics of Kafka itself, which no pattern does", "name such a topic in full")
     return value
 
 
@@ -86,7 +128,7 @@ def _field_path(value: str) -> str:
     if len(value) > 1000 or not re.fullmatch(FIELD, value):
         hint = "write field names joined by dots, such as customer.id"
         computed = "write let: {NAME: EXPRESSION} for a computed value, and its NAME here"
-        raise refused("is no field path", computed if '"' in value else hint)
+        raise refused("is not a field path", computed if '"' in value else hint)
     return value
 
 
@@ -118,9 +160,35 @@ NameField = Annotated[
 ]
 TopicField = Annotated[
     str,
-    _matching(TOPIC, "is no topic name", "use only letters, digits and . _ - (at most 249)", 249),
+    _matching(TOPIC, "is not a topic name", "use only letters, digits and . _ - (at most 249)", 249),
     AfterValidator(_topic),
     WithJsonSchema({"type": "string", "pattern": TOPIC}),
+    WrapValidator(_known_text),
+]
+CLUSTER_NAME = r"^[A-Za-z0-9._-]{1,64}$"
+ClusterField = Annotated[
+    str,
+    _matching(CLUSTER_NAME, "is not the name of a cluster", "write a name that kafka has", 64),
+    AfterValidator(cluster_named),
+    WithJsonSchema({"type": "string", "pattern": CLUSTER_NAME}),
+    WrapValidator(_known_text),
+]
+
+
+def of_cluster(value: object) -> object:
+    """`{topic: T, cluster: C}` is `{topic: T@C}`."""
+    if not isinstance(value, dict):
+        return value
+    topic, cluster = value.get("topic"), value.get("cluster")
+    if not isinstance(topic, str) or not isinstance(cluster, str) or Unknown in (type(topic), type(cluster)):
+        return value
+    return {name: each for name, each in value.items() if name != "cluster"} | {"topic": on_cluster(topic, cluster)}
+
+
+PatternField = Annotated[
+    str,
+    AfterValidator(_pattern),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_PATTERN}),
     WrapValidator(_known_text),
 ]
 FieldPath = Annotated[
@@ -128,7 +196,7 @@ FieldPath = Annotated[
 ]
 Function = Annotated[
     str,
-    _matching(FUNCTION, "is no import path", "write module:function", 1000),
+    _matching(FUNCTION, "is not an import path", "write module:function", 1000),
     WithJsonSchema({"type": "string", "pattern": FUNCTION}),
     WrapValidator(_known_text),
     BeforeValidator(_no_object),
@@ -138,7 +206,7 @@ ErrorNames = Annotated[
     list[
         Annotated[
             str,
-            _matching(ERROR, "is no class of errors", "write package.Name, such as httpx.TransportError", 1000),
+            _matching(ERROR, "is not a class of errors", "write package.Name, such as httpx.TransportError", 1000),
             WithJsonSchema({"type": "string", "pattern": ERROR}),
             WrapValidator(_known_text),
         ]
@@ -309,7 +377,7 @@ SpanField = Annotated[
     _parsed(
         units.span,
         _two,
-        "is no span of durations",
+        "is not a span of durations",
         "write the shortest and the longest, such as 1s..60s",
         "write the shortest and the longest as numbers of seconds, such as 1.0 and 60.0",
     ),
@@ -380,7 +448,7 @@ Start = Annotated[
 
 def _codec(value: str) -> str:
     if value not in FORMATS and not re.fullmatch(FUNCTION, value):
-        raise refused("is no format", "write json, avro, protobuf, json-schema, raw or module:codec")
+        raise refused("is not a format", "write json, avro, protobuf, json-schema, raw or module:codec")
     return value
 
 
@@ -395,7 +463,7 @@ Format = Annotated[
 def _store(value: str) -> str:
     scheme, separator, rest = value.partition("://")
     if not separator or scheme not in STORES:
-        raise refused("is no store that is known", _near_store(scheme.partition(":")[0]))
+        raise refused("is not a store that is known", _near_store(scheme.partition(":")[0]))
     if scheme == "sqlite" and (not rest.startswith("/") or rest == "/" or "?" in rest or rest.endswith(":memory:")):
         raise refused("names no SQLite file", _SQLITE_PATHS)
     if scheme in SERVERS:

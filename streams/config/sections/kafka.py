@@ -1,6 +1,8 @@
-"""The `kafka:` section: librdkafka's own settings, checked against the names, kinds and ranges that it supports.
+"""The `kafka:` section: librdkafka's own settings, checked against the names, kinds and ranges that it supports; and
+`login`, which stands for several of them. They are of one cluster, or of several by their names. A value that is a
+mapping names a cluster: no setting has such a value.
 
-`kafka_settings.json` lists them, `kafka_descriptions.json` describes them; both say how they were made.
+`kafka_settings.json` lists librdkafka's, `kafka_descriptions.json` describes them; both say how they were made.
 """
 
 import json
@@ -8,12 +10,16 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
-from sluicegate.streams.config.text.problems import FileFinding
+from sluicegate.streams.agent import EMBEDDED
+from sluicegate.streams.config.sections.fields import CLUSTER_NAME
+from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.config.text.scalars import Unknown, as_written
 from sluicegate.streams.hints import did_you_mean
 
-EMBEDDED = "embedded"
+DEFAULT = "default"
+"""The key that names the default cluster."""
 KafkaSetting = str | int | float | bool
 
 _OURS = "leave it out: Sluicegate sets it"
@@ -36,7 +42,7 @@ REFUSED: Mapping[str, str] = {
     "auto.offset.reset": f"{_GAPS}; where a new agent begins is `start` of the agent",
     "isolation.level": "aborted records must not count: read_committed",
     "check.crcs": "a corrupt record must not count",
-    "enable.partition.eof": "the end of a partition is no event here",
+    "enable.partition.eof": "the end of a partition is not an event here",
     "fetch.queue.backoff.ms": "librdkafka's default would stop fetching for a second at a time",
     "allow.auto.create.topics": "`sluicegate topics --create` makes topics",
     "enable.idempotence": _BY_THE_RELAY,
@@ -62,6 +68,27 @@ REFUSED: Mapping[str, str] = {
     "share.acknowledgement.mode": "share groups have no order",
     "builtin.features": "it only reads",
 }
+LOGIN = "login"
+OIDC, LOGINS = "oidc", ("oidc", "msk-iam", "azure", "gcp")
+LOGIN_DESCRIPTION = (
+    "How the clients log in by tokens that are renewed (SASL/OAUTHBEARER over TLS). `oidc`: tokens of the issuer at "
+    "sasl.oauthbearer.token.endpoint.url, for sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, or by a "
+    "JWT assertion. `msk-iam`, `azure`, `gcp`: tokens of the cloud (Amazon MSK, Azure Event Hubs, Google Managed "
+    "Service for Apache Kafka), with the credentials that its library finds in the environment."
+)
+BY_THE_LOGIN = ("sasl.username", "sasl.password", "enable.sasl.oauthbearer.unsecure.jwt")
+BY_THE_CLOUD = ("sasl.oauthbearer.method", "sasl.oauthbearer.metadata.authentication.type")
+_OAUTH = "sasl.oauthbearer."
+_SECRETS = tuple(
+    f"{_OAUTH}{name}"
+    for name in (
+        "client.secret",
+        "client.credentials.client.secret",
+        "assertion.file",
+        "assertion.private.key.file",
+        "assertion.private.key.pem",
+    )
+)
 BY_THE_GROUP_COORDINATOR = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 _STRATEGIES = ("cooperative-sticky", "range", "roundrobin", "range,roundrobin", "roundrobin,range")
 _TRUTH = {"true": True, "false": False}
@@ -73,43 +100,135 @@ def known() -> Mapping[str, list[str | int]]:
     words."""
     text = files("sluicegate.streams.config").joinpath("kafka_settings.json").read_text("utf-8")
     settings: dict[str, list[str | int]] = json.loads(text)["settings"]
-    return settings
+    return {**settings, LOGIN: ["choice", *LOGINS]}
 
 
 @cache
 def descriptions() -> Mapping[str, str]:
-    """librdkafka's own text for each setting that a file can hold."""
+    """A text for each setting that a file can hold: librdkafka's own ones, and that of `login`."""
     text = files("sluicegate.streams.config").joinpath("kafka_descriptions.json").read_text("utf-8")
     settings: dict[str, str] = json.loads(text)["settings"]
-    return settings
+    return {**settings, LOGIN: LOGIN_DESCRIPTION}
 
 
 def allowed() -> list[str]:
     return sorted(name for name in known() if name not in REFUSED and name != "metadata.broker.list")
 
 
-def findings(settings: Mapping[str, object]) -> Iterator[FileFinding]:
+class NamedClusters(NamedTuple):
+    """The clusters of the section. The one of a file without names is called by the empty text."""
+
+    default: str
+    settings: Mapping[str, Mapping[str, object]]
+    path: Path = ("kafka",)
+
+    def of(self, name: str) -> tuple[Path, Mapping[str, object]]:
+        """Where the settings are in the file, and the settings."""
+        return (*self.path, name) if name else self.path, self.settings[name]
+
+    @property
+    def default_settings(self) -> Mapping[str, object]:
+        return self.settings.get(self.default, {})
+
+
+def named(section: object) -> NamedClusters:
+    """What is wrong with the section is not looked at."""
+    if not isinstance(section, Mapping):
+        return NamedClusters("", {})
+    several = {str(name): value for name, value in section.items() if isinstance(value, Mapping)}
+    if not several:
+        return NamedClusters("", {"": section})
+    default = section.get(DEFAULT)
+    return NamedClusters(default if isinstance(default, str) and default in several else next(iter(several)), several)
+
+
+def findings(section: Mapping[str, object]) -> Iterator[FileFinding]:
     """All problems of the section."""
+    clusters = named(section)
+    if "" not in clusters.settings:
+        yield from _of_names(section, list(clusters.settings))
+    for name in clusters.settings:
+        yield from _of_cluster(*clusters.of(name))
+
+
+def _of_names(section: Mapping[str, object], names: list[str]) -> Iterator[FileFinding]:
+    for name in section:
+        if name != DEFAULT and name not in names:
+            hint = "write it below each cluster that it holds for, or give the cluster its settings"
+            yield FileFinding(("kafka", name), "is not a cluster, and kafka names clusters here", hint)
+        elif name in names and (name == DEFAULT or not re.fullmatch(CLUSTER_NAME, name)):
+            hint = "use only letters, digits and . _ - (at most 64), and not the word default"
+            yield FileFinding(("kafka", name), "is not the name of a cluster", hint)
+    default = section.get(DEFAULT)
+    if default is None and len(names) > 1:
+        what = "does not say which cluster is meant by a topic without one"
+        yield FileFinding(("kafka",), what, f"write default: {names[0]}, or another of its names")
+    elif isinstance(default, str) and not isinstance(default, Unknown) and default not in names:
+        yield FileFinding(("kafka", DEFAULT), "names no cluster of kafka", did_you_mean(default, names))
+
+
+def _of_cluster(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:
     if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
-        yield FileFinding(
-            ("kafka", "bootstrap.servers"), "is missing", "write host:9092, or embedded for a broker of our own"
-        )
+        hint = "write host:9092, or embedded for a broker of our own"
+        yield FileFinding((*path, "bootstrap.servers"), "is missing", hint)
     for name, value in settings.items():
         finding = _finding(name, value)
         if finding is not None:
-            yield FileFinding(("kafka", name), *finding)
+            yield FileFinding((*path, name), *finding)
     if str(settings.get("group.protocol")).lower() == "consumer":
         for name in BY_THE_GROUP_COORDINATOR:
             if name in settings:
                 hint = "leave it out: the broker decides it, with group.consumer.* settings"
-                yield FileFinding(("kafka", name), "cannot be set with group.protocol: consumer", hint)
+                yield FileFinding((*path, name), "cannot be set with group.protocol: consumer", hint)
+    if str(settings.get(LOGIN)).lower() in LOGINS:
+        yield from _login_findings(path, str(settings[LOGIN]).lower(), settings)
+
+
+def _login_findings(path: Path, login: str, settings: Mapping[str, object]) -> Iterator[FileFinding]:
+    """What contradicts the login, and what it needs."""
+    if settings.get("bootstrap.servers") == EMBEDDED:
+        yield FileFinding((*path, LOGIN), "is not for the embedded broker, which admits everybody", "leave it out")
+    for name in (*BY_THE_LOGIN, *(BY_THE_CLOUD if login != OIDC else ())):
+        if name in settings:
+            hint = "leave it out, or leave out login"
+            yield FileFinding((*path, name), f"cannot be set with login: {login}, which decides it", hint)
+    for name, words in (
+        ("security.protocol", ("sasl_ssl", "sasl_plaintext")),
+        ("sasl.mechanism", ("oauthbearer",)),
+        ("sasl.mechanisms", ("oauthbearer",)),
+        ("sasl.oauthbearer.method", ("oidc",)),
+    ):
+        value = settings.get(name)
+        if value is not None and not isinstance(value, Unknown) and str(value).lower() not in words:
+            hint = f"leave it out, or write {words[0]}"
+            yield FileFinding((*path, name), f"contradicts login: {login}, which uses SASL/OAUTHBEARER", hint)
+    if login == OIDC:
+        yield from _oidc_findings(path, settings)
+
+
+def _oidc_findings(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:
+    """What librdkafka needs to ask an issuer. A metadata service knows its clients."""
+    at = (*path, LOGIN)
+    if str(settings.get(f"{_OAUTH}metadata.authentication.type", "none")).lower() != "none":
+        return
+    if f"{_OAUTH}token.endpoint.url" not in settings:
+        yield FileFinding(
+            at, f"oidc needs {_OAUTH}token.endpoint.url", "write the URL at which the issuer gives tokens"
+        )
+    if not any(name in settings for name in _SECRETS):
+        hint = f"write {_OAUTH}client.id and {_OAUTH}client.secret"
+        yield FileFinding(at, f"oidc needs {_OAUTH}client.secret, or an assertion", hint)
+    elif any(name in settings for name in _SECRETS[:2]) and not any(
+        f"{_OAUTH}{name}" in settings for name in ("client.id", "client.credentials.client.id")
+    ):
+        yield FileFinding(at, f"oidc needs {_OAUTH}client.id", "write the name under which the issuer knows this app")
 
 
 def _finding(name: str, value: object) -> tuple[str, str] | None:
     if name == "metadata.broker.list":
         return "is another name of bootstrap.servers", "write bootstrap.servers"
     if name not in known():
-        return "is no setting of librdkafka that a file can hold", did_you_mean(name, allowed())
+        return "is not a setting of librdkafka that a file can hold", did_you_mean(name, allowed())
     if name in REFUSED:
         return f"cannot be set: {REFUSED[name]}", _OURS
     if isinstance(value, Unknown):
@@ -118,7 +237,7 @@ def _finding(name: str, value: object) -> tuple[str, str] | None:
         return _expected(name)
     if name == "partition.assignment.strategy" and value not in _STRATEGIES:
         return (
-            "is no assignment strategy",
+            "is not an assignment strategy",
             "write cooperative-sticky (the default), or range or roundrobin for eager rebalances",
         )
     if name.startswith("max.in.flight") and not 1 <= int(str(converted(name, value))) <= 5:

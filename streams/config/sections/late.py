@@ -112,7 +112,7 @@ def findings(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[Fil
     if window.late.every is not None and not revised:
         yield FileFinding((*at, EVERY), "does not go together with new", "leave it out", ((*at, EVERY), (*at, NEW)))
     if what := window.windower.untaken.get(AMEND if revised else NEW):
-        yield FileFinding(at, what, "write dead-letter or skip", (at, (*at[:-1], window.windower.word)))
+        yield FileFinding(at, what, "write dead-letter or skip", (at, (*at[:-1], window.word)))
     if revised:
         yield from _amended(agent, rule, path, (*at, AMEND))
 

@@ -65,7 +65,7 @@ def _as_missing(value: object) -> object:
         return {"then": value or "null"}
     if isinstance(value, dict) and [*value] == ["wait"]:
         return {"then": "wait", **value}
-    raise refused("is no rule for a row that is missing", "write null, dead-letter, or {wait: 30s}")
+    raise refused("is not a rule for a row that is missing", "write null, dead-letter, or {wait: 30s}")
 
 
 _WAIT_SCHEMA = {
@@ -228,7 +228,7 @@ def _of_store(file: "FileModel", lookup: LookupModel, path: Path) -> Iterator[Fi
 
 def _of_source(lookup: LookupModel, path: Path) -> Iterator[FileFinding]:
     if lookup.table is not None and not re.fullmatch(TABLE, lookup.table):
-        yield FileFinding((*path, "table"), "is no name of a table", "write TABLE, or SCHEMA.TABLE")
+        yield FileFinding((*path, "table"), "is not the name of a table", "write TABLE, or SCHEMA.TABLE")
     if lookup.hash is not None and lookup.hash.count(PLACEHOLDER) != 1:
         hint = "write {key} once in it, as in hash: 'customer:{key}'"
         yield FileFinding((*path, "hash"), "does not say where the key stands", hint)
@@ -247,9 +247,9 @@ def _of_source(lookup: LookupModel, path: Path) -> Iterator[FileFinding]:
             if lookup.kind == "table"
             else not name or (name.startswith("$") and lookup.kind != "topic")
         ):
-            yield FileFinding((*path, at), f"has {printable(name)}, which is no name of a column", "correct it")
+            yield FileFinding((*path, at), f"has {printable(name)}, which is not the name of a column", "correct it")
     if lookup.missing.then == "wait" and lookup.missing.wait <= 0:
-        yield FileFinding((*path, "missing"), "waits for no time", "write {wait: 30s}")
+        yield FileFinding((*path, "missing"), "has no time to wait for", "write {wait: 30s}")
 
 
 def _of_name(agent: "AgentModel", name: str, path: Path) -> Iterator[FileFinding]:
@@ -269,7 +269,7 @@ def _of_name(agent: "AgentModel", name: str, path: Path) -> Iterator[FileFinding
         taken = {"correlate.legs": agent.correlate.legs}
     if not is_name(name) or name in fixed:
         hint = "use letters, digits and _, beginning with a letter, and no word of the language"
-        yield FileFinding(path, "is no name that an expression can write", hint, (path,))
+        yield FileFinding(path, "is not a name that an expression can write", hint, (path,))
     for where in [where for where, names in taken.items() if name in names]:
         what = "has the name of a leg" if agent.correlate else f"has the name of a computed field ({where})"
         yield FileFinding(path, what, "give one of the two another name", (path, (*path[:2], where.partition(".")[0])))
@@ -293,7 +293,7 @@ def _of_key(agent: "AgentModel", lookup: LookupModel, path: Path) -> Iterator[Fi
         known = [*fixed, *agent.aggregate.compute]
         for name in sorted(names - {*known}):
             needs = (at, (*path[:2], "aggregate"))
-            yield FileFinding(at, f"names {name}, which is no field of the result", did_you_mean(name, known), needs)
+            yield FileFinding(at, f"names {name}, which is not a field of the result", did_you_mean(name, known), needs)
 
 
 def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:

@@ -49,7 +49,8 @@ class FileModel(FilePart, AppSettings, frozen=True):
     )
     kafka: Annotated[dict[str, Any], unless_unknown(dict)] = Field(
         repr=False,
-        description="Settings of librdkafka, by their own names. `bootstrap.servers` is required.",
+        description="Settings of librdkafka, by their own names. `bootstrap.servers` is required. Several clusters "
+        "have names, each with its settings.",
         examples=[{"bootstrap.servers": "localhost:9092"}],
     )
     store: StoreUrl = Field(

@@ -60,7 +60,7 @@ def _as_reducer(value: object) -> object:
     if isinstance(value, dict) and len(value) == 1:
         [(kind, argument)] = value.items()
         if (entry := REDUCERS.get(kind)) is None:
-            raise refused("is no reducer", _nearest(str(kind)))
+            raise refused("is not a reducer", _nearest(str(kind)))
         if entry.takes == "nothing":
             raise refused("takes no field", f"write {kind}")
         if entry.option is not None:
@@ -69,8 +69,8 @@ def _as_reducer(value: object) -> object:
     if isinstance(value, str):
         entry = REDUCERS.get(value)
         of_a_field = entry is not None and _ARGUMENTS[entry.takes] == "field"
-        raise refused("is no reducer", f"write {_form(entry)}" if entry and of_a_field else _nearest(value))
-    raise refused("is no reducer", "write count, collect, or {sum: FIELD} and the like")
+        raise refused("is not a reducer", f"write {_form(entry)}" if entry and of_a_field else _nearest(value))
+    raise refused("is not a reducer", "write count, collect, or {sum: FIELD} and the like")
 
 
 def _with_option(entry: ReducerKind, option: Option, argument: object) -> dict[str, object]:

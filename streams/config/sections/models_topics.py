@@ -1,27 +1,33 @@
 """`from` and `to` of an agent: topics, and destinations with their routes."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.config.sections.described import described
 from sluicegate.streams.config.sections.envelopes import EnvelopeField, SourceEnvelope
 from sluicegate.streams.config.sections.fields import (
+    CLUSTER_NAME,
     LONGEST_EXPRESSION,
+    LONGEST_PATTERN,
     TOPIC,
     ClauseField,
+    ClusterField,
     Expression,
     FlagField,
     Format,
+    PatternField,
     SchemaId,
     Text,
     TopicField,
+    of_cluster,
     refused,
     unless_unknown,
 )
 from sluicegate.streams.config.sections.registry import RegisterField, Strategy
 from sluicegate.streams.config.text.problems import printable
 from sluicegate.streams.config.text.scalars import as_written
+from sluicegate.streams.topic_names import name_of, on_cluster
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
@@ -30,19 +36,47 @@ Framing = Annotated[Literal["none", "confluent"], unless_unknown("none")]
 
 
 class SourceModel(BaseModel):
-    """`dedupe: sluicegate`: another Sluicegate writes this topic, its repeats are dropped. `envelope: cloudevents`: its
-    records are CloudEvents."""
+    """One of `topic` and `pattern`. `dedupe: sluicegate`: another Sluicegate writes this topic, its repeats are
+    dropped. `envelope: cloudevents`: its records are CloudEvents; `debezium`: change events of a table."""
 
     model_config = _CLOSED
-    topic: TopicField = Field(description="The topic.", examples=["orders"])
+    topic: TopicField | None = Field(default=None, description="The topic.", examples=["orders"])
+    pattern: PatternField | None = Field(
+        default=None,
+        description="In place of `topic`: a regular expression (RE2). The agent reads each topic whose whole name "
+        "matches, also those that are made while it runs.",
+        examples=["orders\\..*"],
+    )
     dedupe: SendersField | None = Field(
         default=None,
         description="`sluicegate`: another Sluicegate app writes the topic; its repeats are dropped.",
         examples=["sluicegate"],
     )
     envelope: SourceEnvelope | None = Field(
-        default=None, description="`cloudevents`: the records are CloudEvents.", examples=["cloudevents"]
+        default=None,
+        description="`cloudevents`: the records are CloudEvents. `debezium`: they are changes of a table's rows.",
+        examples=["cloudevents"],
     )
+
+    cluster: ClusterField | None = Field(
+        default=None,
+        description="The cluster of the topic, by its name under `kafka`; without it, the default one.",
+        examples=["west"],
+    )
+
+    _of_cluster = model_validator(mode="before")(of_cluster)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.topic is None) == (self.pattern is None):
+            what = "names no topic" if self.topic is None else "has both topic and pattern"
+            raise refused(what, "write {topic: NAME} or {pattern: REGEX}")
+        return self
+
+    @property
+    def name(self) -> str:
+        """As sluicegate.streams.topic_names keeps it."""
+        return self.topic if self.topic is not None else on_cluster(name_of(self.pattern or ""), self.cluster or "")
 
 
 def _as_sources(value: object) -> object:
@@ -56,14 +90,16 @@ def _as_sources(value: object) -> object:
 _TOPIC_SCHEMA = {"type": "string", "pattern": TOPIC}
 _SOURCE_KEYS: dict[str, dict[str, Any]] = {
     "topic": _TOPIC_SCHEMA,
+    "pattern": {"type": "string", "minLength": 1, "maxLength": LONGEST_PATTERN},
     "dedupe": {"enum": ["sluicegate"]},
     "envelope": {"enum": ["cloudevents"]},
+    "cluster": {"type": "string", "pattern": CLUSTER_NAME},
 }
 _SOURCE_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
     "properties": described(SourceModel, _SOURCE_KEYS),
-    "required": ["topic"],
+    "oneOf": [{"required": ["topic"]}, {"required": ["pattern"]}],
 }
 _ONE_SOURCE = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA]}
 _SOURCES_SCHEMA = {"anyOf": [_TOPIC_SCHEMA, _SOURCE_SCHEMA, {"type": "array", "minItems": 1, "items": _ONE_SOURCE}]}
@@ -105,6 +141,11 @@ class DestinationModel(BaseModel):
 
     model_config = _CLOSED
     topic: TopicField = Field(description="The topic that outputs are written to.", examples=["baskets"])
+    cluster: ClusterField | None = Field(
+        default=None,
+        description="The cluster of the topic, by its name under `kafka`; without it, the default one.",
+        examples=["west"],
+    )
     where: ClauseField = Field(
         default=None,
         description="An expression. In a list of routes, this one takes the results for which it is true.",
@@ -161,6 +202,8 @@ class DestinationModel(BaseModel):
         description="Outputs are CloudEvents with these attributes.",
         examples=[{"cloudevents": "binary", "type": "com.example.basket"}],
     )
+
+    _of_cluster = model_validator(mode="before")(of_cluster)
 
 
 _WRITE_ROUTES = "write {topic: NAME}, or a list of {topic: NAME, where: EXPRESSION}"

@@ -116,7 +116,7 @@ def findings(registry: RegistryModel | None, folder: FilePath) -> Iterator[FileF
         return
     for url in registry.url:
         if not isinstance(url, Unknown) and not _is_url(url):
-            what = "is no URL of a registry without a user name or password"
+            what = "is not a URL of a registry without a user name or password"
             yield FileFinding((*AT, "url"), what, "write https://HOST:PORT, and auth beside it", ((*AT, "url"),))
     if registry.auth is not None:
         yield from _of_auth(registry.auth, (*AT, "auth"))
@@ -124,7 +124,7 @@ def findings(registry: RegistryModel | None, folder: FilePath) -> Iterator[FileF
         file = getattr(registry, name)
         if file is not None and not (folder / file).is_file():
             at = (*AT, name)
-            yield FileFinding(at, "is no file", "name a PEM file, relative to the folder of this file", (at,))
+            yield FileFinding(at, "is not a file", "name a PEM file, relative to the folder of this file", (at,))
     if registry.key is not None and registry.certificate is None:
         needs = ((*AT, "key"), (*AT, "certificate"))
         yield FileFinding(needs[0], "has no meaning without certificate", "add certificate, or leave it out", needs)
@@ -137,7 +137,7 @@ def _of_auth(auth: RegistryAuth, at: Path) -> Iterator[FileFinding]:
         yield FileFinding(at, what, f"{hint}client_secret: TEXT}}", (at,))
     elif isinstance(auth.token_url, str) and not isinstance(auth.token_url, Unknown) and not _is_url(auth.token_url):
         place = (*at, "token_url")
-        yield FileFinding(place, "is no URL without a user name or password", "write https://HOST/PATH", (place,))
+        yield FileFinding(place, "is not a URL without a user name or password", "write https://HOST/PATH", (place,))
 
 
 OAUTH = ("token_url", "client_id", "client_secret")

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from sluicegate.streams.agent import Window
+from sluicegate.streams.agent import Aggregation, Window
 from sluicegate.streams.config.sections import late
 from sluicegate.streams.config.sections.calendar import DatedKeys, Fixed, SizeOrUnit, dated, spoken_unit, zone_and_week
 from sluicegate.streams.config.sections.described import described
 from sluicegate.streams.config.sections.fields import (
     FIELD,
     UNITS,
+    Count,
     Duration,
     DurationOrNever,
     DurationOrZero,
@@ -36,7 +37,11 @@ SLACK = 3600.0
 """Seconds that `at_most` is longer than a window and its grace if the file does not say it."""
 WINDOW = "window"
 TIMESTAMP = "timestamp"
+LAST = "last"
+BEHIND = 60.0
+"""Seconds of `grace` of sliding windows without a size if the file does not say it."""
 KINDS = tuple(entry.word for entry in WRITTEN)
+SLIDING = next(entry.word for entry in WRITTEN if entry.immediate)
 OF_KINDS = {key.name: (entry, key) for entry in WRITTEN for key in entry.keys}
 """The keys of the kinds, each with its kind."""
 
@@ -91,7 +96,8 @@ TimeField = Annotated[TimeModel, BeforeValidator(_as_time), WithJsonSchema(_TIME
 
 
 def _one_kind(schema: dict[str, Any]) -> None:
-    schema["oneOf"] = [{"required": [kind]} for kind in KINDS]
+    by_number = {"required": [LAST], "not": {"required": [SLIDING]}}
+    schema["oneOf"] = [*({"required": [kind]} for kind in KINDS), by_number]
 
 
 class KeysOfKinds(DatedKeys):
@@ -115,6 +121,14 @@ class WindowModel(KeysOfKinds):
     """`at_most` None: the default, which depends on the size and on `grace`. A limit is infinite for `never`."""
 
     model_config = ConfigDict(**_CLOSED, json_schema_extra=_one_kind)
+    last: Count | None = Field(
+        default=None,
+        description=(
+            "Each record has a result: of the last so many records of its key, with itself. Beside `sliding`: of those "
+            "among them that are in its time."
+        ),
+        examples=[100],
+    )
     offset: Offset = Field(
         default=0.0,
         description=(
@@ -133,7 +147,7 @@ class WindowModel(KeysOfKinds):
         default=0.0,
         description=(
             "How far the watermark must be past the end of a window before it closes. With `sliding`, how far a record "
-            "may be behind the watermark; unless it is written, the size."
+            "may be behind the watermark; unless it is written, the size, and with `last` alone one minute."
         ),
         examples=["30s"],
     )
@@ -168,13 +182,24 @@ class WindowModel(KeysOfKinds):
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of windows that the file names: one, unless it is wrong."""
-        return [kind for kind in KINDS if getattr(self, kind) is not None]
+        """The keys of the kinds of windows that the file names: one, unless it is wrong."""
+        named = [kind for kind in KINDS if getattr(self, kind) is not None]
+        return named or ([LAST] if self.last is not None else [])
 
     @property
     def windower(self) -> Windower:
-        entry = next((entry for entry in WRITTEN if getattr(self, entry.word) is not None), WRITTEN[0])
+        entry = next((entry for entry in WRITTEN if entry.word in (*self.kinds, self._alone)), WRITTEN[0])
         return WINDOWERS[entry.calendar] if isinstance(getattr(self, entry.word), str) else entry
+
+    @property
+    def _alone(self) -> str:
+        """The kind that `last` alone is."""
+        return SLIDING if self.kinds == [LAST] else ""
+
+    @property
+    def word(self) -> str:
+        """The key of the kind that the file writes."""
+        return LAST if self._alone else self.windower.word
 
     @property
     def kind(self) -> str:
@@ -189,7 +214,7 @@ class WindowModel(KeysOfKinds):
     @property
     def named(self) -> str:
         """The kind, as the file writes it: `hopping`, `tumbling: day`."""
-        return f"{self.windower.word}: {self.extent}" if self.windower.dated else self.windower.word
+        return f"{self.windower.word}: {self.extent}" if self.windower.dated else self.word
 
     @property
     def size(self) -> float:
@@ -204,7 +229,8 @@ class WindowModel(KeysOfKinds):
     @property
     def disorder(self) -> float:
         """`grace` in seconds, with its default."""
-        return self.grace if "grace" in self.model_fields_set or not self.windower.immediate else self.size
+        own = "grace" in self.model_fields_set or not self.windower.immediate
+        return self.grace if own else self.size or BEHIND
 
     @property
     def least(self) -> float:
@@ -235,6 +261,7 @@ def built(rule: "Aggregate", emits: bool) -> Window | None:
         every=window.every or 0.0,
         **late.built(window.late),
         **dated(window),
+        last=window.last or 0,
     )
 
 
@@ -252,8 +279,8 @@ def written(window: Window) -> dict[str, Any]:
     """The keys of the file that say the same."""
     entry = window.windower
     return {
-        entry.word: Native(window.extent),
-        **{name: getattr(window, name) for name in ("zone", "week_starts") if getattr(window, name)},
+        **({entry.word: Native(window.extent)} if window.extent else {}),
+        **{name: getattr(window, name) for name in ("zone", "week_starts", LAST) if getattr(window, name)},
         **{key.name: Native(getattr(window, key.name)) for key in entry.keys[1:]},
         **({"offset": Native(window.offset)} if entry.regular else {}),
         "time": time_written(window),
@@ -306,10 +333,14 @@ def _immediate(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[F
     window, aggregate = rule.window, (*path, "aggregate")
     if window is None or not window.windower.immediate:
         return
-    at = (*aggregate, WINDOW, window.windower.word)
+    at = (*aggregate, WINDOW, window.word)
     ends = "each record has the result of its own window, and no record ends those of others"
     silence = "no result waits for silence; with repartition it says when an input partition lets the watermark go"
     full = "each result is of its whole window, so no record leaves early; dead-letter and stop do"
+    most = rule.max_items or Aggregation().max_items
+    if (window.last or 0) >= most:
+        what = f"is not below max_items, {most:,}: no window would have so many records"
+        yield FileFinding((*at[:-1], LAST), what, "write less, or raise max_items", ((*at[:-1], LAST), aggregate))
     for place, wrong, why in (
         ((*aggregate, "count"), rule.count is not None, ends),
         ((*aggregate, "until"), rule.until is not None, ends),
@@ -326,13 +357,13 @@ def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     """One kind of windows, and what only some kinds have."""
     places = tuple((*at, kind) for kind in window.kinds)
     if not places:
-        yield FileFinding(at, "names no kind of windows", f"write one of {', '.join(KINDS)}", (at,))
+        yield FileFinding(at, "names no kind of windows", f"write one of {', '.join((*KINDS, LAST))}", (at,))
     if len(places) > 1:
         what = f"names {' and '.join(window.kinds)}: a window is of one kind"
         yield FileFinding(at, what, "leave one out", places)
     entry = window.windower
     if not entry.regular and window.offset:
-        needs = ((*at, "offset"), (*at, entry.word))
+        needs = ((*at, "offset"), (*at, window.word))
         yield FileFinding(needs[0], f"does not go together with {window.named}", "leave it out", needs)
     if places:
         yield from zone_and_week(window, at)
@@ -341,12 +372,15 @@ def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
 
 def _keys(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     """Keys that another kind has, keys that this kind needs, and what is wrong about their values."""
-    own, word = window.windower.keys, (*at, window.windower.word)
+    own, word = window.windower.keys, (*at, window.word)
     for name, (entry, key) in OF_KINDS.items():
         if name not in KINDS and key not in own and getattr(window, name) is not None:
             what, hint = f"does not go together with {window.named}", f"leave it out, or write {entry.word}"
             yield FileFinding((*at, name), what, hint, ((*at, name), word))
-    missing = [key for key in own if getattr(window, key.name) is None]
+    if window.last is not None and not window.windower.immediate:
+        what, hint = f"does not go together with {window.named}", f"leave it out, or write {SLIDING}"
+        yield FileFinding((*at, LAST), what, hint, ((*at, LAST), word))
+    missing = [key for key in own if getattr(window, key.name) is None and window.word != LAST]
     for key in missing:
         yield FileFinding(word, f"needs `{key.name}`", key.missing, (word,))
     if not missing:
@@ -361,7 +395,7 @@ def _remarked(window: "WindowModel | Window", remarks: Remarks, at: Path) -> Ite
 
 def _limits(window: WindowModel, at: Path) -> Iterator[FileFinding]:
     never = float("inf")
-    needs: tuple[Path, ...] = ((*at, "at_most"), (*at, window.windower.word), (*at, "grace"))
+    needs: tuple[Path, ...] = ((*at, "at_most"), (*at, window.word), (*at, "grace"))
     if window.at_most is not None and window.at_most < window.least:
         what = f"is below the size and grace of the window, {spoken_duration(window.least)}: it would cut windows short"
         yield FileFinding(needs[0], what, "raise it, or leave it out", needs)
@@ -430,13 +464,15 @@ def meaning(window: Window, letters: str) -> list[str]:
 def _meaning_at_once(window: Window, letters: str) -> list[str]:
     """As `meaning`, of windows that give a result at each record."""
     time = "the record's timestamp" if window.time is None else window.time
-    size, grace = spoken_duration(window.size), spoken_duration(window.grace)
-    kept = spoken_duration(window.size + window.grace)
+    grace, last = spoken_duration(window.grace), f"the last {window.last:,}"
     dead = "is only counted" if window.late == "skip" else f"goes to {letters} with the reason late"
     behind = f"more than {grace} behind" if window.grace else "behind"
     whose = "the highest time of its partition" if not window.origins else "the least time of all input partitions"
-    return [
-        window.windower.meaning.format(size=size, time=time),
-        f"keeps each record until the highest time is {kept} past its own",
-        f"a record that is {behind} {whose} {dead}",
-    ]
+    of_size = f"in the last {spoken_duration(window.size)} of {time}"
+    which = f"the records of its key {of_size}"
+    stays = f"keeps each record until the highest time is {spoken_duration(window.size + window.grace)} past its own"
+    if window.last:
+        which = f"{last} records of its key {of_size if window.size else f'by {time}'}"
+        stays = f"keeps {last} records of each key, and those that are at most {grace} behind the highest time"
+        stays += f", for {spoken_duration(window.size + window.grace)}" if window.size else ""
+    return [window.windower.meaning.format(which=which), stays, f"a record that is {behind} {whose} {dead}"]

@@ -25,7 +25,9 @@ def rotated(app: App, read: App) -> App:
         known = read.registry
         registry = replace(registry, username=known.username, password=known.password)
         registry = replace(registry, token=known.token, oauth=known.oauth)
-    return replace(app, store=store, kafka={**app.kafka, **_credentials(read.kafka)}, registry=registry)
+    kafka = {**app.kafka, **_credentials(read.kafka)}
+    clusters = {name: {**of, **_credentials(read.clusters.get(name, {}))} for name, of in app.clusters.items()}
+    return replace(app, store=store, kafka=kafka, clusters=clusters, registry=registry)
 
 
 def _credentials(kafka: Mapping[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:

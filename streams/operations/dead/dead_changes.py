@@ -132,7 +132,7 @@ def question(topics: LetterTopics, letters: Sequence[Letter]) -> str | None:
     try:
         readers = topics.readers(names)
     except SystemNotReady as error:
-        return f"whether consumer groups that are no agents of Sluicegate read {listed} cannot be told ({error})"
+        return f"it is not known whether other consumer groups read {listed} ({error})"
     groups = [group for group, metadata in readers.items() if maker_of(metadata) is None]
     if not groups:
         return None

@@ -144,7 +144,7 @@ def letters(records: Iterable[Record], app: str, agents: Sequence[str], mac: Mac
 
 
 def _letter(record: Record, app: str, mac: Mac | None) -> Letter | None:
-    """The letter; None: the record is no dead letter of this app."""
+    """The letter; None: the record is not a dead letter of this app."""
     pairs = headers(record)
     named = by_name(pairs)
     place, item = named.dead_place(), named.get(DEAD_ITEM)

@@ -16,11 +16,15 @@ from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.operations.dead.dead_letters import LeftOut, Letter, RetryTopics
 from sluicegate.streams.outbox.sizes import digest
+from sluicegate.streams.topic_names import reads
 
 GAP = 1_000  # records that are read on the way to the next letter; behind more of them reading begins anew
 UNPROVEN = (
     "it has no MAC of the app, and no record to compare it with: another program wrote it, or an earlier release; look "
     "at it, and retry it with `sluicegate dead retry --unproven`"
+)
+OF_A_TABLE = (
+    "it is a change of a table, and a newer change of its row may have come since; write the row in the database again"
 )
 RecordPlace = tuple[str, int, int]
 
@@ -82,9 +86,10 @@ def stray(app: App, letter: Letter) -> str | None:
     if letter.rekeyed_by and not letter.rekeyed_by.startswith(f"{letter.agent}."):
         return f"{letter.rekeyed_by} re-keys nothing for agent {letter.agent}: no agent wrote this letter"
     reader = letter.rekeyed_by or letter.agent
-    if any(agent.name == reader and letter.topic in agent.topics for agent in app.agents):
-        return None
-    return f"{letter.topic} is no input of agent {reader} in the file"
+    if any(agent.name == reader and reads(agent.topics, letter.topic) for agent in app.agents):
+        over_table = any(agent.name == reader and agent.over_table for agent in app.agents)
+        return OF_A_TABLE if over_table and _is_record(letter) else None
+    return f"{letter.topic} is not an input of agent {reader} in the file"
 
 
 def place(letter: Letter) -> RecordPlace:

@@ -24,6 +24,7 @@ from sluicegate.streams.reducers import BEYOND
 from sluicegate.streams.shared.shared_firing import endless
 from sluicegate.streams.shared.shared_records import Common, SharedRecord
 from sluicegate.streams.shared.shared_retries import MOST_MEMBERS, places_of
+from sluicegate.streams.topic_names import reads
 
 MessagePlace = tuple[str, int, int]
 ReadRange = Callable[[Mapping[TopicPartition, tuple[int, int]]], Iterable[Record]]
@@ -64,8 +65,8 @@ def _places(agent: Agent, letter: Letter) -> list[MessagePlace]:
     except (msgspec.MsgspecError, ValueError) as error:
         raise Unrepairable(f"its letter does not name its messages ({type(error).__name__})") from error
     for topic, _, _ in places:
-        if topic not in agent.topics:
-            raise Unrepairable(f"its letter names messages of {topic}, which is no input of agent {agent.name}")
+        if not reads(agent.topics, topic):
+            raise Unrepairable(f"its letter names messages of {topic}, which is not an input of agent {agent.name}")
     return places
 
 

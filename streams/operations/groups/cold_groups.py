@@ -28,7 +28,7 @@ def parts(contents: PartitionContents, store: ColdGroups) -> Iterator[PartitionC
     """The contents without the cold groups, and then each page of these, oldest first within a page, with nothing
     else. Raises PersistenceError and ChangelogIncomplete."""
     yield contents
-    if contents.groups.cold:
+    if contents.groups.cold.count:
         for rows in pages(store, contents.partition):
             yield _with(contents, rows)
 
@@ -36,7 +36,7 @@ def parts(contents: PartitionContents, store: ColdGroups) -> Iterator[PartitionC
 def with_key(contents: PartitionContents, store: ColdGroups, key: bytes) -> Iterator[PartitionContents]:
     """As `parts`, where only the group of this key is asked for."""
     yield contents
-    if contents.groups.cold:
+    if contents.groups.cold.count:
         yield _with(contents, store.cold(contents.partition, [key]))
 
 
@@ -55,7 +55,7 @@ def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
     groups = contents.groups
     for part in parts(contents, store):
         groups.states |= part.groups.states
-    groups.cold = 0
+    groups.cold.count = 0
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     return contents
 
@@ -80,6 +80,6 @@ def _with(contents: PartitionContents, rows: Sequence[ColdGroup]) -> PartitionCo
     groups, hot = groups_of(contents.rule), contents.groups
     groups.idle = hot.idle
     Paging(groups).warm((row for row in rows if row.key not in hot.states), groups)
-    groups.cold, groups.touched = 0, {}
+    groups.cold.count, groups.touched = 0, {}
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     return contents._replace(groups=groups, older=())

@@ -45,7 +45,7 @@ class PartitionContents(NamedTuple):
     @property
     def open_groups(self) -> int:
         """The number of open groups."""
-        return self.groups.cold + sum(len(each.groups.states) for each in self.every)
+        return self.groups.cold.count + sum(len(each.groups.states) for each in self.every)
 
     @property
     def every(self) -> list[GenerationContents]:
@@ -67,7 +67,7 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionCo
     by_number = {each.known.number: each.groups for each in older}
     log = Changelog(groups, view.claim.first, sealed=sealed, generation=generation, older=by_number)
     log.replay(view.entries, view.claim.first, view.claim.last, ReceivedShards(partition.topic))
-    groups.idle = idle_since(source, rule, len(groups.states) + groups.cold, view.claim.store_time) or 0.0
+    groups.idle = idle_since(source, rule, len(groups.states) + groups.cold.count, view.claim.store_time) or 0.0
     earlier = [
         GenerationContents(each.known.number, each.groups.rule, each.groups, each.known.version) for each in older
     ]

@@ -26,6 +26,15 @@ def require_groups(agent: Agent) -> None:
         )
 
 
+def _require_no_table(agent: Agent) -> None:
+    """Raises ConfigurationError for an agent whose groups cannot end by hand."""
+    if agent.over_table:
+        raise ConfigurationError(
+            f"agent {agent.name}: its groups have the rows of a table, and a later change could not take them "
+            "back from one that ended; under another name the agent reads the table again"
+        )
+
+
 def every(app: str, agent: Agent, store: Store, now: float, key: bytes | None = None) -> list[OpenGroup]:
     """The open groups of this key, or all. `now` is the reader's time in seconds since 1970."""
     if agent.scope == "shared":
@@ -39,7 +48,7 @@ def key_of(text: str) -> bytes:
     try:
         return text.encode() if encoded == text else base64.b64decode(encoded, validate=True)
     except ValueError:
-        raise ConfigurationError(f"{text} is no base64") from None
+        raise ConfigurationError(f"{text} is not base64") from None
 
 
 def named(app: str, agent: Agent, store: Store, now: float, key: str, window: str | None = None) -> list[OpenGroup]:
@@ -58,7 +67,7 @@ def _begin(window: str) -> int:
     """In milliseconds since 1970. Raises ConfigurationError."""
     seconds = moment(window)
     if seconds is None:
-        raise ConfigurationError(f"--window {window} is no time; write one such as 2026-01-31T08:05:00Z")
+        raise ConfigurationError(f"--window {window} is not a time; write one such as 2026-01-31T08:05:00Z")
     return round(1000 * seconds)
 
 
@@ -103,6 +112,7 @@ def document(group: OpenGroup) -> dict[str, object]:
 def fire(store: Store, agent: Agent, group: OpenGroup, key: str, person: Person) -> None:
     """Have the group complete now. `key` names it in the journal. Raises as open_groups.fire, and ConfigurationError if
     each record has had its result."""
+    _require_no_table(agent)
     window = agent.aggregation.window if agent.aggregation is not None else None
     if window is not None and window.windower.immediate:
         raise ConfigurationError(f"agent {agent.name}: each record of {key} had its result; no other one is due")
@@ -117,6 +127,7 @@ def drop(
     store: Store, agent: Agent, group: OpenGroup, key: str, person: Person, outputs: OutputFacts | None = None
 ) -> None:
     """Forget the group and its records. `key` names it in the journal. Raises as open_groups.drop."""
+    _require_no_table(agent)
     if agent.scope == "shared":
         batch = _sealed(store, agent, group, "groups drop", key, person)
         shared_groups.drop(store.buffer, group.partition.app, agent, batch)

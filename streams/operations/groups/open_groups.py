@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from sluicegate.streams import formats
-from sluicegate.streams.agent import Agent, Aggregation, Until
+from sluicegate.streams.agent import Agent, Aggregation, Until, Window
 from sluicegate.streams.aggregation.ending import over_legs, waiting
 from sluicegate.streams.aggregation.events import GroupEnded
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, LAST, OPENED, Bags, GroupState
@@ -161,12 +161,19 @@ def _ending(group: OpenGroup, rule: Aggregation | None) -> Iterator[str]:
     yield f"oldest {group.age:.0f} s"
     from_data = rule is not None and rule.deadline is not None
     if rule is not None and rule.window is not None and rule.window.windower.immediate and group.window is not None:
-        yield f"each of them had its result, the last one is forgotten at watermark {_time(group.window.closes)}"
+        yield f"each of them had its result, {_forgotten(group.window, rule.window)}"
     else:
         yield from _why_open(group.window) if group.window is not None else [_deadline(group.fires_in, from_data)]
     yield from _early(group)
     if group.under is not None:
         yield "finishes under an earlier version of the rule"
+
+
+def _forgotten(open_window: OpenWindow, window: Window) -> str:
+    """When the last record of sliding windows leaves."""
+    if not window.size:
+        return f"the last one is forgotten behind {counted(window.last, 'later record')}"
+    return f"the last one is forgotten at watermark {_time(open_window.closes)}"
 
 
 def _early(group: OpenGroup) -> Iterator[str]:

@@ -26,10 +26,11 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import GroupNumber, Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.rebuilding.rebuild_known import KnownOutputs
-from sluicegate.streams.reading.addressed import for_us
-from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
+from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.reading.gate import RecordGate
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.shadow.refusals import OF_A_TABLE
 
 
 class Reach(NamedTuple):
@@ -75,20 +76,19 @@ class IntakeFacts(NamedTuple):
     dead: Collection[int]
 
 
-class RebuildIntake:
+class RebuildIntake(RecordGate):
     """Which records count: not repeats of Sluicegate senders, not duplicates of producers, and not refused records.
     `now` is the time of the records; it never goes back, and never passes `latest`, the store's time."""
 
     def __init__(
         self, partition: Partition, agent: Agent, ids: IdRule | None, known: KnownOutputs | IntakeFacts, latest: float
     ) -> None:
-        self.senders = ReceivedShards(partition.topic)
-        self.dedupe = DuplicateFilter(ids) if ids else None
-        self._receives, self._known, self._latest = partition.topic in agent.receive, known, latest
+        super().__init__(partition, agent, ids, known.proof)
+        self._dead, self._latest = known.dead, latest
         self.now, self.records, self.epoch = 0.0, 0, -1
         self.left_out: Sequence[Record] = ()  # the last record, if `where` leaves it out
 
-    def fresh(self, record: Record, groups: Groups) -> Iterator[Sequence[Record]]:
+    def new(self, record: Record, groups: Groups) -> Iterator[Sequence[Record]]:
         """The record, or nothing; as Dedupe.runs."""
         kind, milliseconds = record.timestamp()
         at = milliseconds / 1000 if kind and milliseconds > 0 else self._latest
@@ -97,12 +97,7 @@ class RebuildIntake:
         self.left_out = ()
         epoch = record.leader_epoch()
         self.epoch = -1 if epoch is None else epoch
-        if record.offset() in self._known.dead:
-            return
-        fresh = for_us([record], self._known.partition, self._known.proof)
-        if self._receives:
-            fresh = self.senders.drop_repeats(fresh, self.now, self._known.proof)
-        if not fresh:
+        if record.offset() in self._dead or not (fresh := self.fresh([record], self.now)):
             return
         kept, self.left_out = divided(groups, fresh)
         if kept:
@@ -151,7 +146,7 @@ class Rebuild:
         """Raises DecodeStopped where the file says stop."""
         groups = self._groups
         for record in records:
-            for run in self._intake.fresh(record, groups):
+            for run in self._intake.new(record, groups):
                 self._accept(run)
                 self._drain()
                 key = self._key()
@@ -213,7 +208,7 @@ class Rebuild:
         rule = self._rule
         if state[COUNT] >= rule.completion.count:
             return "count"
-        if rule.until is not None and record.value() is not None and rule.until(rule.read(record)):
+        if rule.until is not None and record.value() is not None and rule.until(rule.reader.read(record)):
             return "until"
         if rule.ending is not None and rule.ending.holds(record, state, self._groups.bags.get(key, [])):
             return "until"
@@ -280,6 +275,8 @@ def unending(agent: Agent) -> Agent:
 
 def unaccountable(agent: Agent) -> str | None:
     """Why the topics do not tell what this agent did; None: they do."""
+    if agent.over_table:
+        return OF_A_TABLE
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
     if agent.handler is not None and not agent.history:

@@ -153,7 +153,7 @@ class KnownOutputs:
             raise ConfigurationError(
                 f"{_place(record)}: two results begin with record {first} of "
                 f"{self.partition.topic}/{self.partition.number} and differ: "
-                "the store had lost acknowledged writes before; what is true cannot be told from the topic"
+                "the store had lost acknowledged writes before; the topic does not show which of them is right"
             )
 
     def _closed(self, place: OutputPartition, named: MessageHeaders, of_results: bool, window: tuple[int, int]) -> None:

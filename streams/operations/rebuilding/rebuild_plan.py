@@ -228,9 +228,7 @@ class Plans:
         place = f"{partition.topic}/{partition.number}"
         end = max(known.end, source.committed)
         if told_era(facts):
-            raise refused(
-                self._agent, f"a person accepted a gap of {place} before, and since then its ids are made otherwise"
-            )
+            raise refused(self._agent, f"an operator accepted a gap of {place}, and its ids are other ones since then")
         if end < facts.low:
             raise refused(
                 self._agent,

@@ -53,7 +53,7 @@ class RecordReplay:
     def events(self, record: Record) -> list[Refused | Sent]:
         """Raises DecodeStopped and ProduceStopped where the file says stop."""
         groups, decided = self.groups, list[Refused | Sent]()
-        for run in self.intake.fresh(record, groups):
+        for run in self.intake.new(record, groups):
             if isinstance(groups, OriginGroups):
                 groups.saw(self.intake.now)
             events = self._sending.run(self._sending.read(groups, run), self._identify, None, self._place)

@@ -15,9 +15,10 @@ import msgspec
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.durable.entry import body_of, framed
+from sluicegate.streams.contracts.single_entry import claim_entry, read_entry, write_entry
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition
-from sluicegate.streams.errors import ChangelogIncomplete, Fenced
+from sluicegate.streams.contracts.values import NOBODY, Claim, Partition
+from sluicegate.streams.errors import ChangelogIncomplete
 from sluicegate.streams.shadow.witness import LiveGroup, Witness
 
 CONTENT = b"\x06"
@@ -101,22 +102,20 @@ def private(app: str, agent: str, number: int, source: ReplaySource) -> Partitio
 
 def read(store: Store, app: str, agent: str) -> Sequence[Replay]:
     """All replays of the agent, by number. Raises PersistenceError and ChangelogIncomplete."""
-    view = store.read(place(app, agent))
-    return [] if view is None or not view.entries else _unpacked(view.entries[-1], list[Replay])
+    entry = read_entry(store, place(app, agent))
+    return [] if entry is None else _unpacked(entry, list[Replay])
 
 
 def claimed(store: Store, app: str, agent: str, token: str) -> tuple[Claim, Sequence[Replay]]:
     """Claim the list. Raises Fenced when another command claims it at the same time, and as `read`."""
-    claim = store.claim(place(app, agent), token, NOBODY)
-    view = store.read(claim.partition)
-    if view is None or view.claim.token != token:
-        raise Fenced("another command changes the replays of this agent")
-    return claim, [] if not view.entries else _unpacked(view.entries[-1], list[Replay])
+    busy = "another command changes the replays of this agent"
+    claim, entry = claim_entry(store, place(app, agent), token, NOBODY, busy)
+    return claim, [] if entry is None else _unpacked(entry, list[Replay])
 
 
 def write(store: Store, claim: Claim, replays: Sequence[Replay]) -> None:
     """Replace the list. Raises Fenced and PersistenceError."""
-    store.commit(claim, Changes(0, entries=[_packed(replays)], keep_from=claim.last + 1))
+    write_entry(store, claim, _packed(replays))
 
 
 def source_of(partition: Partition, witness: Witness) -> ReplaySource:

@@ -14,6 +14,7 @@ from sluicegate.streams.operations.groups.cold_groups import whole
 from sluicegate.streams.operations.groups.contents import PartitionContents, held
 from sluicegate.streams.ownership.rereading import lowest, read_again
 from sluicegate.streams.rules.versions import Deployed
+from sluicegate.streams.topic_names import matching
 
 ENDING = "wait until it has ended, or end it with `sluicegate groups fire`"
 
@@ -40,7 +41,7 @@ class RewindCheck:
         if place not in self._known:
             mine = self._partitions(old)
             texts = [text for each in mine if (text := self._judge(old, before, each))]
-            self._known[place] = [*self._compacted(old), *self._unclaimed(old, mine), *texts]
+            self._known[place] = [*self._compacted(old, mine), *self._unclaimed(old, mine), *texts]
         return self._known[place]
 
     def _partitions(self, agent: Agent) -> list[Partition]:
@@ -51,13 +52,13 @@ class RewindCheck:
         places = {(each.topic, each.number) for each in known}
         return [
             f"{topic}/{number} has no version yet; wait until a worker has claimed it"
-            for topic in sorted(agent.topics)
+            for topic in sorted(_topics(agent, known))
             for number in range(self._history.facts(topic, 0).partitions)
             if (topic, number) not in places
         ]
 
-    def _compacted(self, agent: Agent) -> list[str]:
-        topics = self._history.compacted(sorted(agent.topics))
+    def _compacted(self, agent: Agent, mine: Sequence[Partition]) -> list[str]:
+        topics = self._history.compacted(sorted(_topics(agent, mine)))
         return [
             f"records of {topic} are deleted by their key (cleanup.policy), so some may be missing" for topic in topics
         ]
@@ -99,3 +100,8 @@ class RewindCheck:
         if groups.states:
             return f"{topic}/{number}: the topic lacks records of {len(groups.states)} open groups"
         return None
+
+
+def _topics(agent: Agent, mine: Sequence[Partition]) -> list[str]:
+    """The topics that the agent reads: of those that match a pattern, the ones that it has read."""
+    return matching(agent.topics, {partition.topic for partition in mine})

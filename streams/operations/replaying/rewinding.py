@@ -38,6 +38,7 @@ from sluicegate.streams.shadow.handled import HandledCorrections
 from sluicegate.streams.shadow.published import Published
 from sluicegate.streams.shadow.refusals import timed_topics, unshadowable
 from sluicegate.streams.shadow.witness import Codecs, Witness, same_key
+from sluicegate.streams.topic_names import patterns, reads
 from sluicegate.streams.versions import catalogue, mac_keys
 
 COMMIT_ROWS = 500
@@ -47,7 +48,7 @@ NO_TO = "its handler has no `to`, and only what it sends there can be corrected"
 
 
 def _of_results(agent: Agent) -> Agent:
-    """The agent without its history: a message of the history is no result, and has no correction."""
+    """The agent without its history: a message of the history is not a result, and has no correction."""
     return replace(agent, history="")
 
 
@@ -150,16 +151,20 @@ class Rewinding:
         digest = rule_of(self._rule).digest
         versions = entry.versions if entry else ()
         earlier = [version for version in versions if version.digest != digest and version.agent]
-        return replace(earlier[-1].agent or self._rule, history=self._rule.history) if earlier else self._rule
+        if not earlier:
+            return self._rule
+        live = earlier[-1].agent or self._rule
+        topics = self._rule.topics if patterns(live.topics) else live.topics  # those that match now
+        return replace(live, topics=topics, history=self._rule.history)
 
     def _refuse(self, into: str) -> None:
-        read = {topic: agent.name for agent in self._app.agents for topic in agent.topics}
+        reader = next((agent.name for agent in self._app.agents if reads(agent.topics, into)), None)
         written = {to.topic: agent.name for agent in self._app.agents for to in agent.outputs}
         written |= {agent.dead_letters: agent.name for agent in self._app.agents}
         written |= {agent.history: agent.name for agent in self._app.agents if agent.history}
-        if into in read:
+        if reader is not None:
             raise ConfigurationError(
-                f"--into {into}: agent {read[into]} reads this topic, and would count both; name a topic of its own"
+                f"--into {into}: agent {reader} reads this topic, and would count both; name a topic of its own"
             )
         if into in written:
             raise ConfigurationError(

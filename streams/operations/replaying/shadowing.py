@@ -146,7 +146,7 @@ class Shadowing:
                 continue
             if view.claim.source.era:
                 raise ConfigurationError(
-                    f"agent {self._live.name} has no shadow: a person accepted a gap of {topic}/{number}, and which "
+                    f"agent {self._live.name} has no shadow: an operator accepted a gap of {topic}/{number}, and which "
                     "results were decided before it is not known"
                 )
             begin, end, whole = self._range(partition, facts, view.claim.offset)

@@ -1,4 +1,4 @@
-"""Sliding windows: at each record of a key, the result of the records in the time before it.
+"""Sliding windows: at each record of a key, the result of the records in the time before it, or of the last ones.
 
 A record counts in its own window and in those of later records, so nothing waits for an end, and no clock of a worker
 decides anything. A result has the records that were read until then: a record that comes out of order changes no result
@@ -20,28 +20,26 @@ from sluicegate.streams.aggregation.merging import pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.groups import WindowGroups
-from sluicegate.streams.windows.sliding.lines import Line, Totalled
+from sluicegate.streams.windows.sliding.lines import NEVER, Line, Totalled, reach
 from sluicegate.streams.windows.sliding.totals import AT, TimedState, totals
-from sluicegate.streams.windows.tumbling import Span, key_of, name
-
-SLACK = 16
-"""A record leaves when the watermark has gone so small a part of `keep` further. So many leave at one look."""
+from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
 
 
 class SlidingGroups(WindowGroups):
     """The name of a group is the offset of its record, and its key. `lines` has the records of each key.
 
-    Times are in milliseconds. A record may be `grace` behind the watermark. So another one is forgotten when the
-    watermark is `keep` past its time: it is before the windows of all records that are not late. It leaves with others
-    of its key, up to `slack` later. `_torn`: groups left, and `lines` do not know it."""
+    Times are in milliseconds. A record leaves with others of its key, somewhat later than `reach` has it forgotten.
+    `soon`: behind a record of a time, the first record of its key leaves at this time and `soon` at the latest.
+    `_by_number`: a window has only so many records. `_start` is that of the window whose result is made. `_torn`:
+    groups left, and `lines` do not know it."""
 
-    __slots__ = ("_made", "_torn", "grace", "keep", "lines", "size", "slack")
+    __slots__ = ("_by_number", "_made", "_start", "_torn", "lines", "reach", "soon")
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
-        self.size, self.grace = round(1_000 * window.size), round(1_000 * window.grace)
-        self.keep = self.size + self.grace + 1
-        self.slack = self.keep // SLACK
+        self.reach = reach(window)
+        self.soon = self.reach.grace if window.last else self.reach.keep + self.reach.slack
+        self._start, self._by_number = 0, window.last > 0
         self._made = totals(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
         self.lines: dict[bytes, Line] = {}
         self._torn = False
@@ -56,12 +54,13 @@ class SlidingGroups(WindowGroups):
         self.event.read(time)
         if not self.count(record, key, time, read, items, now):
             self.event.watermark = before
-        elif self._order[0][0] <= time:
+        elif self._order and self._order[0][0] <= time:
             self.close_passed(now)
 
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
-        if time + self.grace < self.event.watermark:
-            self._late(record, Span(time - self.size, time, time + self.grace + 1))
+        if time + self.reach.grace < self.event.watermark:
+            start = time - self.reach.size if self.window.size else time
+            self._late(record, Span(start, time, time + self.reach.grace + 1))
             return True
         if self._torn:
             self.rearm()
@@ -72,7 +71,8 @@ class SlidingGroups(WindowGroups):
         if line is None or key not in self.lines:  # it made room for the record
             line = self.lines[key] = self._line([])
         window = line.add(entry, bool(items))
-        if not 0 <= line.due <= time + self.keep + self.slack:
+        self._start = line.start if self._by_number else time - self.reach.size
+        if not 0 <= line.due <= time + self.soon:
             self._expect(key, line)
         if self.notes:
             self._note(key, window[0], WINDOW, now)
@@ -94,7 +94,7 @@ class SlidingGroups(WindowGroups):
         return time, offset, state
 
     def _line(self, entries: list[TimedState]) -> Line:
-        return Line(self.size, self._made, entries)
+        return Line(self.reach, self._made, entries)
 
     def _poured(self, key: bytes, window: Totalled) -> Bags:
         """The items of a window, in the order of the log."""
@@ -105,7 +105,7 @@ class SlidingGroups(WindowGroups):
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         """As in Groups, of the window at a record: `key` is the key."""
-        window = Closing(state[AT] - self.size, state[AT], "event", self.event.watermark, own=True)
+        window = Closing(self._start, state[AT], "event", self.event.watermark, own=True)
         return fired(key, state, reason, now, values, window)
 
     def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
@@ -115,20 +115,20 @@ class SlidingGroups(WindowGroups):
 
     def _has_room(self, record: Record, line: Line | None, items: list[Any], now: float) -> bool:
         """Whether there is room for the record, as if the records were gone that the watermark passed. Raises Halt."""
-        rule, over = self.rule.aggregation, self.event.watermark - self.keep
+        rule, watermark = self.rule.aggregation, self.event.watermark
         many = 0 if line is None else len(line.entries)
         size = self.growth(None, items) if items else 0
         if size and self.outgrows(record, size):
             return False
         if line is not None and (many >= rule.max_items or line.bytes + size > rule.max_bytes):
-            gone, freed = line.leaving(over)
+            gone, freed = line.leaving(watermark)
             if many - gone >= rule.max_items:
                 return self.relieve(record, now, f"max_items {rule.max_items}")
             if line.bytes - freed + size > rule.max_bytes:
                 return self.relieve(record, now, f"max_bytes {rule.max_bytes}")
         if not self.crowded() and self.bytes + size <= self.most_bytes:
             return True
-        leaving = [other.leaving(over) for other in self.lines.values()]
+        leaving = [other.leaving(watermark) for other in self.lines.values()]
         crowd = len(self.states) + sum(len(elder.states) for elder in self.elders)
         if crowd - sum(many for many, _ in leaving) >= rule.max_groups:
             return self.relieve(record, now, f"max_groups {rule.max_groups}")
@@ -148,10 +148,11 @@ class SlidingGroups(WindowGroups):
     # -- records that leave ----------------------------------------------------------------------------------------
 
     def _expect(self, key: bytes, line: Line) -> None:
-        """Note when the oldest record of the key is forgotten."""
-        time, offset, _ = line.entries[0]
-        line.due = time + self.keep + self.slack
-        heappush(self._order, (line.due, offset, key))
+        """Note when the oldest record of the key is forgotten, if that is known and earlier than it was noted."""
+        due = line.forgotten()
+        if due < NEVER and not 0 <= line.due <= due:
+            line.due = due
+            heappush(self._order, (due, line.entries[0][1], key))
 
     def _next(self) -> tuple[int, bytes] | None:
         """As in WindowGroups, of a record that is forgotten: the key of the next one, and the watermark."""
@@ -164,11 +165,14 @@ class SlidingGroups(WindowGroups):
             if line is None or line.due != known:
                 heappop(order)
                 continue
-            time, offset, _ = line.entries[0]
-            if time + self.keep + self.slack == known:
+            due = line.forgotten()
+            if due == known:
                 return known, key
-            line.due = time + self.keep + self.slack
-            heapreplace(order, (line.due, offset, key))
+            line.due = due if due < NEVER else -1
+            if line.due < 0:
+                heappop(order)
+            else:
+                heapreplace(order, (due, line.entries[0][1], key))
         return None
 
     def _close(self, now: float, most: int) -> int:
@@ -181,7 +185,7 @@ class SlidingGroups(WindowGroups):
     def _leave(self, key: bytes, most: int) -> int:
         """Up to `most` records of the key that the watermark has passed leave. Returns how many."""
         line, states, touched, size = self.lines[key], self.states, self.touched, self.bytes
-        before, gone = line.bytes, line.forget(self.event.watermark - self.keep, most)
+        before, gone = line.bytes, line.forget(self.event.watermark, most)
         for _, offset, _ in gone:
             group = name(offset, key)
             del states[group]
@@ -226,14 +230,20 @@ class SlidingGroups(WindowGroups):
         self.lines, self._order, self._torn = {}, [], False
         for key, own in entries.items():
             line = self.lines[key] = self._line(sorted(own))
-            line.due = line.entries[0][0] + self.keep + self.slack
-            self._order.append((line.due, line.entries[0][1], key))
+            if (due := line.forgotten()) < NEVER:
+                line.due = due
+                self._order.append((due, line.entries[0][1], key))
         heapify(self._order)
 
     # -- for people ------------------------------------------------------------------------------------------------
 
     def span(self, group: bytes, state: GroupState) -> Span:
-        return Span(state[AT] - self.size, state[AT], state[AT] + self.keep)
+        """It stays at most until the watermark is where it closes; without a size of the windows, that is not known."""
+        time, line = state[AT], self.lines.get(key_of(group))
+        start = time - self.reach.size
+        if self.window.last:
+            start = time if line is None else line.begins((time, start_of(group)))
+        return Span(start, time, min(time + self.reach.keep, NEVER))
 
     def leaves(self, group: bytes, state: GroupState) -> float:
         return self.span(group, state).closes
@@ -250,8 +260,10 @@ class SlidingGroups(WindowGroups):
         return tuple(name(offset, key) for _, offset, _ in line.entries)
 
     def current(self) -> Mapping[bytes, GroupState]:
-        over = self.event.watermark - self.keep
-        return {group: state for group, state in self.states.items() if state[AT] > over}
+        if self._torn:
+            self.rearm()
+        stay = ((key, line, line.leaving(self.event.watermark)[0]) for key, line in self.lines.items())
+        return {name(offset, key): state for key, line, gone in stay for _, offset, state in line.entries[gone:]}
 
     def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
         """The newest window of this key, or of all, with the name of its last record."""

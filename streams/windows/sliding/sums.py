@@ -40,7 +40,7 @@ class ExactSum:
 
     @property
     def value(self) -> float:
-        """Infinite if no double is as great, or with a number that is no finite one."""
+        """Infinite if no double is as great, or with a number that is not a finite one."""
         if self._odd:
             return inf
         if not self._many:

@@ -6,12 +6,13 @@ from typing import Any
 from sluicegate.streams.contracts.leased_values import PACK, Pack, WatermarkMove, pack_data, pack_parts
 
 
-def pack(group: str, first: int, count: int = 1, width: int = 1) -> Pack:
+def pack(group: str, first: int, count: int = 1, width: int = 1, ends: bool = False) -> Pack:
     return Pack(
         group,
         f"t/0/{first}",
         count,
         pack_data(b"common", [b"%0*d" % (width, number) for number in range(first, first + count)]),
+        ends,
     )
 
 

@@ -262,3 +262,21 @@ def test_a_message_that_waits_in_the_outbox_is_no_entry(store: Any, ns: str) -> 
     store.buffer.insert(ns, entries(1))
     assert store.buffer.remove_snapshot(ns, store.buffer.get_snapshot(ns), [message(ns)]) == 1
     assert store.buffer.count(ns) == 0
+
+
+def test_an_entry_that_ends_its_group_seals_it_with_what_was_there(buffer: Any, ns: str) -> None:
+    gate = of(9, after_first=HOUR)
+    assert buffer.insert_and_seal(ns, entries(1, 2, group="g"), gate).batches == []
+    made = [entry(3, group="g"), entry(4, group="h"), entry(5, group="g", ends=True), entry(6, group="g")]
+    [batch] = buffer.insert_and_seal(ns, made, gate).batches
+    assert (batch.group, batch.reason, keys(batch.entries)) == ("g", "until", ["m1", "m2", "m3", "m5"])
+    assert buffer.complete(ns, batch) == 4
+    assert all_keys(buffer, ns) == ["m4", "m6"]
+
+
+def test_an_entry_that_is_known_already_ends_no_group(buffer: Any, ns: str) -> None:
+    gate = of(9)
+    buffer.insert_and_seal(ns, entries(1, 2), gate)
+    assert buffer.insert_and_seal(ns, [entry(2, ends=True)], gate) == ((0, 1), [])
+    [batch] = buffer.insert_and_seal(ns, [entry(3, ends=True), entry(3)], gate).batches
+    assert keys(batch.entries) == ["m1", "m2", "m3"]

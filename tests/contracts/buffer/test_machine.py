@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, run_state_machine_as_test
 
 from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.connectors.sql.leased import buffer_seals
 from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Snapshot, WatermarkMove
 from sluicegate.streams.contracts.options import LeasedOptions
 from sluicegate.streams.errors import SluicegateError
@@ -24,10 +25,10 @@ SECOND = timedelta(seconds=1)
 NUMBER = st.integers(0, 12)
 
 
-def _entry(key: int, correlation: int, type: str, data: bytes, group: str) -> Entry:
+def _entry(key: int, correlation: int, type: str, data: bytes, group: str, ends: bool) -> Entry:
     """What will not decode has a group of its own: nothing else tells two batches of it apart."""
     own = type != "unknown" and data == b"\xff"
-    return Entry(f"k{key}", f"c{correlation}", type, data, [("h", data)], f"bad-{key}" if own else group)
+    return Entry(f"k{key}", f"c{correlation}", type, data, [("h", data)], f"bad-{key}" if own else group, ends=ends)
 
 
 ENTRY = st.builds(
@@ -37,6 +38,7 @@ ENTRY = st.builds(
     st.sampled_from(["json", "json", "text", "unknown"]),
     st.sampled_from([b"1", b"2", b"3", b"\xff"]),
     st.sampled_from(["", "g"]),
+    st.sampled_from([False, False, True]),
 )
 ENTRIES = st.lists(ENTRY, max_size=6)
 # On servers leases last, since time there is real: what runs out is for backends with a clock to move.
@@ -222,11 +224,16 @@ def test_078_any_sequence_of_operations_gives_what_the_memory_store_gives(store:
     compared(store, clock, ns, 8 if isinstance(clock, Real) else 30, (Phase.generate, Phase.shrink))
 
 
+def without_ends(seal: Any) -> Any:
+    return lambda at, touched, ends, *more: seal(at, touched, [], *more)
+
+
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [
         ("sluicegate.connectors.sql.leased.buffer_seals.set_deadlines", lambda at, groups, gate: None),
+        ("sluicegate.connectors.sql.leased.buffer_seals.seal_full", without_ends(buffer_seals.seal_full)),
         ("sluicegate.connectors.sql.leased.buffer._free", lambda at, token: 0),
         ("sluicegate.connectors.sql.leased.buffer_rows.resolvable", lambda types: ()),
     ],

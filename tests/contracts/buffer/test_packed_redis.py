@@ -27,10 +27,11 @@ def types() -> None:
 # ------------------------------------------------------------
 
 GROUP, COUNT = st.sampled_from(["g", "h"]), st.integers(1, 6)
+ENDS = st.sampled_from([False, False, False, True])
 STEPS = st.one_of(
-    st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9)), min_size=1, max_size=3), COUNT),
-    st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9)), min_size=1, max_size=3), st.just(20)),
-    st.tuples(st.just("rows"), GROUP, COUNT),
+    st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9), ENDS), min_size=1, max_size=3), COUNT),
+    st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9), ENDS), min_size=1, max_size=3), st.just(20)),
+    st.tuples(st.just("rows"), st.tuples(GROUP, ENDS), COUNT),
     st.tuples(st.just("seal"), GROUP, COUNT),
     st.tuples(st.sampled_from(["complete", "complete", "complete", "release"]), st.integers(0, 9), st.none()),
     st.tuples(st.sampled_from(["due", "snapshot", "read", "read"]), st.none(), COUNT),
@@ -55,13 +56,13 @@ class Side:
         gate = of(count or 1, after_first=HOUR, lease=HOUR)
         if what == "put":
             packs, begin = [], self.at
-            for group, size in which:
-                packs.append(pack(group, self.at, size))
+            for group, size, ends in which:
+                packs.append(pack(group, self.at, size, ends=ends))
                 self.at += size
             return self.told(put(self.buffer, self.name, packs, gate, begin))
         if what == "rows":
             self.at += 1
-            own = Entry(f"row-{self.at}", "row", "", b"r%d" % self.at, (), which)
+            own = Entry(f"row-{self.at}", "row", "", b"r%d" % self.at, (), which[0], ends=which[1])
             moves = WatermarkMove("topic", 0, self.at - 1, self.at)
             return self.told(self.buffer.insert_and_seal(self.name, [own], gate, moves).batches)
         if what in ("complete", "release"):
@@ -111,7 +112,11 @@ def test_any_sequence_of_steps_gives_what_a_row_for_each_record_gives(store: Any
 @ONE_SERVER
 @pytest.mark.parametrize(
     ("right", "wrong"),
-    [("- (count - most))", "- (count - most) - 1)"), ("state[1] = state[1] - count", "state[1] = 0")],
+    [
+        ("- (count - most))", "- (count - most) - 1)"),
+        ("state[1] = state[1] - count", "state[1] = 0"),
+        ("(i - at - 2) / 2) == 49", "(i - at - 2) / 2) == 50"),
+    ],
 )
 def test_a_script_that_is_wrong_in_one_place_is_found(
     store: Any, ns: str, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch

@@ -35,6 +35,24 @@ def test_a_pack_is_cut_where_the_count_of_its_group_ends(buffer: Any, ns: str) -
     assert records(rest.entries) == [10, 11, 14, 15]
 
 
+def test_a_pack_that_ends_its_group_seals_what_the_count_has_left(buffer: Any, ns: str) -> None:
+    gate = of(4)
+    assert put(buffer, ns, [pack("g", 0, 3), pack("h", 3, 2)], gate) == []
+    packs = [pack("g", 5, 2, ends=True), pack("h", 7, 2, ends=True), pack("g", 9, 2, ends=True), pack("g", 11, 1)]
+    batches = put(buffer, ns, packs, gate, 5)
+    assert sorted((each.group, each.reason, records(each.entries)) for each in batches) == [
+        ("g", "count", [0, 1, 2, 5]),
+        ("g", "until", [6]),
+        ("g", "until", [9, 10]),
+        ("h", "count", [3, 4, 7, 8]),
+    ]
+    assert len({each.id for each in batches}) == 4
+    assert [buffer.complete(ns, each) for each in batches] == [len(records(each.entries)) for each in batches]
+    assert records(buffer.iter_raw(ns)) == [11]
+    [rest] = put(buffer, ns, [pack("g", 12, 3)], gate, 12)
+    assert (rest.reason, records(rest.entries)) == ("count", [11, 12, 13, 14])
+
+
 def test_what_is_large_is_cut_and_becomes_rows_as_what_is_small(buffer: Any, ns: str) -> None:
     gate = of(15)
     put(buffer, ns, [pack("g", 0, 9, 200)], gate)

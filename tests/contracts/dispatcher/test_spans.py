@@ -6,7 +6,9 @@ from typing import Any
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.contracts.dispatcher.given import OUTBOX, Turned, add, add_numbers, message
-from tests.spans import PARENT, TRACE, TRACEPARENT, Recorder, told
+from tests.spans import PARENT, TRACE, TRACEPARENT, Recorder, messaging, told
+
+ID = "messaging.message.id"
 
 
 def test_195_a_span_for_each_dispatch_carries_its_id(store: Any) -> None:
@@ -20,19 +22,20 @@ def test_195_a_span_for_each_dispatch_carries_its_id(store: Any) -> None:
     recorder.now += 5_000_000
     one.producer.hold = False
     one.sent_all()
-    spans = {str(told(span)["id"]): span for span in recorder.done}
+    spans = {str(told(span)[ID]): span for span in recorder.done}
     lanes = {row.message.id: row.lane for row in store.outbox.find("dispatched")}
     assert len(recorder.done) == 2
-    assert {identity: told(span) for identity, span in spans.items()} == {
-        identity: {"id": identity, "topic": "t", "lane": lanes[identity], "outcome": "delivered"}
-        for identity in ("m1", "m2")
-    }
+    assert set(spans) == {"m1", "m2"}
+    for identity, span in spans.items():
+        place = str(told(span)["messaging.destination.partition.id"])
+        assert told(span) == {
+            ID: identity,
+            "lane": lanes[identity],
+            "outcome": "delivered",
+            **messaging("send", "t", int(place)),
+        }
     for span in spans.values():
-        assert (span.name, span.kind, span.status.status_code) == (
-            "sluicegate.dispatch",
-            SpanKind.PRODUCER,
-            StatusCode.UNSET,
-        )
+        assert (span.name, span.kind, span.status.status_code) == ("send t", SpanKind.PRODUCER, StatusCode.UNSET)
         assert (span.start_time, span.end_time) == (handed, recorder.now)
     child, root = spans["m1"], spans["m2"]
     assert child.parent is not None
@@ -46,7 +49,7 @@ def test_a_row_that_is_sent_again_has_a_span_each_time(store: Any) -> None:
     one = Turned(store, spans=recorder.spans)
     one.producer.fate = lambda row: "rejected" if one.producer.replaced else "failed"
     one.until(lambda: store.outbox.count("dead") == 1, "a dead row")
-    assert [(told(span)["id"], told(span)["outcome"], span.status.status_code) for span in recorder.done] == [
+    assert [(told(span)[ID], told(span)["outcome"], span.status.status_code) for span in recorder.done] == [
         ("m1", "failed", StatusCode.ERROR),
         ("m1", "rejected", StatusCode.ERROR),
     ]

@@ -320,3 +320,22 @@ def test_a_short_lease_is_renewed_by_the_next_claim(store: Store) -> None:
     assert second.expires_at - first.expires_at > timedelta(minutes=4)
     wait_until(lambda: datetime.now(UTC) > first.expires_at + timedelta(milliseconds=50))
     assert store.outbox.claim(LANE, "theirs", 1) is None
+
+
+def test_rows_of_one_cluster_are_marked_and_those_of_another_between_them_wait(store: Store) -> None:
+    """Two relays of a process hold a lane under one token, and each has its own rows of the batch."""
+    store.outbox.add(
+        None, [message(n, topic="t@west" if n % 2 else "t") for n in range(1, 7)], require_transaction=False
+    )
+    batch = claimed(store)
+    own = batch._replace(rows=[row for row in batch.rows if row.message.topic == "t"])
+    marked(store, own)
+    assert counts(store) == (3, 3, 0)
+    added(store, 7, 8)
+    behind = claimed(store, after=numbers(batch)[-1])
+    assert ids(behind.rows) == ["m7", "m8"]
+    marked(store, behind)
+    last = claimed(store)
+    assert ids(last.rows) == ["m1", "m3", "m5"]
+    marked(store, last)
+    assert counts(store) == (0, 8, 0)

@@ -51,7 +51,7 @@ _OUTSIDE = (
     ("functions that we do not have", re.compile(r"\.(?:charAt|indexOf|lastIndexOf|format|reverse)\(|\bstrings\.")),
     ("functions that we do not have", re.compile(r"\bmath\.(?:bit\w+|sqrt)\(|\bcel\.\w+\(")),
     (
-        "keys that are no text",
+        "keys that are not text",
         re.compile(r"\{\s*(?:[-0-9.]+|true|false|null|\w+\()[^:}?]*:|,\s*(?:[0-9.]+|true|false):"),
     ),
 )
@@ -167,7 +167,7 @@ def _map(entries: list[Any]) -> dict[str, Any]:
     for entry in entries:
         key = value_of(entry["key"][0])
         if not isinstance(key, str):
-            raise LeftOut("keys that are no text")
+            raise LeftOut("keys that are not text")
         made[key] = value_of(entry["value"][0])
     return made
 

@@ -4,22 +4,26 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-def chromium() -> str:
-    """Its path. Skips the test where there is none, and fails it in CI, which installs one."""
-    for name in NAMES:
-        if path := shutil.which(name):
-            return path
-    text = "no Chromium: install the distribution's package `chromium`"
+def needed(text: str) -> NoReturn:
+    """Skips the test for what is not installed, and fails it in CI, which installs it."""
     if os.environ.get("CI"):
         pytest.fail(text)
     pytest.skip(text)
+
+
+def chromium() -> str:
+    """Its path."""
+    for name in NAMES:
+        if path := shutil.which(name):
+            return path
+    needed("no Chromium: install the distribution's package `chromium`")
 
 
 @contextmanager

@@ -1,34 +1,51 @@
-"""The pictures of docs/console.md: `python -m tests.integration.console.shots KAFKA`."""
+"""The pictures of docs/console.md: `python -m tests.integration.console.shots KAFKA`. The broker must be a new one."""
 
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from tests.integration.console.browser import browsing
-from tests.integration.console.shop import HOSTILE, Shop
+from tests.integration.console.shop import FILE, HOSTILE, Shop
 from tests.waiting import wait_until
 
 PICTURES = Path(__file__).resolve().parents[3] / "docs" / "pictures"
 FEW = 40
+SECONDS = 45  # of the plots
+MORE = """\
+  spending:
+    from: {ns}-out
+    aggregate:
+      count: 5
+      timeout: {{after: 30s, since: first}}
+      compute: {{baskets: count}}
+    to: {{topic: {ns}-spending}}
+"""
 
 
 def main(kafka: str) -> None:
     """Writes them."""
     with tempfile.TemporaryDirectory() as folder, browsing() as browser:
-        shop = Shop(Path(folder), kafka, "shop")
+        text = FILE.replace("count: 1000", "count: 10") + MORE
+        shop = Shop(Path(folder), kafka, "shop", text=text)
         try:
-            shop.orders(f"customer-{number % FEW:03}" for number in range(FEW * 3))
-            shop.feed((HOSTILE, b'{"v": 7}'), ("customer-007", b"not JSON"))
-            wait_until(lambda: shop.taken(FEW * 3 + 2), 60.0, "all records")
-            page = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme="light").new_page()
-            page.goto(shop.url)
-            page.get_by_role("region", name="Partitions").wait_for()
-            wait_until(lambda: page.get_by_text("oldest").count() > 0, what="the overview")
-            page.wait_for_timeout(2500)
-            page.screenshot(path=PICTURES / "console-overview.png")
-            page.get_by_role("tab", name="Groups").click()
-            page.get_by_role("region", name="Open groups").wait_for()
-            page.get_by_label("Order").select_option("count")
+            shop.feed((HOSTILE, b'{"v": 7}'), *(("customer-007", value) for value in (b"not JSON", b'{"v": "x"}') * 3))
+            for second in range(SECONDS):
+                began = time.monotonic()
+                shop.orders(f"customer-{number % FEW:03}" for number in range(40 + 30 * (second % 7)))
+                time.sleep(max(0.0, began + 1 - time.monotonic()))
+            for scheme in ("light", "dark"):
+                page = browser.new_context(viewport={"width": 1400, "height": 1000}, color_scheme=scheme).new_page()
+                page.goto(shop.url)
+                page.get_by_role("region", name="Partitions").wait_for()
+                page.locator("canvas").nth(5).wait_for()
+                wait_until(lambda page=page: page.get_by_text("6 dead letters").count() > 0, 60.0, "the dead letters")
+                page.screenshot(path=PICTURES / f"console-overview{'-dark' if scheme == 'dark' else ''}.png")
+            page.get_by_label("Theme").select_option("light")
+            page.goto(f"{shop.url}#dead")
+            page.get_by_role("region", name="Causes").wait_for()
+            page.screenshot(path=PICTURES / "console-dead.png")
+            page.goto(f"{shop.url}#groups?order=-count")
             page.get_by_role("button", name="why customer-").first.click()
             page.get_by_role("dialog").wait_for()
             page.screenshot(path=PICTURES / "console-groups.png")

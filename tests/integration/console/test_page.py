@@ -6,33 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.console.browser import browsing
+from tests.integration.console.conftest import NS
 from tests.integration.console.shop import HOSTILE, Shop
-from tests.waiting import wait_until
 
-MANY = 10_000
-BAD = "<script>document.title='owned'</script>\u202e\u200b".encode()
 BAD_SHOWN = "<script>document.title='owned'</script>\\u202e\\u200b"
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory, kafka: str) -> Iterator[Shop]:
-    """10,000 open groups, one of them with a hostile key, and a hostile dead letter."""
-    made = Shop(tmp_path_factory.mktemp("console"), kafka, "console-page")
-    try:
-        made.orders(f"basket-{number:05}" for number in range(MANY - 1))
-        made.feed((HOSTILE, b'{"v": 7}'), ("bad", BAD))
-        wait_until(lambda: made.taken(MANY + 1), 90.0, "all groups")
-        wait_until(lambda: made.ask("groups?agent=baskets")["open"] == MANY, 90.0, "the list of them")
-        yield made
-    finally:
-        made.run.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsing() as made:
-        yield made
 
 
 @pytest.fixture
@@ -51,8 +28,12 @@ def page(browser: Any, shop: Shop) -> Iterator[Any]:
     assert complaints == []
 
 
+def go(page: Any, view: str) -> None:
+    page.get_by_role("navigation").get_by_role("link", name=view).click()
+
+
 def groups(page: Any, search: str = "") -> Any:
-    page.get_by_role("tab", name="Groups").click()
+    go(page, "Groups")
     table = page.get_by_role("region", name="Open groups")
     table.wait_for()
     if search:
@@ -69,7 +50,7 @@ def changed(page: Any, verb: str, why: str) -> None:
 
 def test_each_view_shows_what_it_is_named_after(page: Any) -> None:
     text = page.inner_text("main")
-    assert "console-page-in" in text
+    assert f"{NS}-in" in text
     assert "ready" in page.inner_text("#state")
     regions = {
         "Groups": "Open groups",
@@ -80,7 +61,7 @@ def test_each_view_shows_what_it_is_named_after(page: Any) -> None:
         "Audit": "Changes by operators within 30 days",
     }
     for tab, region in regions.items():
-        page.get_by_role("tab", name=tab).click()
+        go(page, tab)
         page.get_by_role("region", name=region).wait_for()
         assert page.locator("#error").is_hidden()
 
@@ -96,33 +77,85 @@ def test_ten_thousand_groups_come_in_pages_and_are_searched(page: Any) -> None:
     assert table.get_by_role("cell", name="basket-07771", exact=True).is_visible()
 
 
+def test_the_overview_draws_the_agents_and_the_last_hour(page: Any) -> None:
+    graph = page.get_by_role("region", name="Topics and agents")
+    assert graph.get_by_role("link", name="baskets").is_visible()
+    for topic in ("in", "out"):
+        assert graph.locator("text.name", has_text=f"{NS}-{topic}").count() == 1
+    hour = page.get_by_role("region", name="Last hour")
+    hour.locator("canvas").nth(5).wait_for()
+    page.get_by_role("region", name="Last errors").get_by_text("No error since the start of this run.").wait_for()
+    graph.get_by_role("link", name="baskets").click()
+    page.get_by_role("heading", name="Agent baskets").wait_for()
+    assert "count: 1000" in page.get_by_role("region", name="Rule").inner_text()
+
+
+def test_a_column_sorts_and_the_address_keeps_it(page: Any) -> None:
+    table = groups(page, "basket-0000")
+    page.get_by_text("1 to 10 of 10").wait_for()
+    head = table.get_by_role("columnheader", name="key")
+    for order, first in (("ascending", "basket-00000"), ("descending", "basket-00009")):
+        head.get_by_role("button").click()
+        page.wait_for_function("text => document.querySelector('tbody td').textContent === text", arg=first)
+        assert head.get_attribute("aria-sort") == order
+    page.reload()
+    table.wait_for()
+    assert (page.get_by_label("Search").input_value(), head.get_attribute("aria-sort")) == ("basket-0000", "descending")
+
+
+def test_a_filter_does_not_outlive_its_page(page: Any) -> None:
+    """The agent of another view once left `Nothing is dead.` where 13 were."""
+    page.goto(page.url.partition("#")[0] + "#dead?search=no+such+letter")
+    page.get_by_text("Nothing dead matches.").wait_for()
+    groups(page)
+    go(page, "Dead letters")
+    page.get_by_role("button", name="payload").first.wait_for()
+    assert page.get_by_label("Search").input_value() == ""
+
+
+def test_the_theme_and_the_zone_of_times_are_kept(page: Any) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_label("Theme").select_option("dark")
+    assert page.evaluate(ground) != light
+    go(page, "Deployments")
+    page.get_by_label("Times").select_option("UTC")
+    page.locator("time", has_text="UTC").first.wait_for()
+    page.reload()
+    page.locator("time", has_text="UTC").first.wait_for()
+    assert page.evaluate(ground) != light
+
+
 def test_a_hostile_key_and_payload_stay_text(page: Any) -> None:
     table = groups(page, "onerror")
     table.get_by_role("cell", name=HOSTILE, exact=True).wait_for()
     table.get_by_role("button", name="why").click()
     dialog = page.get_by_role("dialog")
-    assert dialog.get_by_role("heading").inner_text() == HOSTILE
+    assert dialog.get_by_role("heading", level=2).inner_text() == HOSTILE
     assert "1 of 1000" in dialog.inner_text()
     page.keyboard.press("Escape")
-    page.get_by_role("tab", name="Dead letters").click()
+    go(page, "Dead letters")
+    page.get_by_label("Search").fill("bad")
+    page.get_by_text("1 to 1 of 1", exact=True).wait_for()
     page.get_by_role("button", name="payload").click()
     page.get_by_role("dialog").get_by_text(BAD_SHOWN, exact=True).wait_for()
     page.get_by_role("button", name="Close").click()
     assert page.locator("main img, dialog img, main script, dialog script").count() == 0
-    assert page.title() == "console-page - Sluicegate"
+    assert page.title() == f"{NS} - Dead letters - Sluicegate"
 
 
 def test_the_keyboard_alone_fires_a_group(page: Any, shop: Shop) -> None:
-    page.get_by_role("tab", name="Overview").focus()
-    page.keyboard.press("ArrowRight")
+    page.get_by_role("navigation").get_by_role("link", name="Overview").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
     page.get_by_role("region", name="Open groups").wait_for()
     page.keyboard.press("/")
     page.keyboard.type("basket-00042")
     page.get_by_text("1 to 1 of 1", exact=True).wait_for()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")  # past the order
-    page.keyboard.press("Tab")  # past Why
-    assert page.evaluate("document.activeElement.dataset.id") == "fire basket-00042"
+    for _ in range(20):  # past the filters, the heads of the columns and Why
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.dataset.id") == "fire basket-00042":
+            break
     page.keyboard.press("Enter")
     page.keyboard.type("asked for by the shop")
     page.keyboard.press("Enter")
@@ -141,13 +174,13 @@ def test_a_change_needs_a_reason_and_is_in_the_audit(page: Any, shop: Shop) -> N
     assert all(key != "basket-00043" for _, key, _ in shop.audited())
     changed(page, "Drop", "a test basket")
     page.get_by_text("No group is open.").wait_for(timeout=60_000)
-    page.get_by_role("tab", name="Audit").click()
+    go(page, "Audit")
     page.get_by_role("cell", name="a test basket").wait_for()
     assert ("groups drop", "basket-00043", "a test basket") in shop.audited()
 
 
 def test_a_dead_letter_is_retried(page: Any, shop: Shop) -> None:
-    page.get_by_role("tab", name="Dead letters").click()
+    go(page, "Dead letters")
     page.get_by_role("button", name="retry").first.click()
     changed(page, "Retry", "the decoder was mended")
     assert ("dead retry sent", "the decoder was mended") in [(what, why) for what, _, why in shop.audited()]
@@ -179,7 +212,7 @@ def test_a_page_of_another_origin_changes_nothing(browser: Any, shop: Shop, tmp_
         )
         assert (read, shop.audited()) == ("refused", before)
         page.set_content(f'<iframe src="{shop.url}"></iframe>')
-        assert [frame.locator("#tabs").count() for frame in page.frames[1:]] == [0]
+        assert [frame.locator("#root").count() for frame in page.frames[1:]] == [0]
         context.close()
         evil.shutdown()
 

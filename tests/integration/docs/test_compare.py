@@ -1,4 +1,5 @@
-"""The other side of the comparisons: Faust's app does the job on a real Kafka, Java's compiles, and Python's parses."""
+"""The other side of the comparisons: Faust's app does the job on a real Kafka, the topology of Kafka Streams in its
+test driver; other Java compiles, and other Python parses."""
 
 import ast
 import json
@@ -7,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,16 +21,22 @@ from tests.waiting import wait_until
 
 PROJECT = Path(__file__).resolve().parents[3]
 PAGES = PROJECT / "docs" / "compare"
+JAVA = Path(__file__).with_name("java")
 
 
 def code(page: str, language: str) -> str:
-    (text,) = re.findall(rf"```{language}\n(.*?)```", (PAGES / f"{page}.md").read_text(encoding="utf-8"), re.S)
-    return str(text)
+    (text,) = codes(page, language)
+    return text
 
 
-@pytest.mark.parametrize("page", ["faust", "quix", "celery"])
+def codes(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (PAGES / f"{page}.md").read_text(encoding="utf-8"), re.S)
+
+
+@pytest.mark.parametrize("page", ["faust", "quix", "celery", "inngest", "hatchet"])
 def test_its_python_parses(page: str) -> None:
-    ast.parse(code(page, "python"))
+    for text in codes(page, "python"):
+        ast.parse(text)
 
 
 def test_the_app_of_faust_does_the_job(tmp_path: Path, kafka: str, ns: str) -> None:
@@ -63,13 +71,43 @@ def test_the_app_of_faust_does_the_job(tmp_path: Path, kafka: str, ns: str) -> N
     assert found == [by_count, {"count": 1, "spent": 2.0, "reason": "timeout"}]
 
 
-def test_the_topology_of_kafka_streams_compiles(tmp_path: Path) -> None:
+def compiled(page: str, libraries: Path, folder: Path, *more: Path) -> list[str]:
+    """The command that runs a class of the page, or of the files beside it."""
     java = shutil.which("java")
     if java is None:
-        missing(Unavailable("Kafka Streams needs java on the PATH: install a Java 17 runtime"))
-    (tmp_path / "Shop.java").write_text(code("kafka-streams", "java"), encoding="utf-8")
+        missing(Unavailable(f"{page} needs java on the PATH: install a Java 17 runtime"))
+    text = code(page, "java")
+    source = folder / text.split()[1]  # its first line is `// FILE`
+    source.write_text(text.replace("persistentKeyValueStore", "inMemoryKeyValueStore"), encoding="utf-8")
+    path = os.pathsep.join(map(str, [folder, *libraries.glob("*.jar")]))
     compiler = [java, "-m", "jdk.compiler/com.sun.tools.javac.Main"]  # a runtime has the module, and no javac
-    path = os.pathsep.join(map(str, Path(jars.kafka_streams()).glob("*.jar")))
-    command = [*compiler, "-cp", path, "-d", str(tmp_path), "Shop.java"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    files = [str(source), *map(str, more)]
+    done = subprocess.run(
+        [*compiler, "-cp", path, "-d", str(folder), *files], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+    return [java, "-cp", path]
+
+
+def fetched(fetch: Callable[[], Path]) -> Path:
+    try:
+        return fetch()
+    except Unavailable as error:
+        missing(error)
+        raise
+
+
+def test_the_topology_of_kafka_streams_does_the_job(tmp_path: Path) -> None:
+    libraries = fetched(lambda: jars.kafka_streams("4.4.0"))
+    java = compiled("kafka-streams", libraries, tmp_path, JAVA / "Orders.java")
+    done = subprocess.run([*java, "Orders"], capture_output=True, text=True, timeout=60)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"count": 100, "spent": 200.0, "reason": "count"},
+        {"count": 1, "spent": 2.0, "reason": "timeout"},
+    ], done.stderr
+
+
+@pytest.mark.parametrize("page", ["flink", "parallel-consumer"])
+def test_its_java_compiles(page: str, tmp_path: Path) -> None:
+    libraries = fetched(lambda: jars.from_pom("the compared products", "compared-1", JAVA / "pom.xml"))
+    compiled(page, libraries, tmp_path)

@@ -104,9 +104,9 @@ def test_a_rule_is_made_again_from_its_fingerprint() -> None:
     after = an_agent(Let("total", "n * 3"), Let("region", "d"), where="n > 1")
     again = restored(after, fingerprint(before))
     assert again.fingerprint == fingerprint(before)
-    assert again.read(record(0, b"k", b'{"n": 4, "s": "x", "d": "y"}')) is not None
+    assert again.reader.read(record(0, b"k", b'{"n": 4, "s": "x", "d": "y"}')) is not None
     assert again.key_of is not None
-    assert again.key_of(again.read(record(0, b"k", b'{"n": 4, "s": "x", "d": "y"}'))) == b"x"
+    assert again.key_of(again.reader.read(record(0, b"k", b'{"n": 4, "s": "x", "d": "y"}'))) == b"x"
 
 
 def test_an_expression_that_is_none_is_a_configuration_error() -> None:

@@ -107,7 +107,7 @@ def test_a_traceparent_that_is_too_long_is_left_out() -> None:
 def test_headers_that_cannot_be_read_do_not_end_the_loop() -> None:
     class Unreadable(type(record(0, b"", b""))):  # type: ignore[misc]
         def headers(self) -> Any:
-            raise SystemError("names that are no text")
+            raise SystemError("names that are not text")
 
     turned = Turned(an_agent(Aggregation()))
     turned.accept([Unreadable("in", 3, 0, b"a", of())], 1.0)

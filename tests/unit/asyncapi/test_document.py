@@ -41,6 +41,7 @@ AGENTS = {
     aggregate: {window: {tumbling: 1h, grace: 1s}, compute: {n: count}}
     to: {topic: hours, select: [key, n, window]}
 """,
+    "pattern": "  every: {from: [clicks, {pattern: 'clicks-.+'}], to: copies}\n",
     "forward": "  copy: {from: clicks, where: 'v > 1', to: [{topic: large, where: 'v > 9'}, {topic: small}]}\n",
     "handler": "  greet: {from: [clicks, orders], handler: 'greetings:greet', to: {topic: greetings}}\n",
     "event": """\
@@ -125,6 +126,26 @@ def test_every_topic_is_a_channel_and_every_use_of_it_an_operation(tmp_path: Pat
     }
     groups = made["operations"]["greet.receive.orders"]["bindings"]["kafka"]["groupId"]["enum"]
     assert groups == ["shop.greet"]
+
+
+SCHEDULES = """\
+schedules:
+  nightly: {every: "0 2 * * *", topic: clicks, key: all, value: {v: 0}}
+  minutely: {every: 60s, topic: ticks}
+"""
+
+
+def test_each_schedule_is_an_operation_with_its_message(tmp_path: Path) -> None:
+    made = exported(tmp_path, AGENTS["forward"] + SCHEDULES, "--json")
+    assert [error.message for error in OFFICIAL.iter_errors(made)] == []
+    nightly = made["operations"]["schedules.nightly"]
+    assert (nightly["action"], nightly["channel"]) == ("send", {"$ref": "#/channels/clicks"})
+    message = made["components"]["messages"]["schedules.nightly"]
+    assert message["summary"] == "Sent at each time of 0 2 * * *"
+    assert message["payload"] == {"const": {"v": 0}}
+    assert message["bindings"]["kafka"]["key"] == {"const": "all"}
+    assert made["channels"]["clicks"]["messages"].keys() == {"copy.receive.clicks", "schedules.nightly"}
+    assert "bindings" not in made["components"]["messages"]["schedules.minutely"]
 
 
 def payload(made: Any, name: str) -> Any:

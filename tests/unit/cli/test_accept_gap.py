@@ -99,7 +99,7 @@ def test_it_says_what_it_means_asks_and_the_worker_goes_on(
 @pytest.mark.parametrize("place", ["in", "in/x", "other/0", "in/0/3"])
 def test_what_is_no_partition_of_the_agent_is_refused(worker: Driver, accept_gap: AcceptGap, place: str) -> None:
     result = accept_gap(place, "--yes")
-    assert (result.exit_code, "is no partition that agent a reads; write in/0" in result.stderr) == (2, True), (
+    assert (result.exit_code, "is not a partition that agent a reads; write in/0" in result.stderr) == (2, True), (
         result.stderr
     )
 

@@ -42,7 +42,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
 
 @pytest.fixture
 def scene(tmp_path: Path, log: Log) -> Scene:
-    """Offsets 0 to 2 lack the field, 3 and 4 are no JSON, 5 is a result that the broker refuses."""
+    """Offsets 0 to 2 lack the field, 3 and 4 are not JSON, 5 is a result that the broker refuses."""
     scene = Scene(tmp_path, FILE)
     scene.driver.producer.fate = lambda row: "rejected" if row.key == b"huge" else "delivered"
     for number in range(3):

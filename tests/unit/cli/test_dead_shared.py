@@ -307,7 +307,7 @@ def test_a_letter_that_names_another_topic_reads_nothing_of_it(scene: Callable[[
     ]
     letter.h[:] = forged  # type: ignore[index]
     done = made.dead("retry", "sums", "--all")
-    assert (done.exit_code, "names messages of out, which is no input of agent sums" in done.stderr) == (4, True)
+    assert (done.exit_code, "names messages of out, which is not an input of agent sums" in done.stderr) == (4, True)
     letter.h[:] = [each for each in forged if each[0] != "sluicegate-dead-members"]  # type: ignore[index]
     done = made.dead("retry", "sums", "--all")
     assert "holds neither a document nor the places of its messages" in done.stderr

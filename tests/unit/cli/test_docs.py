@@ -57,9 +57,9 @@ def test_an_end_of_several_keys_lists_them(invoke):
 def test_near_misses_are_named(invoke):
     result = invoke("docs", "windw.grace")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "windw.grace is no key of the file; did you mean agents.*.aggregate.window.grace" in result.stderr
+    assert "windw.grace is not a key of the file; did you mean agents.*.aggregate.window.grace" in result.stderr
     assert invoke("docs", "zzzz").stderr == (
-        "sluicegate: zzzz is no key of the file; `sluicegate docs` lists all keys\n"
+        "sluicegate: zzzz is not a key of the file; `sluicegate docs` lists all keys\n"
     )
 
 

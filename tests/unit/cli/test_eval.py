@@ -354,8 +354,8 @@ def test_in_words(plain: Callable[..., Result]) -> None:
         (["--at", "lines/0/0"], "agent sums does not read lines; it reads orders"),
         (["--at", "orders/7/0"], "the brokers have no partition orders/7"),
         (["--at", "orders/0/1"], "--at orders/0/1: the partition holds offsets 0 to 0"),
-        (["--result", "[]"], "--result is no JSON object"),
-        (["--result", "{"], "--result is no JSON: "),
+        (["--result", "[]"], "--result is not a JSON object"),
+        (["--result", "{"], "--result is not JSON: "),
     ],
 )
 def test_what_cannot_be_judged_is_usage(log: Log, plain: Callable[..., Result], args: list[str], said: str) -> None:
@@ -370,7 +370,7 @@ def test_what_only_one_agent_lacks_is_usage(log: Log, plain: Callable[..., Resul
         (("calls", "--result", "{}"), "agent calls has no results"),
         (("nobody", "--value", "{}"), "there is no agent 'nobody'"),
         (("avro", "--value", '{"id": 3}'), "--value cannot be written as avro"),
-        (("avro", "--value", "{"), "--value is no JSON"),
+        (("avro", "--value", "{"), "--value is not JSON"),
     ):
         done = plain(*args)
         assert (done.exit_code, said in done.stderr) == (2, True), done.output

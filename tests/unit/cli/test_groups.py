@@ -202,7 +202,7 @@ def test_what_is_dropped_is_in_the_history(
     live, log = filled(file)
     log.create("ended", 1)
     log.topics["ended"] = [[]]
-    monkeypatch.setattr("sluicegate.connectors.kafka.producer.open_producer", lambda kafka: LogProducer(log))
+    monkeypatch.setattr("sluicegate.connectors.kafka.clusters.routed.open_producer", lambda kafka: LogProducer(log))
     assert groups("drop", "x", "--yes").exit_code == 0
     assert groups("drop", "x", "--yes").exit_code == 2
     for _ in range(4):

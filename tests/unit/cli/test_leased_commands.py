@@ -163,7 +163,7 @@ def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, mon
     ("what", "said"),
     [
         (("cancel", str(UUID(int=9))), "no timeout"),
-        (("cancel", "x"), "is no id"),
+        (("cancel", "x"), "is not an id"),
         (("reschedule", str(UUID(int=9)), "soon"), "neither a time"),
         (("add", " ", "1m", "--null"), "destination"),
         (("add", "t", "--null"), "--every"),

@@ -72,8 +72,8 @@ def test_an_error_of_the_file_counts_no_attempt(ran: Ran) -> None:
     ("outage", "said"),
     [
         ("[stocked.StockIsAwy]", "stocked.py has no StockIsAwy; did you mean StockIsAway?"),
-        ("[stocked.enter]", "stocked.enter: is no class of errors; write one as package.Name"),
-        ("['stocked:StockIsAway']", "is no class of errors; write package.Name, such as httpx.TransportError"),
+        ("[stocked.enter]", "stocked.enter: is not a class of errors; write one as package.Name"),
+        ("['stocked:StockIsAway']", "is not a class of errors; write package.Name, such as httpx.TransportError"),
         ("stocked.StockIsAway", "must be a list"),
     ],
 )

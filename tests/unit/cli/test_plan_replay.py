@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-import sluicegate.connectors.kafka.history as kafka
+import sluicegate.connectors.kafka.clusters.routed as kafka
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.opening.files import loaded
 from tests.unit.cli.test_plan import FILE, OTHER, migrated

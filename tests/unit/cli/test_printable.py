@@ -1,6 +1,7 @@
 """A key, a value or a header steers no terminal: commands escape what they print, as text, tables and JSON."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,15 +100,13 @@ def test_a_cell_is_one_line() -> None:
 
 
 def test_the_page_of_the_console_knows_the_same_characters() -> None:
-    page = (Path(outcome.__file__).parents[2] / "console" / "page" / "console.js").read_text("utf-8")
+    page = (Path(outcome.__file__).parents[2] / "console" / "page" / "core" / "text.js").read_text("utf-8")
     begin, end = page.index("const UNPRINTABLE"), page.index("const units")
-    written = page[begin:end].replace('" +\n  "', "").split('"')[1]
+    written = re.sub(r'" \+\s*"', "", page[begin:end]).split('"')[1]
     assert ranges(written) == ranges(UNPRINTABLE.pattern.encode("unicode_escape", "surrogatepass").decode())
 
 
 def ranges(pattern: str) -> list[int]:
     """The code points at which the ranges of a character class begin and end."""
-    import re
-
     names: Callable[[Any], int] = lambda found: int(next(part for part in found if part), 16)  # noqa: E731
     return [names(each) for each in re.findall(r"x([0-9a-f]{2})|u\{?([0-9a-f]{4,5})\}?|U000([0-9a-f]{5})", pattern)]

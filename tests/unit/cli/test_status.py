@@ -295,7 +295,7 @@ def test_a_partition_that_nobody_owns_while_workers_run_is_named(log, clock, mon
     Driver(AGENT, store, log, clock).give(0).turns()
     [owned, unowned] = status(APP, store, 1.0).partitions
     assert (owned.note, unowned.owner, unowned.lag) == (None, None, 7)
-    assert unowned.note.startswith("nobody owns it: ")
+    assert unowned.note.startswith("it has no owner: ")
 
 
 def test_a_port_that_answers_something_else_says_nothing_of_partitions(log, clock):

@@ -61,7 +61,7 @@ def test_2_for_a_name_that_is_none_for_no_tests_and_for_a_bad_file(invoke):
     assert (result.exit_code, result.stderr) == (2, "sluicegate: f.yaml holds no tests; write some under `tests:`\n")
     result = invoke(text_of("- wait: 3s"))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"f.yaml:{FIRST}:7: tests.it[0]: is no step; ")
+    assert result.stderr.startswith(f"f.yaml:{FIRST}:7: tests.it[0]: is not a step; ")
     assert CliRunner().invoke(main, ["test"]).exit_code == 2
 
 

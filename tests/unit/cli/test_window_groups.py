@@ -99,7 +99,7 @@ def test_fire_and_drop_need_the_window_where_a_key_has_several(file: str, groups
 
 def test_a_window_that_is_no_time_or_not_open_is_refused(file: str, groups: Callable[..., Result]) -> None:
     filled(file)
-    for window, problem in (("today", "--window today is no time"), ("2025-01-01T00:00:00Z", "no open group x")):
+    for window, problem in (("today", "--window today is not a time"), ("2025-01-01T00:00:00Z", "no open group x")):
         result = groups("why", "x", "--window", window)
         assert (result.exit_code, problem in result.stderr) == (2, True)
 
@@ -131,6 +131,24 @@ def test_sliding_windows_are_listed_by_key_and_dropped_and_cannot_be_fired(
     log.append("in", 0, b"x", json.dumps({"at": BEGIN + 63, "amount": 3}).encode())
     driver(file, log).turns(20)
     assert results(log)[4:] == [("x", "window", "2026-01-01T00:00:03.000Z", 3)]
+
+
+def test_the_last_records_of_a_key_are_listed_by_key(file: str, groups: Callable[..., Result]) -> None:
+    Path(file).write_text(FILE.replace("tumbling: 1m", "last: 2").replace("at_most: 1d, ", ""))
+    log = filled(file)
+    assert results(log) == [
+        ("x", "window", "2026-01-01T00:00:00.000Z", 5),
+        ("x", "window", "2026-01-01T00:00:00.000Z", 12),
+        ("y", "window", "2026-01-01T00:01:02.000Z", 1),
+        ("x", "window", "2026-01-01T00:00:00.000Z", 7),
+    ]
+    listed = json.loads(groups("ls", "--json").stdout)["groups"]
+    assert [(each["key"], each["window"], each["count"]) for each in listed] == [
+        ("x", "2026-01-01T00:00:59.000Z", 2),
+        ("y", "2026-01-01T00:01:02.000Z", 1),
+    ]
+    why = groups("why", "x").stdout
+    assert "each of them had its result, the last one is forgotten behind 2 later records" in why
 
 
 @pytest.mark.parametrize(

@@ -149,14 +149,14 @@ WRONG = [
     (
         f"{IN}\nschema: schemas/none.avsc\n{COUNT}\n{TO}",
         [
-            "9:5: agents.a.schema: is no Avro schema (Expecting property name enclosed in double quotes: line 1 "
+            "9:5: agents.a.schema: is not an Avro schema (Expecting property name enclosed in double quotes: line 1 "
             "column 2 (char 1)); "
             "correct the schema"
         ],
     ),
     (
         f"{IN}\nschema: schemas/twice.avsc\n{COUNT}\n{TO}",
-        ["9:5: agents.a.schema: is no valid schema: int type already in Union; correct the schema"],
+        ["9:5: agents.a.schema: is not a valid schema: int type already in Union; correct the schema"],
     ),
     (
         f"{IN}\nschema: schemas/order.avsc\nwriter_schema: schemas/other.avsc\n{COUNT}\n{TO}",
@@ -203,7 +203,7 @@ WRONG = [
             "compatible with writer "
             "type: string (at /fields/0, /fields/1/type); correct that file, or `schema`; records of its id cannot "
             "be decoded",
-            "10:5: agents.a.writer_schemas: 4.avsc cannot be read with `schema`: is no Avro schema (Expecting "
+            "10:5: agents.a.writer_schemas: 4.avsc cannot be read with `schema`: is not an Avro schema (Expecting "
             "property name enclosed in double "
             "quotes: line 1 column 2 (char 1)); correct that file, or `schema`; records of its id cannot be decoded",
         ],

@@ -29,7 +29,7 @@ TOP = [
     ),
     (
         GOOD.replace("store: sqlite:///state.db", "store: oracle://x"),
-        ["f.yaml:3:1: store: is no store that is known; write a URL that begins with " + STORE_SCHEMES],
+        ["f.yaml:3:1: store: is not a store that is known; write a URL that begins with " + STORE_SCHEMES],
     ),
     (
         GOOD.replace("sqlite:///state.db", "sqlite://state.db"),
@@ -75,7 +75,7 @@ TOP = [
                 "rand -hex 32` makes"
             ],
         )
-        for token in ("", "x", "012345678901234", " " * 20)
+        for token in ("", "x", "012345678901234", " " * 20, "\u3164" * 20)
     ),
     (GOOD + "http: 9464\n", ["f.yaml:10:1: http: must be a mapping; write {port: 9464, host: 127.0.0.1}, or false"]),
     (HEAD, ["f.yaml:1:1: agents: is missing; write the agents' names as keys below it"]),
@@ -115,7 +115,10 @@ AGENT = [
     ),
     (
         f"{FROM}\nkey: '\"all\"'\n{COUNT}\n{TO}",
-        ["8:5: agents.a.key: is no field path; write let: {NAME: EXPRESSION} for a computed value, and its NAME here"],
+        [
+            "8:5: agents.a.key: is not a field path; write let: {NAME: EXPRESSION} for a computed value, "
+            "and its NAME here"
+        ],
     ),
     (
         f"{FROM}\n<<: {{count: 1}}\n{COUNT}\n{TO}",
@@ -124,10 +127,10 @@ AGENT = [
             "alias for a whole value work (&name, *name)"
         ],
     ),
-    (f"{FROM}\n{COUNT}\nto: {{topic: a b}}", [f"9:10: agents.a.to.topic: is no topic name; {NAMES} 249)"]),
+    (f"{FROM}\n{COUNT}\nto: {{topic: a b}}", [f"9:10: agents.a.to.topic: is not a topic name; {NAMES} 249)"]),
     (
         f"{FROM}\nformat: xml\n{COUNT}\n{TO}",
-        ["8:5: agents.a.format: is no format; write json, avro, protobuf, json-schema, raw or module:codec"],
+        ["8:5: agents.a.format: is not a format; write json, avro, protobuf, json-schema, raw or module:codec"],
     ),
     (f"{FROM}\nformt: json\n{COUNT}\n{TO}", ["8:5: agents.a.formt: unknown key; did you mean format?"]),
     (f"{FROM}\ncount: 3\n{COUNT}\n{TO}", ["8:5: agents.a.count: unknown key; did you mean aggregate.count?"]),
@@ -198,7 +201,7 @@ AGENT = [
         f"{FROM}\nhandler: builtins:len\nretry: {{attempts: 0, backoff: 1s}}\nthen: park\n{TO}",
         [
             "9:13: agents.a.retry.attempts: must be at least 1; write a number in that range",
-            "9:26: agents.a.retry.backoff: is no span of durations; write the shortest and the longest, such as "
+            "9:26: agents.a.retry.backoff: is not a span of durations; write the shortest and the longest, such as "
             "1s..60s",
         ],
     ),
@@ -232,7 +235,7 @@ AGENT = [
     ),
     (
         f"{FROM}\nkey: a..b\n{COUNT}\n{TO}",
-        ["8:5: agents.a.key: is no field path; write field names joined by dots, such as customer.id"],
+        ["8:5: agents.a.key: is not a field path; write field names joined by dots, such as customer.id"],
     ),
     (
         f"{FROM}\nkey: {{path: a}}\n{COUNT}\n{TO}",
@@ -242,7 +245,7 @@ AGENT = [
         f"from: []\n{COUNT}\n{TO}",
         ["7:5: agents.a.from: names no topic; write a topic, a list of topics, or {topic: NAME, dedupe: sluicegate}"],
     ),
-    (f"from: [a, b c]\n{COUNT}\n{TO}", [f"7:15: agents.a.from[1]: is no topic name; {NAMES} 249)"]),
+    (f"from: [a, b c]\n{COUNT}\n{TO}", [f"7:15: agents.a.from[1]: is not a topic name; {NAMES} 249)"]),
     (f"from: [a, a]\n{COUNT}\n{TO}", ["7:5: agents.a.from: names a topic twice; name each topic once"]),
     (
         f"from: {{topic: a, dedupe: me}}\n{COUNT}\n{TO}",
@@ -314,7 +317,7 @@ AGENT = [
     (
         f"{FROM}\ndedupe: {{id: a..b, horizon: 1, max_ids: 0}}\n{COUNT}\n{TO}",
         [
-            "8:14: agents.a.dedupe.id: is no field path; write field names joined by dots, such as customer.id",
+            "8:14: agents.a.dedupe.id: is not a field path; write field names joined by dots, such as customer.id",
             "8:24: agents.a.dedupe.horizon: is not a duration; write a number and ms, s, m, h or d, such as 30s",
             "8:36: agents.a.dedupe.max_ids: must be at least 1; write a number in that range",
         ],
@@ -393,20 +396,23 @@ RULE = [
         "until: {field: a, equals: .inf}",
         ["8:35: agents.a.aggregate.until.equals: is not a finite number; write a number that JSON has"],
     ),
-    ("count: 1, compute: {x: sum}", ["8:37: agents.a.aggregate.compute.x: is no reducer; write {sum: FIELD}"]),
-    ("count: 1, compute: {x: {avg: a}}", ["8:37: agents.a.aggregate.compute.x: is no reducer; did you mean mean?"]),
-    ("count: 1, compute: {x: {maxx: a}}", ["8:37: agents.a.aggregate.compute.x: is no reducer; did you mean max?"]),
+    ("count: 1, compute: {x: sum}", ["8:37: agents.a.aggregate.compute.x: is not a reducer; write {sum: FIELD}"]),
+    ("count: 1, compute: {x: {avg: a}}", ["8:37: agents.a.aggregate.compute.x: is not a reducer; did you mean mean?"]),
+    ("count: 1, compute: {x: {maxx: a}}", ["8:37: agents.a.aggregate.compute.x: is not a reducer; did you mean max?"]),
     (
         "count: 1, compute: {x: {sum: a, max: b}}",
-        ["8:37: agents.a.aggregate.compute.x: is no reducer; write count, collect, or {sum: FIELD} and the like"],
+        ["8:37: agents.a.aggregate.compute.x: is not a reducer; write count, collect, or {sum: FIELD} and the like"],
     ),
     (
         "count: 1, compute: {x: {sum: }}",
-        ["8:37: agents.a.aggregate.compute.x: is no field path; write field names joined by dots, such as customer.id"],
+        [
+            "8:37: agents.a.aggregate.compute.x: is not a field path; write field names joined by dots, "
+            "such as customer.id"
+        ],
     ),
     (
         "count: 1, compute: {x: {reduce: sum}}",
-        ["8:37: agents.a.aggregate.compute.x: is no import path; write module:function"],
+        ["8:37: agents.a.aggregate.compute.x: is not an import path; write module:function"],
     ),
     (
         "count: 1, compute: {reason: count}",
@@ -538,4 +544,4 @@ def test_a_mistake_is_reported_once_and_nothing_is_concluded_from_a_wrong_value(
 def test_a_store_that_is_not_known_has_a_near_one(tmp_path, store, near):
     found = loaded(tmp_path, GOOD.replace("sqlite:///state.db", store))
     [line] = lines(found.problems, tmp_path)
-    assert line.startswith(f"f.yaml:3:1: store: is no store that is known; {near}")
+    assert line.startswith(f"f.yaml:3:1: store: is not a store that is known; {near}")

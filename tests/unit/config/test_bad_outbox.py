@@ -16,7 +16,7 @@ CASES = [
     (
         GOOD + "outbox: {backoff: 1s, retention: 5}\n",
         [
-            "f.yaml:10:10: outbox.backoff: is no span of durations; write the shortest and the longest, such as "
+            "f.yaml:10:10: outbox.backoff: is not a span of durations; write the shortest and the longest, such as "
             "1s..60s",
             "f.yaml:10:23: outbox.retention: is not a duration; write a number and ms, s, m, h or d, such as 30s",
         ],

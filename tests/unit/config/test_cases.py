@@ -48,10 +48,10 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("step", "problem"),
     [
-        ("- sent: {topic: orders, value: 1}", ":5: tests.it works[0]: is no step; did you mean send?"),
+        ("- sent: {topic: orders, value: 1}", ":5: tests.it works[0]: is not a step; did you mean send?"),
         (
             "- topic: orders",
-            ":5: tests.it works[0]: is no step; known here: setup, handlers, row, deploy, send, expect, advance, "
+            ":5: tests.it works[0]: is not a step; known here: setup, handlers, row, deploy, send, expect, advance, "
             "expect_nothing, expect_rows",
         ),
         ("- send: orders", ":5: tests.it works[0].send: must be a mapping; correct it, or leave it out"),
@@ -87,14 +87,14 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
         ),
         (
             "- {advance: 1s, expect_nothing: totals}",
-            ":5: tests.it works[0]: is no step; write one of setup, handlers, row, deploy, send, expect,",
+            ":5: tests.it works[0]: is not a step; write one of setup, handlers, row, deploy, send, expect,",
         ),
         (
             "- handlers: {enter: tests.unit.engine.handlers:forward}",
-            ":16: tests.it works[0].handlers.enter: is no agent with a handler; ",
+            ":16: tests.it works[0].handlers.enter: is not an agent with a handler; ",
         ),
-        ("- {}", ":5: tests.it works[0]: is no step; "),
-        ("- later", ":5: tests.it works[0]: is no step; "),
+        ("- {}", ":5: tests.it works[0]: is not a step; "),
+        ("- later", ":5: tests.it works[0]: is not a step; "),
         ("- advance: ${LATER}", ":5: tests.it works[0].advance: ${LATER} is not set; "),
     ],
 )

@@ -56,8 +56,8 @@ WRONG = [
     (ended('group.spent > "x"'), "agents.a.aggregate.until: > takes two values of one type"),
     (ended("message.keys == 1"), "10:7: agents.a.aggregate.until: message has no keys; did you mean key?"),
     (
-        ended("message.offset > 1", "scope: shared"),
-        "agents.a.aggregate.until: needs scope partition: a shared buffer counts records",
+        ended("group.spent > 1", "scope: shared"),
+        "agents.a.aggregate.until: asks for group, and needs scope partition for it",
     ),
     (
         ended("message.timestamp > timestamp('2026-01-01T00:00:00Z')", "key: customer", "repartition: by-customer"),
@@ -86,13 +86,13 @@ WRONG = [
     ),
     (grouped("let: {total: total + 1}"), "9:11: agents.a.let.total: names itself; "),
     (grouped("let: {message: amount}"), "9:11: agents.a.let.message: is a reserved name of expressions; "),
-    (grouped('let: {"a-b": amount}'), "9:11: agents.a.let.a-b: is no name that an expression can write; "),
+    (grouped('let: {"a-b": amount}'), "9:11: agents.a.let.a-b: is not a name that an expression can write; "),
     (grouped("having: spend > 1"), "9:13: agents.a.having: no field spend in the result; did you mean spent?"),
     (grouped("having: rows > 1"), "9:13: agents.a.having: > takes two values of one type"),
     (handled("having: count > 1"), "9:5: agents.a.having: asks the result of a group, but there is no aggregate; "),
     (grouped(to="to: {topic: t, where: spent > 1}"), "10:20: agents.a.to.where: belongs to one of several routes; "),
     (grouped(to="to: {topic: t, continue: true}"), "10:20: agents.a.to.continue: belongs to one of several routes; "),
-    (grouped(to="to: {topic: t, select: [spend]}"), "10:20: agents.a.to.select: names spend, which is no field of "),
+    (grouped(to="to: {topic: t, select: [spend]}"), "10:20: agents.a.to.select: names spend, which is not a field of "),
     (grouped(to="to: {topic: t, select: {x: spend}}"), "10:32: agents.a.to.select.x: no field spend in the result; "),
     (
         grouped(to='to: {topic: t, select: {"x-y": spent}, format: avro}'),
@@ -144,7 +144,7 @@ WRONG = [
     ),
     (
         grouped("let: {total: int(message.headers.n)}", "handler: operator:neg"),
-        "agents.a.let.total: asks for message, of which a group keeps nothing for a handler that names bad items; ",
+        "agents.a.let.total: asks for message, but a group keeps no messages for a handler that names bad items; ",
     ),
     (forwarded("where: amount > 1", to=""), "agents.a: does nothing: it has no aggregate, no handler and no to; "),
     (

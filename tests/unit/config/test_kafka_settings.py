@@ -17,11 +17,11 @@ def with_settings(text):
         ("{}", "bootstrap.servers: is missing; write host:9092, or embedded for a broker of our own"),
         (
             "{bootstrap.servers: localhost, sesion.timeout.ms: 1}",
-            "sesion.timeout.ms: is no setting of librdkafka that a file can hold; did you mean session.timeout.ms?",
+            "sesion.timeout.ms: is not a setting of librdkafka that a file can hold; did you mean session.timeout.ms?",
         ),
         (
             "{bootstrap.servers: localhost, error_cb: x}",
-            "error_cb: is no setting of librdkafka that a file can hold; schemas/documents/sluicegate.schema.json "
+            "error_cb: is not a setting of librdkafka that a file can hold; schemas/documents/sluicegate.schema.json "
             "lists the known ones",
         ),
         (
@@ -65,7 +65,7 @@ def with_settings(text):
         ),
         (
             "{bootstrap.servers: localhost, partition.assignment.strategy: sticky}",
-            "partition.assignment.strategy: is no assignment strategy; write cooperative-sticky (the default), or "
+            "partition.assignment.strategy: is not an assignment strategy; write cooperative-sticky (the default), or "
             "range or roundrobin for eager rebalances",
         ),
         (
@@ -122,6 +122,85 @@ def test_known_settings_pass_with_the_types_that_the_client_takes(tmp_path):
     }
 
 
+OAUTH = "sasl.oauthbearer."
+OIDC = f"login: oidc, {OAUTH}token.endpoint.url: 'https://issuer.example/token'"
+CLIENT = f"{OAUTH}client.id: a, {OAUTH}client.secret: b"
+
+
+@pytest.mark.parametrize(
+    ("settings", "problems"),
+    [
+        (f"{OIDC}, {CLIENT}", []),
+        (f"{OIDC}, {CLIENT}, security.protocol: sasl_plaintext, sasl.mechanism: OAUTHBEARER", []),
+        (f"{OIDC}, {OAUTH}assertion.file: a.jwt", []),
+        (f"login: oidc, {OAUTH}metadata.authentication.type: azure_imds, {OAUTH}config: query=x", []),
+        ("login: MSK-IAM", []),
+        ("login: azure", []),
+        ("login: gcp", []),
+        ("login: kerberos", ["login: is not one of the allowed words; write one of oidc, msk-iam, azure, gcp"]),
+        (
+            f"login: oidc, {CLIENT}",
+            [f"login: oidc needs {OAUTH}token.endpoint.url; write the URL at which the issuer gives tokens"],
+        ),
+        (
+            OIDC,
+            [
+                f"login: oidc needs {OAUTH}client.secret, or an assertion; write {OAUTH}client.id and "
+                f"{OAUTH}client.secret"
+            ],
+        ),
+        (
+            f"{OIDC}, {OAUTH}client.secret: b",
+            [f"login: oidc needs {OAUTH}client.id; write the name under which the issuer knows this app"],
+        ),
+        (
+            "login: gcp, sasl.password: x",
+            ["sasl.password: cannot be set with login: gcp, which decides it; leave it out, or leave out login"],
+        ),
+        (
+            f"login: gcp, {OAUTH}method: oidc",
+            [f"{OAUTH}method: cannot be set with login: gcp, which decides it; leave it out, or leave out login"],
+        ),
+        (
+            "login: gcp, sasl.mechanisms: PLAIN",
+            [
+                "sasl.mechanisms: contradicts login: gcp, which uses SASL/OAUTHBEARER; leave it out, or write "
+                "oauthbearer"
+            ],
+        ),
+        (
+            "login: gcp, security.protocol: ssl",
+            ["security.protocol: contradicts login: gcp, which uses SASL/OAUTHBEARER; leave it out, or write sasl_ssl"],
+        ),
+    ],
+)
+def test_a_login_says_what_it_needs_and_what_contradicts_it(tmp_path, settings, problems):
+    answer = loaded(tmp_path, with_settings(f"{{bootstrap.servers: 'kafka.example:9093', {settings}}}"))
+    allowed = "security.protocol: s" in settings or f"{OAUTH}metadata" in settings
+    messages = [line.partition(" kafka.")[2] for line in lines(answer.problems, tmp_path)]
+    assert [line for line in messages if "without TLS" not in line or not allowed] == problems
+
+
+def test_a_login_uses_tls_and_its_issuer_must(tmp_path):
+    login = f"login: oidc, {CLIENT}, {OAUTH}token.endpoint.url: 'http://issuer.example/token'"
+    text = with_settings(f"{{bootstrap.servers: 'kafka.example:9093', {login}}}")
+    assert [line.partition(" kafka.")[2] for line in lines(loaded(tmp_path, text).problems, tmp_path)] == [
+        f"{OAUTH}token.endpoint.url: is on another machine and would be reached without TLS; write https:// in place "
+        "of http://, or allow_plaintext: true where no other user is on the network"
+    ]
+
+
+def test_the_embedded_broker_has_no_login(tmp_path):
+    found = loaded(tmp_path, with_settings("{bootstrap.servers: embedded, login: gcp}"))
+    assert "is not for the embedded broker" in lines(found.problems, tmp_path)[0]
+
+
+def test_each_login_of_the_file_is_one_of_the_connector():
+    from sluicegate.connectors.kafka.logins import LOGINS
+
+    assert set(kafka.LOGINS) == set(LOGINS)
+
+
 def test_embedded_is_a_broker(tmp_path):
     assert loaded(tmp_path, with_settings("{bootstrap.servers: embedded}")).app.kafka == {
         "bootstrap.servers": "embedded"
@@ -145,7 +224,7 @@ def test_the_list_knows_what_librdkafka_knows():
     samples = {"boolean": True, "text": "x", "choice": None, "integer": None, "number": None}
     for name in kafka.allowed():
         kind, *rest = kafka.known()[name]
-        if name not in ("sasl.mechanism", "sasl.mechanisms", "debug"):
+        if name not in ("sasl.mechanism", "sasl.mechanisms", "debug", kafka.LOGIN):
             assert not unknown_to_librdkafka(name, samples[kind] if samples[kind] is not None else rest[0]), name
     assert set(kafka.REFUSED) <= set(kafka.known())
 

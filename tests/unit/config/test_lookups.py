@@ -78,14 +78,15 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
                 "f.yaml:9:7: agents.a.lookup.customer.column: is missing; write the column that is compared with "
                 "`key`, "
                 "such as column: id",
-                "f.yaml:9:18: agents.a.lookup.customer.table: is no name of a table; write TABLE, or SCHEMA.TABLE",
-                'f.yaml:9:62: agents.a.lookup.customer.fields: has tier", which is no name of a column; correct it',
+                "f.yaml:9:18: agents.a.lookup.customer.table: is not the name of a table; write TABLE, or SCHEMA.TABLE",
+                'f.yaml:9:62: agents.a.lookup.customer.fields: has tier", which is not the name of a column; '
+                "correct it",
             ],
         ),
         (
             FORWARDS % (ROW + ", missing: 30s, cache: 5m"),
             [
-                "f.yaml:9:88: agents.a.lookup.customer.missing: is no rule for a row that is missing; write null, "
+                "f.yaml:9:88: agents.a.lookup.customer.missing: is not a rule for a row that is missing; write null, "
                 "dead-letter, or {wait: 30s}",
                 "f.yaml:9:102: agents.a.lookup.customer.cache: unknown key; known here: table, collection, hash, "
                 "topic, column, key, fields, missing, lock, max_rows, max_table_bytes",
@@ -160,7 +161,7 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
         (
             SUMS % "table: customers, column: id, key: spend, fields: [name], missing: {wait: 1s}",
             [
-                "f.yaml:10:48: agents.a.lookup.customer.key: names spend, which is no field of the result; did you "
+                "f.yaml:10:48: agents.a.lookup.customer.key: names spend, which is not a field of the result; did you "
                 "mean "
                 "spent?"
             ],
@@ -168,8 +169,8 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
         (
             FORWARDS.replace("customer:", "message:") % ROW,
             [
-                "f.yaml:9:7: agents.a.lookup.message: is no name that an expression can write; use letters, digits and "
-                "_, beginning with a letter, and no word of the language"
+                "f.yaml:9:7: agents.a.lookup.message: is not a name that an expression can write; use letters, digits "
+                "and _, beginning with a letter, and no word of the language"
             ],
         ),
         (

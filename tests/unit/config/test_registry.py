@@ -99,9 +99,9 @@ def test_without_framing_no_registry_is_asked(folder: Path) -> None:
         (
             agent(IN + TO.format("")) + "schema_registry: {url: 'ftp://x', ca: none.pem, key: ca.pem}\n",
             [
-                "13:19: schema_registry.url: is no URL of a registry without a user name or password; write "
+                "13:19: schema_registry.url: is not a URL of a registry without a user name or password; write "
                 "https://HOST:PORT, and auth beside it",
-                "13:35: schema_registry.ca: is no file; name a PEM file, relative to the folder of this file",
+                "13:35: schema_registry.ca: is not a file; name a PEM file, relative to the folder of this file",
                 "13:49: schema_registry.key: has no meaning without certificate; add certificate, or leave it out",
             ],
         ),
@@ -148,7 +148,7 @@ def test_client_credentials_get_tokens(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (OAUTH.replace("https://idp/token", "idp"), "token_url: is no URL without a user name or password"),
+        (OAUTH.replace("https://idp/token", "idp"), "token_url: is not a URL without a user name or password"),
         (OAUTH.replace("https://idp", "http://idp"), "token_url: is on another machine and would be reached without"),
     ],
 )

@@ -75,7 +75,7 @@ BY_ID = "from: orders\nformat: json-schema\nframing: confluent\nwriter_schemas: 
         ),
         (
             agent(f"{IN}{COUNT}to: {{topic: t}}".replace("order.desc", "order.proto")),
-            [f"9:5: agents.a.schema: is no set of file descriptors; {MAKE}"],
+            [f"9:5: agents.a.schema: is not a set of file descriptors; {MAKE}"],
         ),
         (
             agent(f"{IN}{COUNT}to: {{topic: t}}".replace("order.desc", "none.desc")),
@@ -120,8 +120,8 @@ BY_ID = "from: orders\nformat: json-schema\nframing: confluent\nwriter_schemas: 
         (
             agent(f"{BY_ID}{COUNT}to: {{topic: t}}"),
             [
-                "10:5: agents.a.writer_schemas: 8.json is no JSON Schema (it is neither an object nor true nor false); "
-                "correct that file; records of its id cannot be decoded"
+                "10:5: agents.a.writer_schemas: 8.json is not a JSON Schema (it is neither an object nor true nor "
+                "false); correct that file; records of its id cannot be decoded"
             ],
         ),
         (

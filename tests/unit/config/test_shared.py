@@ -9,7 +9,7 @@ SHARED = GOOD.replace("    aggregate:", "    scope: shared\n    aggregate:")
 MISTAKES = [
     (
         "    session: true\n    handler: a:b\n",
-        "session: needs scope partition: a batch is no part of one owner's transaction",
+        "session: needs scope partition: a batch is not a part of one owner's transaction",
     ),
     ("    repartition: again\n    key: x\n", "repartition: is not needed: one buffer has the groups of all partitions"),
     (
@@ -25,6 +25,16 @@ def test_what_one_buffer_cannot_do_is_named(tmp_path, more, expected):
         loaded(tmp_path, SHARED.replace("    scope: shared\n", f"    scope: shared\n{more}")).problems, tmp_path
     )
     assert f"agents.a.{expected}; leave one of the two out" in found
+
+
+def test_until_asks_for_the_record_only(tmp_path):
+    def found(until: str) -> list[str]:
+        return lines(loaded(tmp_path, SHARED.replace("{count: 10}", f"{{until: {until}}}")).problems, tmp_path)
+
+    [line] = found("total > 5.0 || group.count > 2")
+    what = "asks for group, and needs scope partition for it: no worker reads a shared group before it ends"
+    assert f"agents.a.aggregate.until: {what}; ask for fields of the record" in line
+    assert [found(until) for until in ("total > 5.0", "{field: total, equals: 5}")] == [[], []]
 
 
 def test_it_needs_the_outbox(tmp_path):

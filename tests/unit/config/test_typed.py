@@ -92,9 +92,13 @@ WRONG = [
     ("id > 1", 1, "> takes two values of one type, id is text (a UUID) and 1 is integer; "),
     ("blob > 1", 1, "> takes two values of one type, blob is text (base64) and 1 is integer; "),
     ("hash > 1", 1, "> takes two values of one type, hash is text (base64) and 1 is integer; "),
-    ('status == "payed"', 11, '"payed" is no symbol of status; did you mean "paid"?'),
-    ('grade == "bronze"', 10, '"bronze" is no symbol of grade; its symbols are gold, silver'),
-    ('has(customer.tier) && customer.tier == "god"', 40, '"god" is no symbol of customer.tier; did you mean "gold"?'),
+    ('status == "payed"', 11, '"payed" is not a symbol of status; did you mean "paid"?'),
+    ('grade == "bronze"', 10, '"bronze" is not a symbol of grade; its symbols are gold, silver'),
+    (
+        'has(customer.tier) && customer.tier == "god"',
+        40,
+        '"god" is not a symbol of customer.tier; did you mean "gold"?',
+    ),
     ("has(customer.tierr)", 14, "no field tierr in customer; did you mean tier?"),
     ("items.exists(i, i.prize > 3)", 19, "no field prize in i; did you mean price?"),
     ("items[0].n.m == 1", 12, "items[0].n is integer and has no field m"),
@@ -191,7 +195,7 @@ COMPUTE = (
     "last: {last: due}, rows: {collect: qty}}"
 )
 OF_RESULTS = [
-    ('reason == "maunal"', '"maunal" is no symbol of reason; did you mean "manual"?'),
+    ('reason == "maunal"', '"maunal" is not a symbol of reason; did you mean "manual"?'),
     ("spend > 1", "no field spend in the result; correct the expression"),
     ('n == "x"', '== compares values of one type, n is integer and "x" is text; '),
     ('kinds == "x"', '== compares values of one type, kinds is integer and "x" is text; '),
@@ -312,8 +316,8 @@ OF_STRUCTS = [
     ("id > 1", "> takes two values of one type, id is text (a UUID) and 1 is integer; "),
     ("blob > 1", "> takes two values of one type, blob is text (base64) and 1 is integer; "),
     ("flag > 1", "> takes two values of one type, flag is boolean and 1 is integer"),
-    ("status == 'payed'", '"payed" is no symbol of status; did you mean "paid"?'),
-    ("level == 'lov'", '"lov" is no symbol of level; did you mean "low"?'),
+    ("status == 'payed'", '"payed" is not a symbol of status; did you mean "paid"?'),
+    ("level == 'lov'", '"lov" is not a symbol of level; did you mean "low"?'),
     ("tags > 1", "> takes two values of one type, tags is list of text; correct the expression"),
     ("items.exists(i, i.prize > 1)", "no field prize in i; did you mean price?"),
     ("labels.x == 'y'", '== compares values of one type, labels.x is integer and "y" is text; '),
@@ -515,7 +519,7 @@ def test_declared_fields_refuse_nothing_that_can_work(tmp_path: Path) -> None:
 
 
 UNDECLARED = [
-    ("fields: {a: txet}", "8:14: agents.a.fields.a: has txet, which is no type; did you mean text?"),
+    ("fields: {a: txet}", "8:14: agents.a.fields.a: has txet, which is not a type; did you mean text?"),
     ("fields: {a: {b: 5}}", "agents.a.fields.a: has no type; write a type, such as number, a mapping of fields, or "),
     ("fields: {a: []}", "agents.a.fields.a: has no type; "),
     ("fields: {a: }", "agents.a.fields.a: has no type; "),

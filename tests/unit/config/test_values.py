@@ -77,12 +77,12 @@ def calling(**fields: object) -> App:
 
 COMPUTE = "agents.a.aggregate.compute.x"
 WRONG = {
-    "reducer": (computing(Reducer("x", "summ", "amount")), f"{COMPUTE}: is no reducer; did you mean sum?"),
-    "no field": (computing(Reducer("x", "sum")), f"{COMPUTE}: is no reducer; write {{sum: FIELD}}"),
+    "reducer": (computing(Reducer("x", "summ", "amount")), f"{COMPUTE}: is not a reducer; did you mean sum?"),
+    "no field": (computing(Reducer("x", "sum")), f"{COMPUTE}: is not a reducer; write {{sum: FIELD}}"),
     "field of count": (computing(Reducer("x", "count", "n")), f"{COMPUTE}: takes no field; write count"),
     "field path": (
         computing(Reducer("x", "sum", "a..b")),
-        f"{COMPUTE}: is no field path; write field names joined by dots, such as customer.id",
+        f"{COMPUTE}: is not a field path; write field names joined by dots, such as customer.id",
     ),
     "twice": (
         computing(Reducer("x", "count"), Reducer("x", "collect")),
@@ -133,7 +133,7 @@ WRONG = {
     ),
     "topic": (
         having(topics=("a b",)),
-        "agents.a.from[0].topic: is no topic name; use only letters, digits and . _ - (at most 249)",
+        "agents.a.from[0].topic: is not a topic name; use only letters, digits and . _ - (at most 249)",
     ),
     "circle": (
         having(topics=("out",)),
@@ -145,7 +145,7 @@ WRONG = {
     ),
     "format": (
         having(format="jason"),
-        "agents.a.format: is no format; write json, avro, protobuf, json-schema, raw or module:codec",
+        "agents.a.format: is not a format; write json, avro, protobuf, json-schema, raw or module:codec",
     ),
     "start": (
         having(start="now"),
@@ -212,7 +212,7 @@ WRONG = {
     ),
     "back-off": (
         calling(backoff_first=5.0, backoff_most=1.0),
-        "agents.a.retry.backoff: is no span of durations; "
+        "agents.a.retry.backoff: is not a span of durations; "
         "write the shortest and the longest as numbers of seconds, such as 1.0 and 60.0",
     ),
     "attempts": (calling(attempts=0), "agents.a.retry.attempts: must be at least 1; write a number in that range"),
@@ -276,7 +276,7 @@ def test_a_run_is_refused_before_anything_is_asked_for(capfd: pytest.CaptureFixt
         pytest.fail("it asked its systems")
 
     assert supervisor.run(computing(Reducer("x", "summ", "amount")), prepare=prepare) == 2
-    assert "is no reducer; did you mean sum?" in capfd.readouterr().err
+    assert "is not a reducer; did you mean sum?" in capfd.readouterr().err
 
 
 def test_without_the_check_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

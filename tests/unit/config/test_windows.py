@@ -70,6 +70,9 @@ def an_agent(folder: Path, text: str, more: str = "") -> Agent:
         ("{hopping: 1h, every: 5m}", Window(3600.0, at_most=7200.0, kind="hopping", every=300.0)),
         ("{sliding: 10m}", Window(600.0, grace=600.0, kind="sliding")),
         ("{sliding: 10m, grace: 0s, late: skip}", Window(600.0, late="skip", kind="sliding")),
+        ("{last: 100}", Window(0.0, grace=60.0, kind="sliding", last=100)),
+        ("{last: 100, grace: 0s}", Window(0.0, kind="sliding", last=100)),
+        ("{sliding: 10m, last: 100}", Window(600.0, grace=600.0, kind="sliding", last=100)),
         ("{tumbling: 5m, late: {new: 10s}}", Window(300.0, at_most=3900.0, late="new", gather=10.0)),
         ("{tumbling: 5m, late: {amend: 1h}}", Window(300.0, at_most=3900.0, late="amend", keep=3600.0, gather=60.0)),
         (
@@ -93,6 +96,8 @@ def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: 
         "{session: 30m, late: {new: 10s}}",
         "{sliding: 10m}",
         "{sliding: 10m, grace: 0s, late: skip}",
+        "{last: 100}",
+        "{sliding: 10m, last: 100, grace: 0s}",
         "{tumbling: 5m, late: {amend: 1h, every: 5s}}",
         "{tumbling: day}",
         "{tumbling: week, zone: Europe/Vienna, week_starts: sunday, late: {amend: 1h}}",
@@ -114,7 +119,7 @@ PAIR = "does not go together with a window"
 @pytest.mark.parametrize(
     ("text", "more", "aggregate", "problem"),
     [
-        ("{}", "", "", "window: names no kind of windows; write one of tumbling, hopping, session, sliding"),
+        ("{}", "", "", "window: names no kind of windows; write one of tumbling, hopping, session, sliding, last"),
         ("{tumbling: 5m, session: 1m}", "", "", "window: names tumbling and session: a window is of one kind"),
         (
             "{tumbling: 1d, offset: -8h}",
@@ -144,10 +149,10 @@ PAIR = "does not go together with a window"
             "{tumbling: day, zone: europe/vienna}",
             "",
             "",
-            "window.zone: is no time zone that this machine knows; did you mean Europe/Vienna?",
+            "window.zone: is not a time zone that this machine knows; did you mean Europe/Vienna?",
         ),
-        ("{tumbling: day, zone: localtime}", "", "", "window.zone: is no time zone that this machine knows; write"),
-        ("{tumbling: day, zone: Europe}", "", "", "window.zone: is no time zone that this machine knows"),
+        ("{tumbling: day, zone: localtime}", "", "", "window.zone: is not a time zone that this machine knows; write"),
+        ("{tumbling: day, zone: Europe}", "", "", "window.zone: is not a time zone that this machine knows"),
         ("{tumbling: day, zone: }", "", "", "window.zone: is empty; write a name such as Europe/Vienna"),
         ("{tumbling: 5m, hopping: 1m}", "", "", "window: names tumbling and hopping: a window is of one kind"),
         ("{hopping: 5m}", "", "", "window.hopping: needs `every`; write every: 5m, a part of the size"),
@@ -200,6 +205,17 @@ PAIR = "does not go together with a window"
             "window.late: does not go together with sliding: a late record is in",
         ),
         ("{sliding: 5m, late: {amend: 1m}}", "", "", "window.late: does not go together with sliding: a late record"),
+        ("{last: 5, at_most: 1h}", "", "", "window.at_most: does not go together with last: no result waits"),
+        ("{last: 5, every: 1m}", "", "", "window.every: does not go together with last"),
+        ("{last: 5, offset: 1m}", "", "", "window.offset: does not go together with last"),
+        ("{last: 5, zone: UTC}", "", "", "window.zone: does not go together with last"),
+        ("{last: 5, late: {new: 1m}}", "", "", "window.late: does not go together with sliding: a late record is in"),
+        ("{last: 5}", "", ", count: 5", "count: does not go together with last: each record has the result"),
+        ("{tumbling: 5m, last: 5}", "", "", "window.last: does not go together with tumbling"),
+        ("{session: 5m, last: 5}", "", "", "window.last: does not go together with session"),
+        ("{last: 0}", "", "", "window.last: must be at least 1"),
+        ("{last: 5m}", "", "", "window.last: "),
+        ("{last: 5}", "", ", max_items: 5", "window.last: is not below max_items, 5: no window would have so many"),
         ("{sliding: 5m}", "", ", count: 5", "count: does not go together with sliding: each record has the result"),
         ("{sliding: 5m}", "", ", until: total > 1", "until: does not go together with sliding: each record has"),
         (
@@ -301,6 +317,17 @@ def test_sliding_windows_in_words(tmp_path: Path) -> None:
     assert skips[3] == "a record that is behind the highest time of its partition is only counted"
 
 
+def test_windows_of_the_last_records_in_words(tmp_path: Path) -> None:
+    assert words.meaning(an_agent(tmp_path, "{last: 1000, time: at}"))[1:3] == [
+        "gives a result at each record: of the last 1,000 records of its key by at",
+        "keeps the last 1,000 records of each key, and those that are at most 1 min behind the highest time",
+    ]
+    assert words.meaning(an_agent(tmp_path, "{sliding: 10m, last: 5, time: at, grace: 1m}"))[1:3] == [
+        "gives a result at each record: of the last 5 records of its key in the last 10 min of at",
+        "keeps the last 5 records of each key, and those that are at most 1 min behind the highest time, for 11 min",
+    ]
+
+
 def test_sliding_windows_need_no_clock(tmp_path: Path) -> None:
     assert "window" not in "\n".join(lines(loaded(tmp_path, windowed("{sliding: 10m}")).warnings, tmp_path))
     rule = an_agent(tmp_path, "{sliding: 10m}").aggregation
@@ -371,6 +398,7 @@ def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:
         ("{tumbling: 5m, time: other}", ("flush", "drop")),
         ("{session: 5m, time: at}", ("flush", "drop")),
         ("{sliding: 5m, time: at}", ("flush", "drop")),
+        ("{last: 5, time: at}", ("flush", "drop")),
         ("{tumbling: day, time: at}", ("flush", "drop")),
     ],
 )
@@ -393,6 +421,17 @@ def test_another_calendar_is_another_window(tmp_path: Path, changed: str, path: 
     assert path in [each.path for each in found]
     assert policies_of(found) == ("flush", "drop")
     assert fingerprint(old) != fingerprint(new)
+
+
+@pytest.mark.parametrize("changed", ["{last: 6}", "{sliding: 1m, last: 5}", "{sliding: 1m}"])
+def test_another_number_of_records_is_another_window(tmp_path: Path, changed: str) -> None:
+    old, new = (an_agent(tmp_path, text) for text in ("{last: 5}", changed))
+    assert policies_of(changes(document(old), document(new))) == ("flush", "drop")
+    assert fingerprint(old) != fingerprint(new)
+    for one, other in ((old, new), (new, old)):
+        rule = earlier_agent(other, fingerprint(one)).aggregation
+        assert rule is not None
+        assert fingerprint(replace(other, aggregation=rule)) == fingerprint(one)
 
 
 def test_groups_of_an_earlier_calendar_are_restored_under_it(tmp_path: Path) -> None:

@@ -215,7 +215,8 @@ def test_what_is_sent_besides_is_said_in_words(tmp_path):
     assert dispatching(loaded(tmp_path, GOOD + "timeouts: {poll: 2s}\n").app) == [
         "sends the rows of the store's outbox, in their order for each key, by as many lanes as the store has; looks "
         "every 1 s where the store cannot tell",
-        "tries a row 10 times, 1 s to 1 min apart, its lane waiting; then it is dead (a broker that is away is no try)",
+        "tries a row 10 times, 1 s to 1 min apart, its lane waiting; then it is dead "
+        "(an outage of the brokers counts no attempt)",
         "has a lane for 30 s and renews it; what a process died with is sent by another after that",
         "deletes what was sent 1 h before",
         "is degraded when a row is 1 min old or 1 is dead, and not ready when a row is 10 min old or 1000 are dead",
@@ -225,4 +226,6 @@ def test_what_is_sent_besides_is_said_in_words(tmp_path):
     loose = loaded(tmp_path, GOOD + "outbox: {order: none}\ntimeouts: false\n").app
     assert dispatching(loose)[0].startswith("sends the rows of the store's outbox, in any order;")
     assert len(dispatching(loose)) == 5
+    [alone] = dispatching(loaded(tmp_path, GOOD + "outbox: false\ntimeouts: {poll: 2s}\n").app)
+    assert alone.startswith("adds timeouts to the outbox, which another process must send, when they are due by ")
     assert dispatching(loaded(tmp_path, GOOD + "outbox: false\ntimeouts: false\n").app) == []

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, App, Http
-from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.cli.opening.files import loaded, read_now
 from sluicegate.streams.console.calls import calls
 from sluicegate.streams.contracts.stores import OutputFacts, Store
 from sluicegate.streams.observe.board import Board
@@ -38,6 +38,12 @@ Answered = tuple[int, Any, dict[str, str]]
 
 class LogSystems:
     """The store of the file, and topics in memory."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def read_file(self) -> App:
+        return read_now(self._file)
 
     def open_store(self, app: App) -> Store:
         return open_store(app.store, app.folder)
@@ -97,7 +103,7 @@ def a_driver(folder: Path, text: str = FILE) -> tuple[Driver, Log]:
 def a_console(folder: Path, clock: Callable[[], float] = lambda: 0.0, **settings: Any) -> Iterator[ConsoleClient]:
     """Over the file that `a_driver` wrote. `clock` tells it when to read again."""
     app = loaded(str(folder / "app.yaml"))
-    made, close = calls(app, Board(lambda: 0.0), LogSystems(), clock)
+    made, close = calls(app, Board(lambda: 0.0), LogSystems(str(folder / "app.yaml")), clock)
     port = serve(Http(**{"port": 0, **settings}), {"/livez": lambda: document({})}, made)
     try:
         yield ConsoleClient(port)

@@ -84,6 +84,40 @@ def test_dead_rows_and_letters_are_retried_once(scene: Any, tmp_path: Path) -> N
     assert ("dead retry", "in/0/3", "mended") in [each[:3] for each in audited(tmp_path)]
 
 
+def dead_of_two_causes(driver: Driver, log: Log) -> None:
+    for value in (b"bad", b"worse", b'{"other": 1}'):
+        log.append("in", 0, b"k", value)
+    driver.turns(6).later(5).turns(4)
+
+
+def test_all_of_a_cause_are_retried_and_no_other(scene: Any) -> None:
+    client, driver, log = scene
+    dead_of_two_causes(driver, log)
+    [many, one] = client.ask("dead")["causes"]
+    assert (many["size"], many["agent"], one["size"]) == (2, "a", 1)
+    outcome = client.change("retry", agent="a", cause=many["cause"], why="mended")[1]
+    assert (outcome["sent"], outcome["refused"]) == (2, [])
+    assert [each["cause"] for each in client.ask("dead")["causes"]] == [one["cause"]]
+    assert client.ask("dead")["found"] == 1
+    assert client.ask("dead?retried=yes")["found"] == 3
+    outcome = client.change("retry", agent="a", cause=many["cause"], why="mended")[1]
+    assert (outcome["sent"], outcome["refused"]) == (0, [])
+    assert client.change("retry", agent="a", cause="00000000", why="mended")[0] == 400
+
+
+def test_the_dead_of_a_cause_are_dropped_with_their_reason(scene: Any, tmp_path: Path) -> None:
+    client, driver, log = scene
+    dead_of_two_causes(driver, log)
+    cause = client.ask("dead")["causes"][0]["cause"]
+    assert client.change("dead/drop", agent="a", cause=cause, why="nobody needs them") == (
+        200,
+        {"rows": 0, "letters": 2},
+    )
+    assert client.ask("dead")["found"] == 1
+    assert client.change("dead/drop", agent="a", ids=["in/0/5"], why="a test")[1]["letters"] == 1
+    assert [each[0] for each in audited(tmp_path)] == ["dead drop"] * 3
+
+
 def test_another_reader_of_the_topic_is_asked_about_first(scene: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     client, driver, log = scene
     log.append("in", 0, b"k", b"<b>bad")
@@ -96,7 +130,7 @@ def test_another_reader_of_the_topic_is_asked_about_first(scene: Any, monkeypatc
 
 
 @pytest.mark.parametrize("why", [{}, {"why": ""}, {"why": "  "}, {"why": 3}])
-@pytest.mark.parametrize("path", ["fire", "drop", "retry", "outbox/retry", "outbox/drop"])
+@pytest.mark.parametrize("path", ["fire", "drop", "retry", "dead/drop", "outbox/retry", "outbox/drop"])
 def test_a_change_without_a_reason_is_refused(scene: Any, tmp_path: Path, path: str, why: dict[str, Any]) -> None:
     status, said = scene[0].change(path, **X, ids=["in/0/3"], **why)
     assert (status, "why" in said["error"]) == (400, True)
@@ -147,7 +181,7 @@ def test_a_change_is_no_question(scene: Any) -> None:
 def test_with_a_token_everything_but_the_page_itself_needs_it(tmp_path: Path) -> None:
     a_driver(tmp_path)
     with a_console(tmp_path, token="s3cret") as client:
-        for path in ("/", "/console.js", "/console.css"):
+        for path in ("/", "/console.js", "/console.css", *client.port.calls.files):
             assert client.send("GET", path)[0] == 200
         paths = [*client.port.calls.questions, *client.port.calls.changes]
         for path in paths:

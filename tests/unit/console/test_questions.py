@@ -1,11 +1,25 @@
 """The questions of the console: bounded, searched on the server, and without markup."""
 
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
+from typer.testing import CliRunner
 
-from sluicegate.streams.console.kept import LEAST, SHARE, KeptValue
+from sluicegate.connectors import open_store
+from sluicegate.streams.agent import App
+from sluicegate.streams.cli import main
+from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.console.about import about
+from sluicegate.streams.console.dead_page import DeadShown, dead_counts
+from sluicegate.streams.console.kept import AFTER_CHANGE, LEAST, SHARE, KeptValue
 from sluicegate.streams.console.wording import PAGE
+from sluicegate.streams.operations.dead.dead_changes import DeadListing
+from sluicegate.streams.outbox.schedules import arranged
+from tests.unit.cli.log_topics import LogTopics
 from tests.unit.console.desk import FILE, HOSTILE, a_console, a_driver
 from tests.unit.engine.scene import feed
 from tests.waiting import wait_until
@@ -38,7 +52,101 @@ def test_many_groups_come_in_pages_and_are_searched_on_the_server(tmp_path: Path
         assert client.ask("groups?agent=a&search=nothing")["found"] == 0
 
 
+def test_groups_are_of_one_partition_overdue_or_in_another_order(tmp_path: Path) -> None:
+    driver, log = a_driver(tmp_path)
+    feed(log, *((f"key-{number}", 1) for number in range(4)), ("key-3", 1))
+    driver.turns(20)
+    with a_console(tmp_path) as client:
+        ask = lambda query: [each["text"] for each in client.ask(f"groups?agent=a&{query}")["groups"]]  # noqa: E731
+        assert ask("order=-key&search=key")[0] == "key-3"
+        assert ask("order=count&search=key")[-1] == "key-3"
+        assert (len(ask("place=in/0")), ask("place=in/1"), ask("late=yes")) == (6, [], [])
+
+
+def test_groups_that_became_overdue_since_the_reading_are_late(tmp_path: Path) -> None:
+    a_driver(tmp_path)
+    now = [0.0]
+    with a_console(tmp_path, lambda: now[0]) as client:
+        assert client.ask("groups?agent=a&late=yes")["groups"] == []
+        now[0] = 601.0
+        late = client.ask("groups?agent=a&late=yes")["groups"]
+    assert (len(late), all(each["fires_in"] < 0 for each in late)) == (2, True)
+
+
+def test_dead_letters_are_filtered_sorted_and_counted_by_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, log = a_driver(tmp_path)
+    monkeypatch.setattr(LogTopics, "log", log)
+    for key, value in ((b"one", b"bad"), (b"two", b'{"other": 1}'), (b"three", b"worse")):
+        log.append("in", 0, key, value)
+    driver.turns(6).later(5).turns(4)
+    with a_console(tmp_path) as client:
+        ask = lambda query: [each["id"] for each in client.ask(f"dead?{query}")["dead"]]  # noqa: E731
+        assert ask("") == ["in/0/5", "in/0/4", "in/0/3"]
+        assert ask("order=-reason")[-1] == "in/0/4"
+        assert (ask("search=THREE"), ask("reason=missing-field"), ask("agent=b")) == (["in/0/5"], ["in/0/4"], [])
+        assert ask("since=1") == []
+        assert client.ask("dead")["reasons"] == ["missing-field", "undecodable"]
+        assert client.ask("overview")["dead"] == {"a": 3}
+
+
+def test_before_the_first_reading_nothing_is_claimed_to_be_dead_or_not(tmp_path: Path) -> None:
+    """Dead letters that cannot be read are not none."""
+    with_missing = DeadShown(DeadListing([], [], "the broker is away", 0), [])
+    assert (dead_counts(None), dead_counts(with_missing)) == (None, None)
+
+
+def test_the_rule_is_shown_in_the_words_of_the_file(tmp_path: Path) -> None:
+    a_driver(tmp_path)
+    with a_console(tmp_path) as client:
+        rule = client.ask("rule?agent=a")
+        assert (yaml.safe_load(rule["text"])["a"]["aggregate"]["count"], rule["version"]) == (3, 0)
+        assert "version 7 is not kept" in client.ask("rule?agent=a&version=7")["text"]
+
+
+def test_the_head_of_the_page_has_no_password() -> None:
+    kafka = {"bootstrap.servers": "b:9092", "sasl.password": "s3cret"}
+    app = App("shop", "postgresql://ann:s3cret@db.example:5432/shop", (), kafka)
+    facts = about(app)
+    assert (facts["store"], facts["broker"]) == ("PostgreSQL at db.example:5432", "b:9092")
+    assert "s3cret" not in str(facts)
+    assert about(replace(app, store="postgresql://ann:s3@cret@db/shop"))["store"] == "PostgreSQL"
+
+
+def test_schedules_are_listed_with_their_next_time(tmp_path: Path) -> None:
+    schedule = "schedules: {nightly: {every: 0 2 * * *, topic: reports, key: sales}}\nagents:"
+    a_driver(tmp_path, FILE.replace("agents:", schedule))
+    app = loaded(str(tmp_path / "app.yaml"))
+    with a_console(tmp_path) as client:
+        [before] = client.ask("timeouts")["schedules"]
+        with closing(open_store(app.store, app.folder)) as store:
+            arranged(store.timeouts, app, datetime(2026, 1, 1, tzinfo=UTC))
+        [after] = client.ask("timeouts")["schedules"]
+    assert (before["name"], before["due_at"]) == ("nightly", None)
+    assert (after["every"], after["due_at"][:16]) == ("0 2 * * *", "2026-01-01T02:00")
+
+
+def test_a_plan_says_what_the_file_would_change(tmp_path: Path) -> None:
+    a_driver(tmp_path)
+    file = tmp_path / "app.yaml"
+    result = CliRunner().invoke(main, ["deploy", str(file), "--yes", "--no-wait", "--why", "first"])
+    assert result.exit_code == 0, result.output
+    with a_console(tmp_path) as client:
+        assert (client.ask("plan")["agents"], client.ask("plan")["file"]) == ([], [])
+    with a_console(tmp_path) as client:
+        file.write_text(FILE.replace("count: 3", "count: 2"))
+        [plan] = client.ask("plan")["agents"]
+        assert [(each["path"], each["from"], each["to"]) for each in plan["changes"]] == [("aggregate.count", 3, 2)]
+        assert plan["open"]["convert"]["fire"] == 1
+    file.write_text(FILE)
+    with a_console(tmp_path) as client:
+        file.write_text("app: [")
+        assert "app.yaml" in client.ask("plan")["error"]
+
+
 WRONG = (
+    "groups?agent=a&order=none",
+    "history?since=now",
+    "rule",
     "groups",
     "groups?agent=b",
     "groups?agent=a&first=x",
@@ -66,7 +174,7 @@ def test_too_many_fields_are_refused(tmp_path: Path) -> None:
 def test_the_other_views_answer_for_an_app_that_has_none_of_it(tmp_path: Path) -> None:
     a_driver(tmp_path)
     with a_console(tmp_path) as client:
-        assert client.ask("timeouts") == {"timeouts": [], "count": 0, "again": LEAST}
+        assert client.ask("timeouts") == {"schedules": [], "timeouts": [], "count": 0, "again": LEAST}
         assert client.ask("outbox")["rows"] == []
         assert client.ask("progress")["agents"] == [{"agent": "a", "versions": [], "replays": []}]
         assert client.ask("overview")["agents"][0]["name"] == "a"
@@ -87,13 +195,15 @@ def test_the_page_may_load_nothing_from_elsewhere_and_runs_no_text(tmp_path: Pat
     with a_console(tmp_path) as client:
         _, page, headers = client.send("GET", "/")
         policy = headers["Content-Security-Policy"]
-        script = client.send("GET", "/console.js")[1]
+        scripts = [path for path in client.port.calls.files if path.endswith(".js") and "/vendor/" not in path]
+        script = "".join(client.send("GET", path)[1] for path in scripts)
+    assert {"/console.js", "/core/html.js", "/parts/table.js", "/views/dead.js"} <= {*scripts}
     assert "default-src 'none'" in policy
     assert "script-src 'self'" in policy
     assert "unsafe" not in policy
-    assert "http:" not in page
-    assert "https:" not in page
-    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
+    assert "http:" not in page + script
+    assert "https:" not in page + script
+    for word in ("dangerouslySetInnerHTML", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
         assert word not in script
     assert (headers["X-Content-Type-Options"], headers["Cache-Control"]) == ("nosniff", "no-store")
 
@@ -107,7 +217,8 @@ def test_without_console_there_is_no_page(tmp_path: Path) -> None:
     assert (app.http is not None and app.http.console, _calls(app, lambda app: app)) == (False, None)
 
 
-def test_reading_takes_a_share_of_the_time_and_no_question_waits_for_it() -> None:
+def kept_seconds() -> tuple[KeptValue[float], list[float], list[float]]:
+    """A value whose reading takes a second; the clock, which holds one number; and what was read."""
     now, read = [0.0], list[float]()
 
     def reading() -> float:
@@ -115,7 +226,11 @@ def test_reading_takes_a_share_of_the_time_and_no_question_waits_for_it() -> Non
         read.append(now[0])
         return now[0]
 
-    kept = KeptValue(reading, lambda: now[0])
+    return KeptValue(reading, lambda: now[0]), now, read
+
+
+def test_reading_takes_a_share_of_the_time_and_no_question_waits_for_it() -> None:
+    kept, now, read = kept_seconds()
     assert kept.get() == (1.0, 0.0)
     now[0] = 1.0 + 1 / SHARE - 0.1
     assert kept.get()[0] == 1.0
@@ -125,6 +240,20 @@ def test_reading_takes_a_share_of_the_time_and_no_question_waits_for_it() -> Non
     wait_until(lambda: kept.get()[0] == read[1], what="its value")
     kept.expire()
     assert kept.get()[0] > read[1]
+
+
+def test_after_a_change_a_few_readings_follow_soon() -> None:
+    kept, now, read = kept_seconds()
+    kept.get()
+    kept.expire()
+    kept.get()
+    for times in range(3, AFTER_CHANGE + 3):
+        now[0] += LEAST + 0.1
+        kept.get()
+        wait_until(lambda times=times: len(read) == times and kept.get()[0] == read[-1], what="a reading in a thread")
+    now[0] += LEAST + 0.1
+    kept.get()
+    assert len(read) == AFTER_CHANGE + 2
 
 
 def test_a_reading_that_fails_keeps_the_value_and_the_first_one_says_why() -> None:

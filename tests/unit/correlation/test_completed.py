@@ -117,7 +117,8 @@ def test_a_lookup_may_have_the_name_of_a_field_of_a_leg_and_not_of_a_leg(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("key", "line"), [("amount", "names amount, which is no field of the result"), ("order.", "lookup.customer.key: ")]
+    ("key", "line"),
+    [("amount", "names amount, which is not a field of the result"), ("order.", "lookup.customer.key: ")],
 )
 def test_a_key_that_no_result_has_is_found(tmp_path: Path, key: str, line: str) -> None:
     result = written(tmp_path, customer().replace("order.customer", key), MEET)

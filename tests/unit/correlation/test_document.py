@@ -15,7 +15,7 @@ from sluicegate.streams.testing.play import play, play_with_crashes
 DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "correlate.md").read_text(encoding="utf-8")
 
 
-FILE, _, BACKLOG = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
+FILE, _, BACKLOG = re.findall(r"```yaml\n(app: .*?)```", DOCUMENT, re.S)
 
 
 def loaded_from(file: str, folder: Path) -> Loaded:

@@ -120,7 +120,7 @@ def test_the_condition_of_a_leg_alone_stays_as_it_is_written(tmp_path: Path) -> 
         ({"agent": "where: amount >"}, "agents.settle.where: "),
         ({"order": "{from: orders, where: amount >}"}, "agents.settle.correlate.legs.order.where: "),
         ({"order": "{from: orders, let: {a: b, b: 1}}"}, "legs.order.let.a: names b, which is computed after it"),
-        ({"order": "{from: orders, let: {a-b: 1}}"}, "legs.order.let.a-b: is no name that an expression can write"),
+        ({"order": "{from: orders, let: {a-b: 1}}"}, "legs.order.let.a-b: is not a name that an expression can write"),
         (
             {"agent": "let: {a: 1}", "order": "{from: orders, let: {a: 2}}"},
             "legs.order.let.a: is computed for all legs already",

@@ -15,7 +15,7 @@ from sluicegate.streams.aggregation import deadline, group_faults, groups
 from sluicegate.streams.config.text import document
 from sluicegate.streams.engine import worker
 from sluicegate.streams.expressions import lexer, parse, times, values
-from sluicegate.streams.observe import http
+from sluicegate.streams.observe import history, http
 from sluicegate.streams.outbox import relay, sizes
 from sluicegate.streams.ownership import owner
 from sluicegate.streams.reading import receive
@@ -104,6 +104,13 @@ LIMITS: dict[str, list[str]] = {
     "the time in which a request must arrive": [f"{http.READ_SECONDS:.0f} s"],
     "connections at a time": [f"{http.CONNECTIONS}"],
     "groups of a key in an answer of the state API": [f"{serving.PAGE}", kibibytes(serving.PAGE_BYTES)],
+    "the last hour in the memory of the supervisor, with `console: true`": [
+        f"{history.SAMPLES}",
+        f"{history.SERIES}",
+        f"{history.ERRORS}",
+        f"{history.LONGEST:,}",
+        kilobytes(history.MOST_BYTES),
+    ],
     "calls of the console and the state API at a time": [f"{http.CALLS}"],
 }
 """The numbers of a limit, in the order of the page. 4,300 digits are Python's; 530 bytes are measured."""

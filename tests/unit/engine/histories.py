@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Selected
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer, Selected
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, header, memory
 from tests.unit.engine.rebuilding import emitted_twice, feed_at, state
-from tests.unit.engine.scene import Killed, a_log, an_agent
+from tests.unit.engine.scene import COMPUTE, Killed, a_log, an_agent
 
 HERE = "tests.unit.engine.handlers"
 
@@ -31,6 +31,15 @@ def late(agent: Agent) -> Agent:
     return replace(agent, aggregation=replace(agent.aggregation or Aggregation(), on_timeout="dead-letter"))
 
 
+STATISTICS = (
+    Reducer("slow", "percentile", "amount", option=95),
+    Reducer("about", "approx_distinct", "amount"),
+    Reducer("often", "top", "amount", option=2),
+    Reducer("spread", "stddev", "amount"),
+    Reducer("by", "count_by", "amount"),
+    Reducer("newest", "last_n", "amount", option=2),
+)
+
 KINDS = {
     "discarded": told(an_agent(count=4, since_first=2.0, on_timeout="discard")),
     "having": told(replace(an_agent(count=4, since_first=2.0), having="total > 9")),
@@ -44,6 +53,9 @@ KINDS = {
             ),
             unrouted="drop",
         )
+    ),
+    "statistics": told(
+        replace(an_agent(count=4, since_first=2.0, compute=(*COMPUTE, *STATISTICS)), having="total > 9")
     ),
     "handler": handled("result"),
     "handler or letter": late(handled("result")),

@@ -60,7 +60,7 @@ def dead(log: Log) -> list[tuple[str | None, str | None]]:
 
 def shown(driver: Driver) -> tuple[list[str], dict[tuple[str, int], tuple[str, str | None]]]:
     """What a person sees: why it is not ready, and state and error of each partition."""
-    report = driver.worker.describe(driver.clock.now)
+    report = driver.worker.reports.of(driver.clock.now)
     assert report.ready is not bool(report.reasons)
     return list(report.reasons), {(p.topic, p.number): (p.state, p.error) for p in report.partitions}
 

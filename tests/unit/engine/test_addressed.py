@@ -11,8 +11,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.observe.metrics import METRICS
 from sluicegate.streams.operations import explaining
 from sluicegate.streams.operations.dead.dead_letters import Retried, letters, retry
-from sluicegate.streams.operations.rebuilding import rebuild
-from sluicegate.streams.ownership import owner
+from sluicegate.streams.reading import gate
 from sluicegate.streams.reading.addressed import addressee, for_us
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, memory
 from tests.unit.engine.rebuilding import rebuild as rebuilt
@@ -54,7 +53,7 @@ def test_only_the_agent_that_failed_takes_it_again(agents: list[Driver], log: Lo
     retried(log, store, agents)
     assert counted(store) == 1
     assert dead(log) == [("0", "missing-field"), ("1", "missing-field")]
-    [sample] = [each for each in agents[0].worker.describe(0.0).metrics if each[0] == "records_passed_over"]
+    [sample] = [each for each in agents[0].worker.reports.of(0.0).metrics if each[0] == "records_passed_over"]
     assert sample == ("records_passed_over", (), 1)
     assert "records_passed_over" in {metric.name for metric in METRICS}
 
@@ -62,7 +61,7 @@ def test_only_the_agent_that_failed_takes_it_again(agents: list[Driver], log: Lo
 def test_twin_without_the_header_s_meaning_the_other_agent_counts_it_twice(
     agents: list[Driver], log: Log, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner, "for_us", lambda records, partition, proof: records)
+    monkeypatch.setattr(gate, "for_us", lambda records, partition, proof: records)
     retried(log, store, agents)
     assert log.topics["spent"][0]  # the group of two ended with one record
 
@@ -80,7 +79,7 @@ def test_a_rebuild_passes_over_it_too(
     before = state(SPEND, store)
     lost = memory(clock)
     if not honours:
-        monkeypatch.setattr(rebuild, "for_us", lambda records, partition, proof: records)
+        monkeypatch.setattr(gate, "for_us", lambda records, partition, proof: records)
     rebuilt(SPEND, lost, log, clock)
     assert (state(SPEND, lost) == before) is honours
 
@@ -96,7 +95,7 @@ def test_explain_does_not_count_it(
     assert found is not None
     assert found.span is not None
     if not honours:
-        monkeypatch.setattr(explaining, "for_us", lambda records, partition, proof: records)
+        monkeypatch.setattr(gate, "for_us", lambda records, partition, proof: records)
     made = explaining.explained("app", SPEND, found, found.span, log.topics["in"][0], 0)
     assert (made.offsets == [0, 2]) is honours
 

@@ -85,7 +85,7 @@ def test_what_is_no_event_is_a_dead_letter_with_its_bytes(log: Log, store: Memor
     Driver(AGENT, store, log, clock).give(0).turns(6)
     assert dead(log) == [("0", "undecodable"), ("1", "undecodable")]
     letter = distinct(log, "dead")[0]
-    why = "is no CloudEvent: the mandatory attribute specversion is missing or empty"
+    why = "is not a CloudEvent: the mandatory attribute specversion is missing or empty"
     assert header(letter, "sluicegate-dead-error") == why
     assert letter.v == b'{"by":"ann","n":1}'
     assert [each for each in letter.h if each[0].startswith("ce_")] == BINARY[1:]
@@ -144,7 +144,7 @@ def test_evaluating_a_record_sees_the_event() -> None:
     one, other = log.topics["in"][0]
     assert becomes("app", AGENT, one, HeaderProof()).outcome == "taken"
     verdict = becomes("app", AGENT, other, HeaderProof())
-    assert (verdict.outcome, verdict.error[:17]) == ("dead-letter", "is no CloudEvent:")
+    assert (verdict.outcome, verdict.error[:20]) == ("dead-letter", "is not a CloudEvent:")
 
 
 @pytest.mark.parametrize("mode", ["binary", "structured"])

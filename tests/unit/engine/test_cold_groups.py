@@ -15,7 +15,7 @@ from sluicegate.streams.operations import planning
 from sluicegate.streams.operations.accepting import accept, preview
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import drop, fire, open_groups, why
-from sluicegate.streams.ownership import paged
+from sluicegate.streams.ownership import beginning, paged
 from sluicegate.streams.testing.group import groups as shown_groups
 from tests.unit.engine.deployments import deployed
 from tests.unit.engine.driver import Driver, ManualClock, memory
@@ -65,8 +65,8 @@ class Scene:
 def test_the_groups_that_were_not_touched_for_longest_are_cold() -> None:
     scene = Scene()
     assert scene.cold == KEYS[:16]
-    assert sorted(scene.owner.groups.states) == [key.encode() for key in KEYS[16:]]
-    assert scene.owner.open_groups == 20
+    assert sorted(scene.owner.groups.newest.states) == [key.encode() for key in KEYS[16:]]
+    assert scene.owner.groups.open == 20
     assert totals(scene.log) == []
 
 
@@ -74,8 +74,8 @@ def test_a_takeover_reads_the_hot_groups_alone() -> None:
     scene = Scene()
     before = list(scene.store.keys(PLACE, None, 100))
     scene.driver = scene.started(scene.agent)
-    assert len(scene.owner.groups.states) == 4
-    assert scene.owner.open_groups == 20
+    assert len(scene.owner.groups.newest.states) == 4
+    assert scene.owner.groups.open == 20
     assert list(scene.store.keys(PLACE, None, 100)) == before
 
 
@@ -97,7 +97,7 @@ def test_cold_groups_time_out_without_a_record_and_under_another_owner() -> None
         scene.driver.later(60).turns(3)
     assert sorted(key for key, *_ in totals(scene.log)) == KEYS
     assert {reason for _, reason, *_ in totals(scene.log)} == {"timeout"}
-    assert (scene.cold, scene.owner.open_groups) == ([], 0)
+    assert (scene.cold, scene.owner.groups.open) == ([], 0)
 
 
 def test_more_groups_are_due_than_one_expiry_reads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_more_groups_are_due_than_one_expiry_reads(monkeypatch: pytest.MonkeyPat
 
 def test_bags_and_windows_keep_all_groups_hot() -> None:
     scene = Scene(paged_agent(compute=(Reducer("all", "collect", "amount"),)))
-    assert (scene.cold, len(scene.owner.groups.states)) == ([], 20)
+    assert (scene.cold, len(scene.owner.groups.newest.states)) == ([], 20)
 
 
 def test_compaction_keeps_what_is_known_of_cold_groups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_compaction_keeps_what_is_known_of_cold_groups(monkeypatch: pytest.Monke
         scene.driver.turns(2)
     assert scene.view.claim.first > 30
     scene.driver = scene.started(scene.agent)
-    assert scene.owner.open_groups == len(scene.cold) + len(scene.owner.groups.states)
+    assert scene.owner.groups.open == len(scene.cold) + len(scene.owner.groups.newest.states)
     feed(scene.log, ("key-00", 1), ("key-00", 1))
     scene.driver.turns(3)
     assert ("key-00", "count", 3, 2) in totals(scene.log)
@@ -145,7 +145,7 @@ def test_a_damaged_row_halts_the_partition() -> None:
     scene.store._rows[PLACE].cold.groups[b"key-00"] = row._replace(state=row.state[:-1] + b"\x01")
     feed(scene.log, ("key-00", 1))
     scene.driver.turns(3)
-    report = scene.driver.worker.describe(scene.driver.clock.now)
+    report = scene.driver.worker.reports.of(scene.driver.clock.now)
     assert [each.error for each in report.partitions] == ["changelog-incomplete"]
 
 
@@ -153,7 +153,7 @@ def test_a_row_that_is_missing_halts_the_partition_when_all_are_read() -> None:
     scene = Scene()
     del scene.store._rows[PLACE].cold.groups[b"key-00"]
     scene.driver = scene.started(paged_agent(compute=(Reducer("n", "count"),)), on_rule_change="flush")
-    report = scene.driver.worker.describe(scene.driver.clock.now)
+    report = scene.driver.worker.reports.of(scene.driver.clock.now)
     assert [each.error for each in report.partitions] == ["changelog-incomplete"]
     assert "1 rows of cold groups are missing" in str(report.partitions[0].detail)
 
@@ -171,6 +171,19 @@ def test_a_lower_count_ends_cold_groups_before_the_next_record() -> None:
     assert "key-00" in scene.cold
     scene.driver = scene.started(paged_agent(count=2))
     assert sorted(key for key, *_ in totals(scene.log)) == sorted(["key-00", *KEYS[10:16]])
+
+
+def test_groups_that_end_by_a_lower_count_stay_hot_until_they_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hot and cold ones, in commits of two, by an owner that keeps fewer of them hot."""
+    monkeypatch.setattr(beginning, "SLICE", 2)
+    scene = Scene(paged_agent(count=5, hot_groups=10))
+    for number, key in enumerate(KEYS):
+        feed(scene.log, (key, number))
+        scene.driver.turns(2).later(1)
+    assert len(scene.cold) == 10
+    scene.driver = scene.started(paged_agent(count=2, hot_groups=1)).turns(4)
+    assert sorted(totals(scene.log)) == [(key, "count", 2, 2 * number) for number, key in enumerate(KEYS)]
+    assert scene.owner.groups.open == 0
 
 
 def test_a_shorter_timeout_counts_for_cold_groups() -> None:
@@ -212,7 +225,7 @@ def test_cold_groups_go_with_the_others_when_the_rule_changes(policy: str) -> No
     counts = sorted((reason, count) for _, reason, count, _ in totals(scene.log))
     wanted = {"finish": [("count", 3)] * 20, "convert": [("count", 2)] * 20, "flush": [("manual", 1)] * 20, "drop": []}
     assert counts == wanted[policy]
-    assert scene.owner.open_groups == {"finish": 0, "convert": 20}.get(policy, 20)
+    assert scene.owner.groups.open == {"finish": 0, "convert": 20}.get(policy, 20)
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------
@@ -223,7 +236,7 @@ def test_cold_groups_count_for_max_groups_and_make_room_first() -> None:
     feed(scene.log, ("new-1", 1), ("new-2", 2))
     scene.driver.turns(3)
     assert sorted(totals(scene.log)) == [("key-00", "limit", 1, 0), ("key-01", "limit", 1, 1)]
-    assert scene.owner.open_groups == 20
+    assert scene.owner.groups.open == 20
 
 
 def test_a_record_of_a_new_group_is_refused_where_cold_groups_reach_the_limit() -> None:
@@ -231,7 +244,7 @@ def test_a_record_of_a_new_group_is_refused_where_cold_groups_reach_the_limit() 
     feed(scene.log, ("new", 1), ("key-05", 2))
     scene.driver.turns(3)
     assert dead(scene.log) == [("20", "limit")]
-    assert scene.owner.open_groups == 20
+    assert scene.owner.groups.open == 20
 
 
 def test_a_group_is_not_opened_before_the_store_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +256,7 @@ def test_a_group_is_not_opened_before_the_store_was_asked(monkeypatch: pytest.Mo
     assert ("in", 0) not in scene.driver.worker._owners
     monkeypatch.undo()
     scene.driver.later(60).turns(4)
-    assert scene.owner.groups.states[b"key-00"][0] == 2
+    assert scene.owner.groups.newest.states[b"key-00"][0] == 2
 
 
 # -- operators ---------------------------------------------------------------------------------------------------------
@@ -266,7 +279,7 @@ def test_a_person_fires_a_group_whether_it_is_cold_or_hot(key: str) -> None:
     for _ in range(3):
         scene.driver.later(6).turns(5)
     assert [(key, reason) for key, reason, *_ in totals(scene.log)] == [(key, "manual")]
-    assert scene.owner.open_groups == 19
+    assert scene.owner.groups.open == 19
 
 
 @pytest.mark.parametrize("key", ["key-02", "key-19"])
@@ -277,7 +290,7 @@ def test_a_person_drops_a_group_whether_it_is_cold_or_hot(key: str) -> None:
     assert scene.open_keys() == [each for each in KEYS if each != key]
     for _ in range(3):
         scene.driver.later(6).turns(5)
-    assert scene.owner.open_groups == 19
+    assert scene.owner.groups.open == 19
     feed(scene.log, *[(key, 1)] * 3)
     scene.driver.turns(4)
     assert totals(scene.log) == [(key, "count", 3, 3)]
@@ -302,7 +315,7 @@ def test_an_accepted_gap_forgets_cold_groups_whose_offsets_come_again() -> None:
     forgotten = len(gap.forgets.groups)
     accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
     assert (forgotten, scene.open_keys()) == (10, KEYS[:10])
-    assert held(scene.agent, PLACE, scene.view).groups.cold == len(scene.cold)
+    assert held(scene.agent, PLACE, scene.view).groups.cold.count == len(scene.cold)
 
 
 def test_a_gap_that_forgets_the_state_leaves_no_cold_group() -> None:

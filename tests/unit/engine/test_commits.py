@@ -8,7 +8,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import PersistenceError, SluicegateError
-from sluicegate.streams.ownership.claims import Claims
+from sluicegate.streams.ownership.claiming.retries import ClaimRetries
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, an_agent, feed, totals
 
@@ -89,5 +89,5 @@ def test_one_that_cannot_be_committed_does_not_hold_up_the_others(store: MemoryS
 def test_without_commits_alone_after_a_failure_it_does(
     store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Claims, "retrying", False)
+    monkeypatch.setattr(ClaimRetries, "backoffs", property(lambda self: {}, lambda self, value: None), raising=False)
     assert results_beside_a_damaged_one(a_log(partitions=2), store, clock) < 20

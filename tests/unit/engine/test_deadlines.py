@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.ownership import owner as owner_module
+from sluicegate.streams.ownership import partition_groups
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, dead, distinct, feed, hooked, shown, totals
 
@@ -49,7 +49,7 @@ def test_groups_end_by_their_first_or_their_last_record_or_both(
 def test_many_groups_that_are_due_at_once_fire_in_slices_each_once(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner_module, "SLICE", 10)
+    monkeypatch.setattr(partition_groups, "SLICE", 10)
     sizes: list[int] = []
     hooked(store, after=lambda claim, changes: sizes.append(len(changes.outbox)))
     feed(log, *[(f"k{n}", n) for n in range(95)])
@@ -62,7 +62,7 @@ def test_many_groups_that_are_due_at_once_fire_in_slices_each_once(
 def test_a_slow_expiry_lets_the_loop_poll_and_a_late_record_starts_a_new_group(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner_module, "SLICE", 10)
+    monkeypatch.setattr(partition_groups, "SLICE", 10)
     feed(log, *[(f"k{n:02}", n) for n in range(50)])
     driver = Driver(an_agent(), store, log, clock).give(0).turns()
     clock.now += 31
@@ -85,7 +85,7 @@ def test_a_slow_expiry_lets_the_loop_poll_and_a_late_record_starts_a_new_group(
 def fires_of_a_late_record(log: Log, store: MemoryStore, clock: ManualClock) -> list[tuple[str, str, int, Any]]:
     feed(log, ("a", 1), ("b", 1), ("c", 1))
     driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
-    groups = driver.worker._owners["in", 0].groups
+    groups = driver.worker._owners["in", 0].groups.newest
     clock.now += 31
     groups.expire(driver.worker._owners["in", 0].now(clock.now), 1)
     feed(log, ("c", 2))

@@ -49,7 +49,11 @@ def test_a_duplicate_in_a_later_commit_moves_the_offset_and_sends_nothing(
     for name in "123":
         write(log, name)
     driver.turns()
-    assert (offset(driver), len(log.topics["out"][0]), driver.worker._owners["in", 0].groups.states) == (6, 1, {})
+    assert (offset(driver), len(log.topics["out"][0]), driver.worker._owners["in", 0].groups.newest.states) == (
+        6,
+        1,
+        {},
+    )
 
 
 def test_unsent_output_of_the_first_is_sent_after_its_duplicate_was_dropped(
@@ -187,8 +191,8 @@ def test_of_a_long_id_only_its_hash_is_kept_and_all_of_it_counts(
     driver = Driver(sums(count=1), store, log, clock).give(0).turns()
     assert len(totals(log)) == 3
     owner = driver.worker._owners["in", 0]
-    assert owner.dedupe is not None
-    assert max(map(len, owner.dedupe.seen.remembered())) == LONGEST
+    assert owner.intake.dedupe is not None
+    assert max(map(len, owner.intake.dedupe.seen.remembered())) == LONGEST
 
 
 def test_raw_records_have_no_field_to_be_an_id() -> None:

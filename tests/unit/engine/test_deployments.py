@@ -15,9 +15,10 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Claim, Partition, Source
-from sluicegate.streams.ownership import checks, generations, owner, rereading, switching
+from sluicegate.streams.ownership import checks, generations, rereading, switching
+from sluicegate.streams.ownership.claiming import takeover
+from sluicegate.streams.ownership.claiming.takeover import Takeover
 from sluicegate.streams.ownership.generations import Generations, Older
-from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.switching import Switch
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.rules.versions import Deployed
@@ -45,18 +46,18 @@ def untagged(patch: Patch) -> None:
 
 def not_named(patch: Patch) -> None:
     """The row does not name the older generations."""
-    begin = Owner._begin
+    begin = Takeover._begin
 
-    def forgetful(self: Owner) -> None:
+    def forgetful(self: Takeover) -> None:
         begin(self)
-        self._source = self._source and msgspec.structs.replace(self._source, older=())
+        self.owner.source = self.owner.source and msgspec.structs.replace(self.owner.source, older=())
 
-    patch.setattr(Owner, "_begin", forgetful)
+    patch.setattr(Takeover, "_begin", forgetful)
 
 
 def taken_over(patch: Patch) -> None:
     """The groups go on under a rule with another layout."""
-    patch.setattr(owner, "judged", lambda before, *_: Switch((), None, before.generation if before else 0))
+    patch.setattr(takeover, "judged", lambda before, *_: Switch((), None, before.generation if before else 0))
 
 
 def decided_again(patch: Patch) -> None:
@@ -98,14 +99,15 @@ def read_again_unseen(patch: Patch) -> None:
 
 def back_in_memory(patch: Patch) -> None:
     """The commit that changes the version keeps the offset, and the worker goes back only in memory."""
-    wrote = Owner._commit_source
+    wrote = Takeover._commit_source
 
-    def kept(self: Owner, before: Source | None) -> None:
-        lower, self.offset = self.offset, max(self.offset, self.claim.offset)
+    def kept(self: Takeover, before: Source | None) -> None:
+        intake, offset = self.owner.intake, self.owner.intake.offset
+        intake.offset = max(offset, self.owner.claim.offset)
         wrote(self, before)
-        self.offset = lower
+        intake.offset = offset
 
-    patch.setattr(Owner, "_commit_source", kept)
+    patch.setattr(Takeover, "_commit_source", kept)
 
 
 def left_early(patch: Patch) -> None:

@@ -13,7 +13,7 @@ from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.durable.entry import unpacked
 from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.ownership import beginning
-from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.claiming.takeover import Takeover
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import Killed, an_agent, totals
 
@@ -86,14 +86,14 @@ def test_whichever_commit_a_process_is_killed_at_no_group_goes_on_under_another_
 def test_when_the_row_does_not_name_the_older_groups_they_are_lost(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = Owner._begin
+    begin = Takeover._begin
 
-    def early(self: Owner) -> None:
+    def early(self: Takeover) -> None:
         begin(self)
-        assert self._source is not None
-        self._source = replace(self._source, older=())
+        assert self.owner.source is not None
+        self.owner.source = replace(self.owner.source, older=())
 
-    monkeypatch.setattr(Owner, "_begin", early)
+    monkeypatch.setattr(Takeover, "_begin", early)
     assert ended(log, store, clock, monkeypatch, 1) != sorted(OLD + NEW)
 
 

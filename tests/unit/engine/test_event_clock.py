@@ -17,9 +17,10 @@ class Partition:
     whose silence may be used from `due` on."""
 
     def __init__(self, due: float = inf) -> None:
-        self.end, self.offset, self.due = 5, 5, due
+        self.end, self.due = 5, due
         self.at_end, self.asked, self.questions, self.clock = False, -inf, 0, 0.0
-        self.owners, self.intake, self.awaits = {PLACE: self}, SimpleNamespace(reads=lambda place: True), self
+        self.owners, self.groups = {PLACE: self}, SimpleNamespace(awaits=self)
+        self.intake = SimpleNamespace(reads=lambda place: True, offset=5)
 
     def ended(self, topic: str, number: int) -> int:
         return self.end
@@ -94,7 +95,7 @@ def test_an_answer_is_as_old_as_its_question() -> None:
 def test_a_partition_with_records_in_hand_is_not_asked() -> None:
     """The records that were fetched would be fetched again."""
     partition = Partition(due=0.0)
-    partition.offset = 6
+    partition.intake.offset = 6
     looked(partition, 100.0, 101.0)
     assert partition.questions == 0
 

@@ -102,7 +102,7 @@ def test_nothing_of_the_engine_holds_a_value_of_the_record(
     letters = [message.h for message in log.order.get("dead", [])]
     letters += [row.headers for rows in store._rows.values() for row in rows.unsent.values()]
     letters += [row.message.headers for row in store.outbox._rows.values()]
-    told = [lines, letters, driver.worker._parts.meter.snapshot(), driver.worker.describe(clock.now), driver.reports]
+    told = [lines, letters, driver.worker._parts.meter.snapshot(), driver.worker.reports.of(clock.now), driver.reports]
     told += [driver.worker._claims.others()]
     failed = {"outcome": "failed"} if policy != "stop" else {}
     assert "failed" in repr(told[2]) if failed else "expression-stopped" in repr(told)

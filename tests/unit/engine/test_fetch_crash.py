@@ -133,7 +133,7 @@ def test_the_partition_halts_at_the_batch_and_what_lies_before_it_and_beside_it_
     state = shown(scene.driver)
     assert state[0] == ["halted in/0: unfetchable"]
     assert state[1]["in", 0] == ("halted", "unfetchable")
-    (report,) = [p for p in scene.driver.worker.describe(scene.clock.now).partitions if p.number == 0]
+    (report,) = [p for p in scene.driver.worker.reports.of(scene.clock.now).partitions if p.number == 0]
     assert f"the batch of records at offset {bomb} cannot be fetched: 3 processes ended;" in (report.detail or "")
     assert "sluicegate accept-gap" in (report.detail or "")
     assert "one more than the lastOffset of this batch, which `kafka-dump-log.sh" in (report.detail or "")

@@ -205,7 +205,7 @@ def test_an_error_while_a_partition_is_restored_is_of_this_partition(
 
 def states_text(driver: Driver) -> str | None:
     """What `status` shows of partition 0."""
-    return next(p.detail for p in driver.worker.describe(driver.clock.now).partitions if p.number == 0)
+    return next(p.detail for p in driver.worker.reports.of(driver.clock.now).partitions if p.number == 0)
 
 
 def test_without_the_net_such_an_error_ends_the_process(

@@ -1,4 +1,4 @@
-"""A handler sees the key as text, and as bytes where it is no text; what it sends goes out under the same bytes."""
+"""A handler sees the key as text, and as bytes where it is not text; what it sends goes out under the same bytes."""
 
 from typing import Any
 

@@ -124,7 +124,7 @@ def test_a_group_waits_with_its_partition_under_the_same_claim(
     assert (offset(store), claims(driver)) == (7, 1)
     assert [value for value, _ in outputs(log)] == [{"sum": 2}, {"sum": 2}]
     assert dead(log) == [("2", "handler-failed")]
-    assert driver.worker._owners["in", 0].pending == 0
+    assert driver.worker._owners["in", 0].intake.pending == 0
 
 
 def test_the_last_attempt_among_others_is_made_at_once(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -156,6 +156,6 @@ def test_intake_pauses_when_too_much_waits(log: Log, store: MemoryStore, clock: 
     feed(log, *[("k", 10 + n) for n in range(6_000)])
     driver.turns(60)
     assert driver.worker._owners["in", 0].full
-    assert driver.worker._owners["in", 0].pending < 4_000
+    assert driver.worker._owners["in", 0].intake.pending < 4_000
     driver.later(1.1).turns(60)
     assert offset(store) == 6_006

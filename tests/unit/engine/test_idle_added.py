@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.ownership import owner
-from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.claiming import takeover
+from sluicegate.streams.ownership.claiming.takeover import Takeover
 from sluicegate.streams.testing.group import groups as as_tests_see
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import an_agent, feed, totals
@@ -36,7 +36,7 @@ def test_open_groups_count_from_the_take_over(log: Log, store: MemoryStore, cloc
 def test_without_that_a_group_counts_from_its_first_record_and_fires_at_once(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner, "idle_since", lambda *_: 0.0)
+    monkeypatch.setattr(takeover, "idle_since", lambda *_: 0.0)
     added(log, store, clock)
     assert totals(log) == FIRED
 
@@ -60,7 +60,7 @@ def test_processes_that_restart_again_and_again_do_not_keep_it_open(
 def test_without_a_durable_moment_each_restart_moves_it(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Owner, "_idle_begins", lambda *_: False)
+    monkeypatch.setattr(Takeover, "_idle_begins", lambda *_: False)
     assert often_restarted(log, store, clock) == []
 
 

@@ -128,7 +128,7 @@ def test_an_idle_partition_is_not_given_up_because_anothers_handler_is_away(
 
 SENDS: dict[str, Callable[..., object]] = {
     "a blank topic": lambda send, schedule: schedule({}, after=1.0, topic=" "),
-    "a topic that is no text": lambda send, schedule: send({}, topic=5),
+    "a topic that is not text": lambda send, schedule: send({}, topic=5),
     "a topic that Kafka refuses": lambda send, schedule: send({}, topic="bad topic!"),
     "a time before all times": lambda send, schedule: schedule(
         {}, at=datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))

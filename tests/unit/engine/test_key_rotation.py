@@ -173,6 +173,6 @@ def test_a_running_worker_drops_each_repeat_and_refuses_no_record_across_a_rotat
         driver.later(7.0).turns(3)
     driver.later(1.0).turns(6)
     assert len(log.topics["out"][0]) == 40
-    metrics = driver.worker.describe(0.0).metrics
+    metrics = driver.worker.reports.of(0.0).metrics
     assert not [each for each in metrics if each[0] == "headers_refused"]
     assert len({each._keys[0] for each in (sender, now_of(store))}) == 1

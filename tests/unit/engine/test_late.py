@@ -139,10 +139,10 @@ def test_the_groups_of_windows_that_ended_are_gone(log: Log, store: MemoryStore,
     put(log, ("a", 0, 1), ("b", 70, 2))
     driver.turns()
     [owner] = driver.worker._owners.values()
-    assert (len(owner.groups.states), len(owner.groups.closed)) == (2, 1)
+    assert (len(owner.groups.newest.states), len(owner.groups.newest.closed)) == (2, 1)
     put(log, ("a", 400, 1))
     driver.turns()
-    assert (len(owner.groups.states), len(owner.groups.closed)) == (1, 0)
+    assert (len(owner.groups.newest.states), len(owner.groups.newest.closed)) == (1, 0)
 
 
 def test_limits_end_groups_of_late_records_early(log: Log, store: MemoryStore, clock: ManualClock) -> None:

@@ -221,7 +221,7 @@ def test_a_record_that_another_program_marks_for_another_agent_is_counted(
     hidden(log)
     driver.turns(8).later(0.5).turns(8)
     assert len(log.topics["out"][0]) == 1
-    assert ("headers_refused", ("unproven",), 2) in driver.worker.describe(0.0).metrics
+    assert ("headers_refused", ("unproven",), 2) in driver.worker.reports.of(0.0).metrics
 
 
 def test_twin_without_the_key_it_is_passed_over(store: MemoryStore, log: Log, clock: ManualClock) -> None:

@@ -88,7 +88,7 @@ def test_the_worker_takes_all_but_what_its_app_repeats_and_hides(driver: Driver,
     """So the figures below are those of a worker that believed nothing forged."""
     counted = [offset for each in results(log) for offset in each]
     assert sorted(counted) == list(range(3 * GENUINE))
-    assert ("headers_refused", ("unproven",), 3 * GENUINE) in driver.worker.describe(0.0).metrics
+    assert ("headers_refused", ("unproven",), 3 * GENUINE) in driver.worker.reports.of(0.0).metrics
 
 
 def test_a_rebuild_gives_the_state_of_the_worker(

@@ -208,4 +208,4 @@ def test_a_number_that_python_cannot_hold_is_undecodable_and_never_skipped(
     given(log, value)
     driver = Driver(agent, store, log, clock).give(0).turns()
     assert dead(log) == [("0", "undecodable")]
-    assert "records_skipped" not in {name for name, _, _ in driver.worker.describe(0.0).metrics}
+    assert "records_skipped" not in {name for name, _, _ in driver.worker.reports.of(0.0).metrics}

@@ -208,7 +208,7 @@ def test_silence_closes_nothing_when_the_workers_of_the_origins_are_down(scene: 
 def known(driver: Driver) -> dict[tuple[str, int], Any]:
     """What the owners of the re-keyed partitions know of the origins."""
     owners = driver.worker._owners
-    return {place: dict(owner.windows.merged.origins) for place, owner in owners.items()}  # type: ignore[union-attr]
+    return {place: dict(owner.groups.windows.merged.origins) for place, owner in owners.items()}  # type: ignore[union-attr]
 
 
 def restored(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.contracts.values import Partition, TopicFacts
 from sluicegate.streams.errors import PersistenceError, SystemNotReady
-from sluicegate.streams.ownership import owner as owner_module
+from sluicegate.streams.ownership.claiming import takeover
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import an_agent, dead, feed, hooked, shown, totals
@@ -134,9 +134,9 @@ def test_records_below_the_offset_are_not_taken_again(log: Log, store: MemorySto
     owner = driver.worker._owners["in", 0]
     feed(log, ("a", 1))
     owner.accept(log.topics["in"][0][:3], clock.monotonic())
-    assert (owner.pending, owner.offset) == (0, 4)
+    assert (owner.intake.pending, owner.intake.offset) == (0, 4)
     owner.accept(log.topics["in"][0][2:], clock.monotonic())
-    assert (owner.pending, owner.offset) == (1, 5)
+    assert (owner.intake.pending, owner.intake.offset) == (1, 5)
 
 
 def test_without_the_seek_of_a_new_claim_records_are_lost(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -273,7 +273,7 @@ def test_bad_records_between_good_ones_move_the_offset_and_the_rest_counts(
 def test_a_restore_goes_on_between_polls(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner_module, "SLICE", 2)
+    monkeypatch.setattr(takeover, "SLICE", 2)
     driver = Driver(an_agent(), store, log, clock).give(0)
     for n in range(20):
         feed(log, (f"k{n}", 1))
@@ -291,7 +291,7 @@ def test_a_restore_goes_on_between_polls(
         second.turns(1)
         polls += 1
     assert 3 < polls < 50
-    assert len(second.worker._owners["in", 0].groups.states) == 20
+    assert len(second.worker._owners["in", 0].groups.newest.states) == 20
 
 
 def test_a_broker_that_answers_nothing_holds_up_one_poll_for_one_partition(

@@ -48,7 +48,7 @@ def test_one_rebalance_is_counted_once_whatever_it_gives(store: MemoryStore, clo
     driver = Driver(an_agent(), store, a_log("in", "out", "dead", partitions=3), clock).give(0, 1, 2).turns()
     driver.input.take(("in", 0), ("in", 1))
     driver.turns()
-    assert ("rebalances", (), 2) in driver.worker.describe(clock.now).metrics
+    assert ("rebalances", (), 2) in driver.worker.reports.of(clock.now).metrics
 
 
 def test_an_outage_of_the_store_stands_in_the_log_once_per_partition(
@@ -111,7 +111,7 @@ def test_what_the_file_leaves_out_without_a_dead_letter_is_counted(
     feed(log, ("k", 1))
     driver = Driver(agent, store, log, clock).give(0).turns()
     driver.later(40).turns()
-    metrics = driver.worker.describe(clock.now).metrics
+    metrics = driver.worker.reports.of(clock.now).metrics
     assert {sample for sample in metrics if sample[0] in ("records_skipped", "groups_discarded")} == {
         ("records_skipped", (), 2),
         ("groups_discarded", (), 1),
@@ -126,10 +126,10 @@ def test_how_far_behind_a_partition_is_read_is_the_age_of_its_newest_record(
     at = round((clock.now + 1_700_000_000) * 1000)
     log.topics["in"][0][0] = replace(log.topics["in"][0][0], at=at)
     driver = Driver(an_agent(), store, log, clock).give(0).turns()
-    [partition] = driver.later(3).worker.describe(clock.now).partitions
+    [partition] = driver.later(3).worker.reports.of(clock.now).partitions
     assert (partition.read_age, partition.lag_seconds) == (3.0, 0.0)
     feed(log, ("k", 2))
-    [partition] = driver.worker.describe(clock.now).partitions
+    [partition] = driver.worker.reports.of(clock.now).partitions
     assert (partition.lag, partition.lag_seconds) == (1, 3.0)
 
 
@@ -191,8 +191,7 @@ def test_what_fails_again_after_each_claim_is_shown_at_any_time(
             raise PersistenceError("no such table customers")
         return commit(claim, changes)
 
-    store.commit = missing  # type: ignore[method-assign]
-    store.commit_all = lambda commits: [_answer(missing, *each) for each in commits]  # type: ignore[assignment,method-assign]
+    _commits_by(store, missing)
     feed(log, ("k", 1), ("k", 1))
     with capture_logs() as lines:
         for _ in range(60):
@@ -200,7 +199,7 @@ def test_what_fails_again_after_each_claim_is_shown_at_any_time(
             driver.later(0.1).turns(1)
             [reason] = shown(driver)[0]
             assert reason.endswith("in/0: no such table customers")
-            report = next(each for each in driver.worker.describe(clock.now).partitions if each.number == 0)
+            report = next(each for each in driver.worker.reports.of(clock.now).partitions if each.number == 0)
             assert (report.error, report.detail) == ("failed", "no such table customers")
     told = [line["log_level"] for line in lines if line["event"] == "partition.unavailable"]
     assert told == ["warning"] + ["debug"] * (len(told) - 1)
@@ -208,6 +207,35 @@ def test_what_fails_again_after_each_claim_is_shown_at_any_time(
     store.commit, store.commit_all = commit, commit_all  # type: ignore[method-assign]
     driver.later(3).turns()
     assert shown(driver) == ([], {("in", 0): ("running", None), ("in", 1): ("running", None)})
+
+
+def test_an_empty_commit_ends_no_failure(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    """A worker makes one for each idle partition, and records may wait to be fetched meanwhile."""
+    driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
+    commit = store.commit
+
+    def missing(claim: Claim, changes: Changes) -> Claim:
+        if changes.offset > claim.offset:
+            raise PersistenceError("no such table customers")
+        return commit(claim, changes)
+
+    _commits_by(store, missing)
+    feed(log, ("k", 1), ("k", 1))
+    with capture_logs() as lines:
+        for _ in range(60):
+            driver.later(0.1).turns(1)
+            for _ in range(2):
+                driver.worker._commits.look(clock.now)
+            [reason] = shown(driver)[0]
+            assert reason.endswith("in/0: no such table customers")
+    told = [line["log_level"] for line in lines if line["event"] == "partition.unavailable"]
+    assert told == ["warning"] + ["debug"] * (len(told) - 1)
+
+
+def _commits_by(store: MemoryStore, commit: Callable[[Claim, Changes], Claim]) -> None:
+    """Have this function make each commit of the store."""
+    store.commit = commit  # type: ignore[method-assign]
+    store.commit_all = lambda commits: [_answer(commit, *each) for each in commits]  # type: ignore[assignment,method-assign]
 
 
 def _answer(commit: Callable[[Claim, Changes], Claim], claim: Claim, changes: Changes) -> Claim | SluicegateError:
@@ -227,8 +255,7 @@ def test_a_commit_whose_answer_was_lost_is_over_with_the_next_claim(
         commit(claim, changes)
         raise PersistenceError("no answer")
 
-    store.commit = lost  # type: ignore[method-assign]
-    store.commit_all = lambda commits: [_answer(lost, *each) for each in commits]  # type: ignore[assignment,method-assign]
+    _commits_by(store, lost)
     feed(log, ("k", 1), ("k", 1))
     driver.turns(2)
     assert shown(driver)[0] == ["waiting to claim in/0: no answer"]
@@ -251,11 +278,11 @@ def test_a_worker_at_the_end_of_a_partition_has_no_lag_although_offsets_without_
     driver = Driver(an_agent(), store, log, clock).give(0).turns()
     driver.input.high = lambda topic, number: 5  # type: ignore[method-assign]
     driver.input.ended = lambda topic, number: 5  # type: ignore[method-assign]
-    [partition] = driver.worker.describe(clock.now).partitions
+    [partition] = driver.worker.reports.of(clock.now).partitions
     assert (partition.offset, partition.end, partition.lag, partition.lag_seconds) == (1, 5, 0, 0.0)
     driver.input.high = lambda topic, number: 7  # type: ignore[method-assign]
-    [partition] = driver.worker.describe(clock.now).partitions
+    [partition] = driver.worker.reports.of(clock.now).partitions
     assert (partition.end, partition.lag) == (5, 2)
     driver.input.ended = lambda topic, number: -1  # type: ignore[method-assign]
-    [partition] = driver.worker.describe(clock.now).partitions
+    [partition] = driver.worker.reports.of(clock.now).partitions
     assert (partition.end, partition.lag) == (-1, 6)

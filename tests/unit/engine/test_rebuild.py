@@ -28,7 +28,7 @@ def unsent(store: MemoryStore, number: int = 0) -> list[OutboxRow]:
 def test_the_state_is_what_it_was_and_the_deadline_too(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abcabcaab" * 3)
     driver = worked(FIVES, store, log, clock)
-    before, due = state(FIVES, store), driver.worker._owners["in", 0].groups.next_due()
+    before, due = state(FIVES, store), driver.worker._owners["in", 0].groups.newest.next_due()
     assert before[1].keys() == {b"a", b"b", b"c"}
     lost = memory(clock)
     [planned] = rebuild(FIVES, lost, log, clock)
@@ -36,7 +36,7 @@ def test_the_state_is_what_it_was_and_the_deadline_too(log: Log, store: MemorySt
     assert (planned.built.records, planned.built.results, planned.built.decided) == (27, 4, {})
     again = Driver(FIVES, lost, log, clock).give(0).turns()
     assert shown(again)[1] == {("in", 0): ("running", None)}
-    assert again.worker._owners["in", 0].groups.next_due() == pytest.approx(due, abs=0.01)
+    assert again.worker._owners["in", 0].groups.newest.next_due() == pytest.approx(due, abs=0.01)
 
 
 def test_a_second_run_adds_nothing(log: Log, store: MemoryStore, clock: ManualClock) -> None:

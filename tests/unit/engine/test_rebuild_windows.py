@@ -36,6 +36,8 @@ BY_EVENT: dict[str, dict[str, Any]] = {
     "hopping": {"window": HOPPING},
     "overlapping with count": {"window": replace(HOPPING, kind="overlapping"), "count": 3},
     "sliding": {"window": SLIDING},
+    "the last records": {"window": replace(SLIDING, size=0.0, last=3)},
+    "the last records in a time": {"window": replace(SLIDING, last=2)},
     "sliding, late skip": {"window": replace(SLIDING, late="skip")},
     "sliding with few items": {"window": SLIDING, "max_items": 2, "on_full": "dead-letter"},
     "having": {"window": TUMBLING},

@@ -11,7 +11,7 @@ from sluicegate.schemas import Avro, codec
 from sluicegate.schemas import registry as schemas
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, OnError, Reducer
-from sluicegate.streams.aggregation import header_ids
+from sluicegate.streams.aggregation import events_read
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.ownership.registered import RegisteredSchemas
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
@@ -137,7 +137,7 @@ def test_a_new_id_waits_while_the_registry_is_away_and_is_read_when_it_answers(
     assert (amounts(log), dead(log)) == ([1, 2], [])
     assert shown(driver)[0] == ["waits at in/0 offset 2: the schema registry does not answer"]
     assert "was written with schema id 8, and the schema registry at http://registry does not answer" in str(
-        driver.worker.describe(clock.now).partitions[0].detail
+        driver.worker.reports.of(clock.now).partitions[0].detail
     )
     server.away = False
     passing(driver, 61)
@@ -272,9 +272,9 @@ def test_an_id_in_a_header_is_that_of_the_value(
 ) -> None:
     server.schemas |= {8: NEW, str(GUID): NEW}
     server.away = True
-    log.append("in", 0, b"k", value(3, 8)[5:], ((header_ids.HEADER, b"old"), (header_ids.HEADER, id)))
+    log.append("in", 0, b"k", value(3, 8)[5:], ((events_read.HEADER, b"old"), (events_read.HEADER, id)))
     given(log, (4, 7))
-    log.append("in", 0, b"k", b"\xff", ((header_ids.HEADER, id), ("other", b"1")))
+    log.append("in", 0, b"k", b"\xff", ((events_read.HEADER, id), ("other", b"1")))
     driver = passing(Driver(counting(where="amount > 1"), store, log, clock).give(0), 5)
     assert shown(driver)[0] == ["waits at in/0 offset 0: the schema registry does not answer"]
     server.away = False

@@ -170,7 +170,7 @@ def test_times_are_utc_with_milliseconds() -> None:
 def test_headers_that_cannot_be_read_do_not_keep_a_record_from_its_dead_letter() -> None:
     class Unreadable(LogRecord):
         def headers(self) -> Any:
-            raise SystemError("names that are no text")
+            raise SystemError("names that are not text")
 
     row = made(Refused(Unreadable("in", 3, 99, b"k", b"{"), "decode", "undecodable", "said"))
     assert row.value == b"{"

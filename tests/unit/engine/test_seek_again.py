@@ -67,7 +67,7 @@ def test_if_any_record_were_taken_after_the_second_seek_records_would_be_lost(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     driver, mine = two_partitions(log, store, clock), log.topics["in"][0]
-    driver.worker._claims._again = Whatever()
+    driver.worker._claims.fetches.again = Whatever()
     assert after_stale_records(log, driver, mine[5:], mine[6:]) < 10
 
 
@@ -77,7 +77,7 @@ def behind_a_hole(log: Log, store: MemoryStore, clock: ManualClock, protected: b
     driver = two_partitions(log, store, clock)
     del log.topics["in"][0][4]
     if not protected:
-        driver.worker._claims._void = Nothing()
+        driver.worker._claims.fetches.void = Nothing()
     consume = driver.input.consume
 
     def cut(most: int, timeout: float = 0.0) -> list[Any]:

@@ -78,10 +78,10 @@ def test_the_status_counts_what_handlers_have_yet_to_end(log: Log, store: Memory
     feed(log, ("a", 0), ("b", 1), ("a", 2))
     driver = Driver(an_agent(attempts=5, backoff_first=10.0), store, log, clock).give(0)
     turned(driver, 10)
-    [row] = driver.worker.describe(clock.now).partitions
+    [row] = driver.worker.reports.of(clock.now).partitions
     assert (row.offset, row.sealed) == (3, 2)
     turned(driver, 600)
-    assert driver.worker.describe(clock.now).partitions[0].sealed == 0
+    assert driver.worker.reports.of(clock.now).partitions[0].sealed == 0
 
 
 def test_completed_groups_are_sealed_and_handled(log: Log, store: MemoryStore, clock: ManualClock) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import SpanKind
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.tracing import Spans
-from tests.spans import PARENT, TRACE, TRACEPARENT, Recorder, told
+from tests.spans import PARENT, TRACE, TRACEPARENT, Recorder, messaging, told
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, distinct, feed, hooked
 from tests.waiting import wait_until
@@ -51,13 +52,14 @@ def test_each_group_that_fires_has_a_span_linked_to_its_first_record(
     driver.later(31).turns()
     full, late = recorder.done
     ids = {message.k: header(message, "sluicegate-fire") for message in distinct(log, "out")}
-    where = {"agent": "sums", "topic": "in", "partition": 0}
-    assert told(full) == {"id": ids[b"a"], "reason": "count", "count": 2, "first": 0, "last": 2, **where}
-    assert told(late) == {"id": ids[b"b"], "reason": "timeout", "count": 1, "first": 1, "last": 1, **where}
+    where = {"agent": "sums", "messaging.consumer.group.name": "app.sums", **messaging("process", "in", 0)}
+    size = "messaging.batch.message_count"
+    assert told(full) == {"id": ids[b"a"], "reason": "count", size: 2, "first": 0, "last": 2, **where}
+    assert told(late) == {"id": ids[b"b"], "reason": "timeout", size: 1, "first": 1, "last": 1, **where}
     assert [(link.context.trace_id, link.context.span_id) for link in full.links] == [(TRACE, PARENT)]
     assert not late.links
-    assert [(span.name, span.parent, span.end_time) for span in (full, late)] == [
-        ("sluicegate.fire", None, recorder.now)
+    assert [(span.name, span.kind, span.parent, span.end_time) for span in (full, late)] == [
+        ("process in", SpanKind.CONSUMER, None, recorder.now)
     ] * 2
 
 
@@ -101,13 +103,13 @@ def test_what_was_made_is_sent_at_the_end_and_would_be_lost_without(
     driver = Driver(an_agent(count=1), store, log, clock, spans=batched(collector)).give(0).turns()
     assert collector.names == []
     assert driver.worker.run(lambda: True, 5.0) == 0
-    assert collector.names == ["sluicegate.fire"] * flushes
+    assert collector.names == ["process in"] * flushes
 
 
 def test_a_collector_that_does_not_answer_holds_nobody_up() -> None:
     collector = Collector()
     spans = batched(collector)
-    spans.fired({}, 0.0, None)
+    spans.fired(("in", 0), {}, 0.0, None)
     spans.flush(0.05)
     assert collector.asked.is_set()
     assert collector.names == []

@@ -9,18 +9,18 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, OnError, Reducer
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.ownership import dead_limit
+from tests.unit.engine import scene
 from tests.unit.engine.driver import Driver, Log, ManualClock
-from tests.unit.engine.scene import a_log, dead, feed, shown
+from tests.unit.engine.scene import COMPUTE, DIES, a_log, dead, feed, shown, until_killed
 
 PLACE = Partition("app", "sums", "in", 0)
 BAD = b"{nonsense"
 HALTED, RUNNING = ("halted", "dead-letters-stopped"), ("running", None)
 
 
-def sums(stop_above: str = "10% of 1m", **more: Any) -> Agent:
-    rule = Aggregation(count=1, compute=(Reducer("total", "sum", "amount"),))
-    how = {"on_error": OnError(stop_above=stop_above)} | more
-    return Agent("sums", ("in",), rule, Destination("out"), "dead", **how)
+def sums(stop_above: str = "10% of 1m", compute: Reducer = COMPUTE[0]) -> Agent:
+    how = OnError(stop_above=stop_above)
+    return Agent("sums", ("in",), Aggregation(count=1, compute=(compute,)), Destination("out"), "dead", on_error=how)
 
 
 def mixed(log: Log, good: int, bad: int, number: int = 0) -> None:
@@ -130,6 +130,18 @@ def test_a_handler_that_fails_for_good_counts(log: Log, store: MemoryStore, cloc
         driver.turns(3).later(1.0)
     assert state(driver) == HALTED
     assert offset(store) == len(dead(log)) >= 10
+
+
+def test_no_fetched_record_is_taken_behind_the_limit(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    """A partition whose owner died takes the records of a poll in small steps, each with its own commit."""
+    times = iter([True])
+    scene.deadly["now"] = lambda message: next(times, False)
+    mixed(log, 1, 200)
+    agent = sums("3 of 1m", DIES)
+    assert until_killed(Driver(agent, store, log, clock).give(0))
+    clock.now += 10
+    driver = Driver(agent, store, log, clock).give(0).turns(6)
+    assert (state(driver), offset(store), len(dead(log))) == (HALTED, 100, 99)
 
 
 def test_a_group_counts_as_its_records(log: Log, store: MemoryStore, clock: ManualClock) -> None:

@@ -281,7 +281,7 @@ def test_while_no_transactions_can_be_opened_intake_goes_on_and_what_is_unsent_s
     driver = on(a_driver(place))
     feed(log, ("c", 3))
     on(driver)
-    [report] = driver.worker.describe(driver.clock.now).partitions
+    [report] = driver.worker.reports.of(driver.clock.now).partitions
     assert (report.state, report.offset, report.unsent) == ("running", 3, 3)
     monkeypatch.setattr(LogTransactions, "open", opens)
     on(driver)

@@ -17,7 +17,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.formats import reads
 from sluicegate.streams.handlers.forwarding import Forwarding
-from sluicegate.streams.ownership.intake import IntakePauses
+from sluicegate.streams.ownership.intake_pauses import IntakePauses
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct
 from tests.unit.engine.scene import a_log, dead, shown
 
@@ -146,7 +146,7 @@ def test_the_lag_of_a_partition_that_waits_grows_at_each_try(store: MemoryStore,
     driver, found = passing(Driver(counting(), store, log, clock).give(0), 1), []
     for _ in range(3):
         passing(driver, 61)
-        [partition] = driver.worker.describe(clock.now).partitions
+        [partition] = driver.worker.reports.of(clock.now).partitions
         found.append(partition.lag_seconds or 0.0)
     assert found == sorted(found)
     assert found[0] > 60
@@ -266,7 +266,7 @@ def test_a_record_waits_for_the_file_of_its_writers_schema(
     agent = replace(counting(), format="avro", schema=Avro(newer, None, "confluent", 0, str(tmp_path)))
     driver = passing(Driver(agent, store, log, clock).give(0), 10)
     assert (amounts(log), dead(log)) == ([1], [])
-    assert "there is no 1.avsc" in str(driver.worker.describe(clock.now).partitions[0].detail)
+    assert "there is no 1.avsc" in str(driver.worker.reports.of(clock.now).partitions[0].detail)
     (tmp_path / "1.avsc").write_text(older)
     assert amounts(passing(driver, 61) and log) == [1, 2, 3]
 

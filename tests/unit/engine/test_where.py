@@ -40,7 +40,12 @@ def test_a_record_that_is_left_out_moves_the_offset_and_nothing_else(
     feed(log, ("a", 0), ("a", -1))
     log.append("in", 0, None, b'{"amount": 0}')
     driver = Driver(sums(), store, log, clock).give(0).turns()
-    assert (offset(driver), driver.worker._owners["in", 0].groups.states, dead(log), totals(log)) == (3, {}, [], [])
+    assert (offset(driver), driver.worker._owners["in", 0].groups.newest.states, dead(log), totals(log)) == (
+        3,
+        {},
+        [],
+        [],
+    )
     assert metrics(driver)["records_consumed"] == 3
     assert answers(driver) == {("where", "false"): 3}
 

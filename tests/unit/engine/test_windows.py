@@ -12,7 +12,7 @@ from sluicegate.streams.agent import Deduplication, Window
 from sluicegate.streams.engine.event_clock import EventClocks
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.groups import group_changes, open_groups
-from sluicegate.streams.ownership.intake import IntakePauses
+from sluicegate.streams.ownership.intake_pauses import IntakePauses
 from sluicegate.streams.testing.log import LogInput
 from sluicegate.streams.windows.clock import EventClock
 from sluicegate.streams.windows.groups import WindowGroups
@@ -310,12 +310,12 @@ def test_the_report_has_the_age_of_the_watermark_and_a_deadline_that_is_a_number
 ) -> None:
     put(log, ("a", 0, 1))
     driver.turns()
-    [before] = driver.worker.describe(clock.now).partitions
+    [before] = driver.worker.reports.of(clock.now).partitions
     assert (before.watermark_lag, before.next_deadline) == (0.0, 100.0)
     [owner] = driver.worker._owners.values()
-    assert owner.windows is not None
-    owner.windows.event.read((NOW + 3600) * 1000)
-    [after] = driver.worker.describe(clock.now).partitions
+    assert owner.groups.windows is not None
+    owner.groups.windows.event.read((NOW + 3600) * 1000)
+    [after] = driver.worker.reports.of(clock.now).partitions
     assert after.next_deadline == 0.0
 
 

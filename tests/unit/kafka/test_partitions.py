@@ -60,10 +60,12 @@ def test_while_no_broker_answers_the_last_known_count_holds_and_is_not_asked_for
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
+    waits: list[float] = []
     now = [0.0]
 
-    def described(_admin: object, names: list[str]) -> dict[str, Any]:
+    def described(_admin: object, names: list[str], seconds: float) -> dict[str, Any]:
         asked.append(names[0])
+        waits.append(seconds)
         if len(asked) > 1:
             raise SystemNotReady("no broker")
         return {names[0]: SimpleNamespace(partitions=4)}
@@ -74,6 +76,7 @@ def test_while_no_broker_answers_the_last_known_count_holds_and_is_not_asked_for
     now[0] = module.CACHED + 1
     assert [producer.partitions("t") for _ in range(3)] == [4, 4, 4]
     assert asked == ["t", "t"]
+    assert waits == [5.0, 1.0]  # the loop waits less for what it knows
     with pytest.raises(SystemNotReady):
         producer.partitions("never known")
     producer.close()

@@ -11,7 +11,8 @@ import pytest
 from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.contracts.leased_values import Gate
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.shared.shared_fires import LOOK_EVERY, MOST, SharedFires
+from sluicegate.streams.shared.shared_fires import SharedFires
+from sluicegate.streams.shared.shared_leases import LOOK_EVERY, MOST, SharedLeases
 
 LEASE = 9.0
 
@@ -63,10 +64,12 @@ class Scene:
         meter = SimpleNamespace(count=lambda name, *_, **__: self.counted.append(name))
         backoff = SimpleNamespace(delay=lambda: 1.0, reset=lambda: None)
         self.left: list[str] = []
-        firing = SimpleNamespace(left=lambda batch: self.left.append(batch.token))
-        parts: Any = ("b", Gate(2, lease=timedelta(seconds=LEASE)), self.buffer, firing, None, None, calls, work, meter)
-        self.fires = SharedFires(*parts, lambda: self.clock.now, lambda: 0.0, backoff)
-        self.fires.take([SimpleNamespace(token=str(n), id=str(n)) for n in range(most)])
+        gate = Gate(2, lease=timedelta(seconds=LEASE))
+        after: Any = (meter, lambda: self.clock.now)
+        parts: Any = ("b", gate, self.buffer, calls, lambda batch: self.left.append(batch.token), None, *after, backoff)
+        rest: Any = (None, None, None, work, *after, lambda: 0.0, backoff)
+        self.fires = SharedFires(SharedLeases(*parts), *rest)
+        self.fires.leases.take([SimpleNamespace(token=str(n), id=str(n)) for n in range(most)])
 
     def run(self, seconds: float) -> None:
         end = self.clock.now + seconds

@@ -2,6 +2,7 @@
 to."""
 
 from datetime import timedelta
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,8 @@ from sluicegate.streams.contracts.record import KeptRecord
 from sluicegate.streams.engine import commits
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.errors import WatermarkMoved
-from sluicegate.streams.shared.shared_fires import MOST
 from sluicegate.streams.shared.shared_intake import SharedIntake
+from sluicegate.streams.shared.shared_leases import MOST
 from sluicegate.streams.shared.shared_runs import Packing
 
 PLACE, GATE = ("in", 3), Gate(9)
@@ -49,9 +50,12 @@ def record(offset: int, value: bytes = b"{}") -> KeptRecord:
 
 
 def intake_of(buffer: Any, gate: Gate = GATE) -> SharedIntake:
-    fires: Any = SimpleNamespace(halt=None, take=lambda batches: None)
+    leases = SimpleNamespace(take=lambda batches: None)
+    fires: Any = SimpleNamespace(halt=None, leases=leases)
     size: Any = None
-    return SharedIntake("b", gate, buffer, Packing("b", gate, buffer, lambda: 1.5), fires, lambda place: "id", size)
+    return SharedIntake(
+        "b", gate.count or inf, buffer, Packing("b", gate, buffer, lambda: 1.5), fires, lambda place: "id", size
+    )
 
 
 @pytest.fixture
@@ -101,7 +105,7 @@ def turns() -> Any:
     """`due(seconds since the last commit, behind)` with a record pending, for an intake that packs."""
     now, intake = [100.0], intake_of(Buffer())
     setting: Any = SimpleNamespace(store=None, processor=intake, agent=AGENT)
-    claims: Any = SimpleNamespace(owners={}, retrying=False)
+    claims: Any = SimpleNamespace(owners={}, retries=SimpleNamespace(backoffs={}))
     made = Commits(setting, claims, None, lambda: now[0], lambda owner, error: None)  # type: ignore[arg-type]
     made.all(now[0])
     made.pending = 1

@@ -11,7 +11,7 @@ from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Handl
 from sluicegate.streams.aggregation.group_faults import DEATHS
 from sluicegate.streams.engine.build_shared import gate_of
 from sluicegate.streams.handlers.attempts import COMPANY
-from sluicegate.streams.shared.shared_fires import SharedFires
+from sluicegate.streams.shared.shared_leases import SharedLeases
 from sluicegate.streams.shared.shared_records import buffer_name
 from sluicegate.streams.testing.driver import TestDriver
 from tests.contracts.buffer.given import entries
@@ -72,8 +72,9 @@ def test_what_ends_its_process_is_a_dead_letter_in_the_end_and_no_other_is(attem
 def test_what_waits_in_hand_meanwhile_does_not_die_with_it(monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
     """Groups that fail, and wait for their next attempt."""
     if not alone:
-        whole = SharedFires._give_back
-        monkeypatch.setattr(SharedFires, "_give_back", lambda self, jobs: whole(self, jobs) if self._stopped else None)
+        whole = SharedLeases.give_back
+        kept = lambda self, jobs: None if self.suspect() else whole(self, jobs)  # noqa: E731
+        monkeypatch.setattr(SharedLeases, "give_back", kept)
     sharing.broken.update({0, 1, 2})
     with driven(attempts=3, backoff_first=3600.0, backoff_most=3600.0) as driver:
         offered(driver)
@@ -158,7 +159,7 @@ def test_what_was_never_called_does_not_count_either() -> None:
     for _ in range(COMPANY + DEATHS):
         fires = Driver(agent, store, log).worker._processor.fires
         assert fires is not None
-        fires.take(batches)
+        fires.leases.take(batches)
         fires.stop()
         batches = store.buffer.due(name, gate)
     assert [batch.attempts for batch in batches] == [1]

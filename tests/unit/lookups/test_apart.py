@@ -84,7 +84,7 @@ def test_without_a_row_the_handler_is_not_called(log: Log, store: MemoryStore, c
     driver = driving(calling(replace(ACCOUNT, missing="dead-letter")), store, log, clock)
     assert len(out(log)) == 2
     assert letters(log) == [("1", "lookup", "lookup-missing")]
-    [row] = driver.worker.describe(clock.now).partitions
+    [row] = driver.worker.reports.of(clock.now).partitions
     assert (row.offset, row.sealed) == (3, 0)
 
 

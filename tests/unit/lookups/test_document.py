@@ -15,7 +15,7 @@ DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "lookups.md").read_te
 
 def block(language: str) -> str:
     """The first of the page: the file with its tests, its tables and its handler."""
-    found, *_ = re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.S)
+    found, *_ = re.findall(rf"```{language}\n(?!agents:)(.*?)```", DOCUMENT, re.S)
     return str(found)
 
 

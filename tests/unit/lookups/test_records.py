@@ -206,7 +206,7 @@ def test_a_lookup_that_fails_stands_still_and_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(store, "look_up", broken)
         driver.turns()
-        assert any("lookup-failed" in reason for reason in driver.worker.describe(clock.now).reasons)
+        assert any("lookup-failed" in reason for reason in driver.worker.reports.of(clock.now).reasons)
         assert (out(log), letters(log)) == ([], [])
     driver.later(5).turns()
     assert len(out(log)) == 1
@@ -228,7 +228,7 @@ def test_a_record_waits_for_its_row_and_nothing_passes_it(log: Log, store: Memor
     driver.turns()
     assert ids(log) == [-1, 0]  # what lies before it is committed
     assert driver.worker._owners["in", 0].claim.offset == 2
-    assert any("found no row" in reason for reason in driver.worker.describe(clock.now).reasons)
+    assert any("found no row" in reason for reason in driver.worker.reports.of(clock.now).reasons)
     for _ in range(10):
         driver.later(2).turns()
     assert ids(log) == [-1, 0]

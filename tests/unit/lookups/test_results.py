@@ -111,7 +111,9 @@ def test_a_group_waits_for_its_row_and_nothing_passes_it(
     for _ in range(5):
         driver.later(2).turns()
     assert [each["key"] for each in out(log)] == ["a"]
-    assert any("the group: lookup team found no row" in reason for reason in driver.worker.describe(clock.now).reasons)
+    assert any(
+        "the group: lookup team found no row" in reason for reason in driver.worker.reports.of(clock.now).reasons
+    )
     put(store, "teams", {"b": {"site": "Bonn"}, "c": {"site": "Cham"}})
     driver.later(20).turns(10)
     assert [each["key"] for each in out(log)] == ["a", "c", "b"]

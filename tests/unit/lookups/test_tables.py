@@ -113,14 +113,14 @@ def test_no_partition_is_claimed_before_the_table_is_read_to_its_end(
     monkeypatch.setattr(LogTable, "complete", property(lambda self: not held and complete.fget(self)))  # type: ignore[attr-defined]
     driver = started(log, store, clock).turns(20)
     assert (out(log), store.partitions("app")) == ([], [])
-    report = driver.worker.describe(clock.now)
+    report = driver.worker.reports.of(clock.now)
     assert not report.ready
     assert "lookup item: topic items is read, 1 rows so far" in report.reasons
     held.clear()
     driver.worker._tables._tables["item"]._feed.positions = [0, 0]  # type: ignore[union-attr]
     driver.turns()
     assert prices(log) == [1, 2]
-    assert driver.worker.describe(clock.now).ready
+    assert driver.worker.reports.of(clock.now).ready
 
 
 def test_a_record_waits_for_its_row_and_nothing_passes_it(log: Log, store: MemoryStore, clock: ManualClock) -> None:

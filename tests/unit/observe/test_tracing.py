@@ -1,13 +1,23 @@
 """Whether spans are asked for, what is loaded for them, and that they reach a collector."""
 
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import grpc
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
+    TraceServiceServicer,
+    add_TraceServiceServicer_to_server,
+)
 from opentelemetry.sdk.trace import TracerProvider
 from typer.testing import CliRunner
 
@@ -43,7 +53,8 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         ({**ENDPOINT, "OTEL_TRACES_EXPORTER": "none"}, ()),
         ({**ENDPOINT, "OTEL_SDK_DISABLED": "True"}, ()),
         ({**ENDPOINT, "OTEL_SDK_DISABLED": "false"}, ("otlp",)),
-        ({"OTEL_TRACES_EXPORTER": "console", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ("console",)),
+        ({"OTEL_TRACES_EXPORTER": "console", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, ("console",)),
+        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, ("otlp",)),
         (
             {**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},
             ("otlp",),
@@ -61,7 +72,10 @@ def test_opentelemetrys_own_variables_ask_for_spans(environment: dict[str, str],
             {"OTEL_TRACES_EXPORTER": "zipkin"},
             "OTEL_TRACES_EXPORTER: there is no exporter 'zipkin'; known are console, none and otlp",
         ),
-        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'"),
+        (
+            {**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL is 'http/json': write http/protobuf or grpc",
+        ),
     ],
 )
 def test_what_cannot_be_had_is_refused(environment: dict[str, str], says: str) -> None:
@@ -87,6 +101,12 @@ def test_without_the_extra_a_run_ends_with_2_and_one_line_that_names_it(
         )
 
 
+def test_without_the_extra_of_grpc_the_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.grpc", None)
+    with pytest.raises(ConfigurationError, match=re.escape('pip install "sluicegate[otel,otel-grpc]"')):
+        tracing.asked({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+
+
 @pytest.mark.parametrize(("wanted", "loaded"), [("none", False), ("console", True)])
 def test_a_workers_process_loads_it_only_when_it_is_asked_for(
     wanted: str, loaded: bool, monkeypatch: pytest.MonkeyPatch
@@ -101,8 +121,8 @@ def test_a_workers_process_loads_it_only_when_it_is_asked_for(
 def test_a_span_that_is_current_in_this_thread_is_no_parent() -> None:
     recorder = Recorder()
     with TracerProvider(shutdown_on_exit=False).get_tracer("handler").start_as_current_span("of a handler"):
-        recorder.spans.fired({}, 0.0, None)
-        recorder.spans.dispatched({}, 1, None, None)
+        recorder.spans.fired(("in", 0), {}, 0.0, None)
+        recorder.spans.dispatched(("out", 0), {}, 1, None, None)
     assert [span.parent for span in recorder.done] == [None, None]
 
 
@@ -152,17 +172,44 @@ def test_spans_reach_a_collector_under_the_apps_name_or_the_one_that_is_set(
         monkeypatch.setenv("OTEL_SERVICE_NAME", name)
     spans = tracing.opened({"OTEL_EXPORTER_OTLP_ENDPOINT": address}, "app", lambda: 2_000_000_000)
     assert spans is not None
-    spans.fired({"sluicegate.count": 3}, 0.5, None)
-    spans.dispatched({"sluicegate.id": "m1"}, 1_500_000_000, None, "no room")
+    spans.fired(("in", 0), {"sluicegate.first": 3}, 0.5, None)
+    spans.dispatched(("out", 1), {"messaging.message.id": "m1"}, 1_500_000_000, None, "no room")
     spans.flush(20)
     [(path, body)] = found
     [resource] = ExportTraceServiceRequest.FromString(body).resource_spans
     sent = [(each.name, each.start_time_unix_nano, each.end_time_unix_nano) for each in resource.scope_spans[0].spans]
     assert path == "/v1/traces"
-    assert sent == [
-        ("sluicegate.fire", 1_500_000_000, 2_000_000_000),
-        ("sluicegate.dispatch", 1_500_000_000, 2_000_000_000),
-    ]
+    assert sent == [("process in", 1_500_000_000, 2_000_000_000), ("send out", 1_500_000_000, 2_000_000_000)]
     assert next(each.value.string_value for each in resource.resource.attributes if each.key == "service.name") == (
         name or "app"
     )
+
+
+class Collector(TraceServiceServicer):
+    """Takes spans by gRPC."""
+
+    def __init__(self) -> None:
+        self.requests: list[ExportTraceServiceRequest] = []
+
+    def Export(self, request: ExportTraceServiceRequest, context: object) -> ExportTraceServiceResponse:
+        self.requests.append(request)
+        return ExportTraceServiceResponse()
+
+
+def test_spans_reach_a_collector_by_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    collector, server = Collector(), grpc.server(ThreadPoolExecutor(1))
+    add_TraceServiceServicer_to_server(collector, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    try:
+        spans = tracing.opened(environment, "app", lambda: 2_000_000_000)
+        assert spans is not None
+        spans.fired(("in", 0), {}, 0.5, None)
+        spans.flush(20)
+    finally:
+        server.stop(None).wait(20)
+    [request] = collector.requests
+    assert [span.name for span in request.resource_spans[0].scope_spans[0].spans] == ["process in"]

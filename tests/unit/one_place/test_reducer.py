@@ -34,6 +34,22 @@ ENTRIES += (
     ReducerKind("product", "The product of the field.", "the product of {}", "number", _stat(0), takes="number",
                 slots=_PRODUCT, until="groups", total=True, others=("times",)),
 )
+
+
+def _flipped(place: Place, get: Getter) -> Add:
+    slot = place.at
+
+    def flip(state: StateSlots, record: Any) -> None:
+        state[slot] ^= get(record)
+
+    return flip
+
+
+_BITS = Accumulator(lambda place: [0], _flipped, None, take=_flipped)
+ENTRIES += (
+    ReducerKind("parity", "The bits of the field.", "the bits of {}", "integer", _stat(0), takes="number",
+                slots=_BITS, of_rows=OfRows(_stat(0), _BITS)),
+)
 """
 APP = """\
 app: shop
@@ -63,7 +79,23 @@ agents:
       window: {session: 1m, grace: 2m, idle: never}
       compute: {all: {product: n}}
     to: {topic: by_visit}
+  rows:
+    from: {topic: changes, envelope: debezium}
+    key: customer
+    repartition: by_customer
+    aggregate: {compute: {bits: {parity: n}}}
+    emit: {on: change}
+    to: {topic: by_row}
 tests:
+  a row is taken back:
+    - send: {topic: changes, key: a, value: {op: c, after: {customer: x, n: 6}}}
+    - send: {topic: changes, key: b, value: {op: c, after: {customer: x, n: 3}}}
+    - expect: {topic: by_row, key: x, value: {bits: 6}}
+    - expect: {topic: by_row, key: x, value: {bits: 5}}
+    - send: {topic: changes, key: a, value: {op: u, after: {customer: x, n: 8}}}
+    - expect: {topic: by_row, key: x, value: {bits: 11}}
+    - send: {topic: changes, key: a, value: {op: d}}
+    - expect: {topic: by_row, key: x, value: {bits: 3}}
   orders are multiplied:
     - send: {topic: in, value: {customer: 1, n: 2}, partition: 0}
     - send: {topic: in, value: {customer: 1, n: 3}, partition: 0}
@@ -122,7 +154,7 @@ def test_check_says_what_it_computes(product: Copy) -> None:
 
 
 def test_its_tests_pass_with_a_death_at_every_place(product: Copy) -> None:
-    assert "3 tests" in product.command("test", "shop.yaml", "--crash")
+    assert "4 tests" in product.command("test", "shop.yaml", "--crash")
 
 
 def test_an_expression_of_a_text_as_its_number_is_refused(product: Copy) -> None:
@@ -131,6 +163,11 @@ def test_an_expression_of_a_text_as_its_number_is_refused(product: Copy) -> None
         APP.replace("    key: customer\n", "    key: customer\n    fields: {customer: integer, n: text}\n"),
     )
     assert "needs a number, but n is text" in product.command("check", "typed.yaml", code=2)
+
+
+def test_a_reducer_that_cannot_take_a_row_back_is_refused(product: Copy) -> None:
+    product.write("rows.yaml", APP.replace("{parity: n}", "{product: n}"))
+    assert "is computed by product, which cannot take a row back" in product.command("check", "rows.yaml", code=2)
 
 
 def test_the_words_of_other_products_lead_to_it(product: Copy) -> None:

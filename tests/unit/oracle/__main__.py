@@ -28,7 +28,7 @@ def main() -> int:
             except ConfigurationError as error:
                 refused += 1
                 if refused <= 3:
-                    print(f"seed {seed} is no file: {error}", file=sys.stderr)
+                    print(f"seed {seed} is not a file: {error}", file=sys.stderr)
                 continue
             if text:
                 differing.append(seed)
@@ -37,7 +37,7 @@ def main() -> int:
                         small = shrunk(case(seed), file)
                         text = difference(small, file)
                     print(f"seed {seed}\n{small}\n{text}\n", flush=True)
-    print(f"{wanted.seeds} seeds: {len(differing)} differ {differing[:40]}, {refused} are no file")
+    print(f"{wanted.seeds} seeds: {len(differing)} differ {differing[:40]}, {refused} are not file")
     return 1 if differing else 0
 
 

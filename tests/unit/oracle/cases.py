@@ -25,7 +25,13 @@ REDUCERS: dict[str, Any] = {
     "rows": "collect",
     "list": {"collect": "s"},
     "records": "count",
+    "by": {"count_by": "k"},
+    "top": {"top": {"field": "s", "n": 2}},
+    "early": {"first_n": {"field": "a", "n": 2}},
+    "newest": {"last_n": {"field": "s", "n": 2}},
 }
+BAGS = {"distinct", "collect", "count_by", "top", "first_n", "last_n"}
+"""Reducers whose values count for `max_bytes`."""
 SHAPES = ("groups", "windows", "forwarder", "correlation", "refusing", "merging", "reducing")
 Tree = dict[str, Any]
 
@@ -200,8 +206,8 @@ def _ends(random: Random, rule: Tree, kind: str) -> None:
             rule["max_groups"] = random.randint(1, 2)
         if random.random() < (0.8 if kind else 0.5):
             rule["on_full"] = "dead-letter"
-    bags = [what for what in rule["compute"].values() if what == "collect" or {"distinct", "collect"} & set(what)]
-    if kind != "session" and bags == ["collect"] and random.random() < 0.3:
+    bags = [what for what in rule["compute"].values() if what == "collect" or BAGS & set(what)]
+    if kind != "session" and bags == ["collect"] and random.random() < 0.8:
         rule["max_bytes"] = random.choice(["60B", "150B"])
     if kind == "hopping":
         rule.pop("max_bytes", None)

@@ -1,13 +1,14 @@
 """What groups without windows do: counts, `until`, timeouts, limits, and what reducers make of their records."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import reduce
 from math import isfinite
 from operator import add
 from typing import Any
 
-from tests.unit.oracle.reading import NUMBERS, Sent
-from tests.unit.oracle.words import UNTIL, NoAnswer, Refusal, Row, compact, is_number
+from tests.unit.oracle.reading import NUMBERS, Sent, parts
+from tests.unit.oracle.words import UNTIL, NoAnswer, Refusal, Row, compact, is_number, key_of
 
 
 @dataclass
@@ -53,10 +54,22 @@ def values(rule: dict[str, Any], records: list[Counted]) -> Row:
         elif what == "collect":
             made[name] = [each.document for each in records]
         else:
-            [(kind, source)] = what.items()
+            kind, source, most = parts(what)
             by_offset = sorted(records, key=lambda each: each.sent.offset) if kind != "collect" else records
-            made[name] = reduced(kind, [value for each in by_offset if (value := each.row.get(source)) is not None])
+            items = [value for each in by_offset if (value := each.row.get(source)) is not None]
+            made[name] = counted(kind, items, most) if most or kind == "count_by" else reduced(kind, items)
     return made
+
+
+def counted(kind: str, items: list[Any], most: int) -> Any:
+    """What has a number of records for each value, or up to `most` values."""
+    if kind in ("first_n", "last_n"):
+        return items[:most] if kind == "first_n" else items[-most:]
+    numbers = Counter(map(key_of, items))
+    if kind == "count_by":
+        return dict(sorted(numbers.items()))
+    first = sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
+    return [{"value": value, "count": number, "error": 0} for value, number in first]
 
 
 def reduced(kind: str, items: list[Any]) -> Any:

@@ -9,6 +9,12 @@ from tests.unit.oracle.words import LETS, WHERE, NoAnswer, Refusal, Row, is_numb
 NUMBERS = ("sum", "min", "max", "mean")
 
 
+def parts(what: dict[str, Any]) -> tuple[str, str, int]:
+    """The kind of a reducer, its field, and how many values it gives at most; 0 for those without such a number."""
+    [(kind, source)] = what.items()
+    return (kind, source["field"], source["n"]) if isinstance(source, dict) else (kind, source, 0)
+
+
 @dataclass
 class Sent:
     """A record. `at` is its timestamp in ms, `now` the owner's time in seconds when it is read."""
@@ -152,9 +158,7 @@ class Reader:
         assert self.rule is not None
         lenient = self.rule.get("on_missing") == "ignore"
         names: dict[str, str] = {}
-        for ((kind, name),) in (
-            tuple(each.items()) for each in self.rule["compute"].values() if isinstance(each, dict)
-        ):
+        for kind, name, _ in (parts(each) for each in self.rule["compute"].values() if isinstance(each, dict)):
             kind = "optional" if lenient else "number" if kind in NUMBERS else "any"
             names[name] = "number" if "number" in (kind, names.get(name)) else kind
         if (by := self.agent.get("key")) is not None:

@@ -38,14 +38,14 @@ def is_number(value: object) -> bool:
 def number(row: Row, name: str) -> Any:
     value = there(row, name)
     if not is_number(value):
-        raise NoAnswer(f"{name} is no number")
+        raise NoAnswer(f"{name} is not a number")
     return value
 
 
 def text(row: Row, name: str) -> str:
     value = there(row, name)
     if not isinstance(value, str):
-        raise NoAnswer(f"{name} is no text")
+        raise NoAnswer(f"{name} is not text")
     return value
 
 

@@ -53,6 +53,7 @@ RULE_FIELDS = {
     "routes": (Destination("large", where="count > 5"), Destination("small")),
     "revision": "7",
     "events": ("orders",),
+    "changes": ("orders",),
     "key": "country",
     "times": Window(60.0),
 }
@@ -89,6 +90,7 @@ AGGREGATE = {
     "window": Window(300.0),
     "correlation": Correlation(),
     "emit": Emit(every=10.0),
+    "table": True,
 }
 DEADLINE = {"at": "due", "after": "sla", "since": "last", "unit": "ms", "cancel": "due == null"}
 CORRELATION = {"remember": 60.0, "late": "skip", "max_keys": 5, "since": "last"}
@@ -108,6 +110,7 @@ WINDOW = {
     "calendar": "week",
     "zone": "Europe/Vienna",
     "week_starts": "sunday",
+    "last": 5,
 }
 DESTINATION = {
     "topic": "others",
@@ -151,7 +154,7 @@ BESIDES = {"writers", "registry", "subject", "register", "kind", "latest"}
 
 
 def test_the_tables_of_this_test_name_every_field():
-    unchanged = {"name", "rekeys", "leg", "unrouted"}  # the name is no value; the others have tests of their own
+    unchanged = {"name", "rekeys", "leg", "unrouted"}  # the name is not a value; the others have tests of their own
     assert {each.name for each in fields(Agent)} - unchanged == {*RULE_FIELDS, *FILE_FIELDS}
     for kind, table in ((Aggregation, AGGREGATE), (Destination, DESTINATION), (Handler, HANDLER), (OnError, ON_ERROR)):
         besides = {

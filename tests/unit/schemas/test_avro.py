@@ -129,7 +129,7 @@ def test_records_of_other_ids_are_read_by_the_schema_in_the_file_of_their_id_fro
     assert ours_.decode(ours_.encode(ORDER)) == ORDER
     for text, why in [
         (None, "7, and there is no 7.avsc in writer_schemas"),
-        ("{", "7, whose 7.avsc is no Avro schema"),
+        ("{", "7, whose 7.avsc is not an Avro schema"),
     ]:
         if text is not None:
             (tmp_path / "7.avsc").write_text(text)
@@ -375,10 +375,10 @@ def test_records_of_an_older_schema_are_read_as_the_avro_package_reads_them() ->
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("{", "is no Avro schema (Expecting property name"),
-        ("1", "is no Avro schema (TypeError"),
-        ('{"type": "nope"}', "is no Avro schema ("),
-        (json.dumps(of("nope")), "is no Avro schema (nope)"),
+        ("{", "is not an Avro schema (Expecting property name"),
+        ("1", "is not an Avro schema (TypeError"),
+        ('{"type": "nope"}', "is not an Avro schema ("),
+        (json.dumps(of("nope")), "is not an Avro schema (nope)"),
         (json.dumps(of({"type": "bytes", "logicalType": "decimal"})), "a decimal has no precision"),
         (
             json.dumps(of({"type": "bytes", "logicalType": "decimal", "precision": 1001})),
@@ -394,7 +394,7 @@ def test_records_of_an_older_schema_are_read_as_the_avro_package_reads_them() ->
     ],
 )
 def test_a_schema_that_is_none_or_that_a_short_record_could_abuse_is_refused(text: str, error: str) -> None:
-    with pytest.raises(ValueError, match=r"^is no Avro schema") as caught:
+    with pytest.raises(ValueError, match=r"^is not an Avro schema") as caught:
         codec("avro", Avro(text))
     assert error in str(caught.value)
 

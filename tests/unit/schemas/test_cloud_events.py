@@ -121,18 +121,18 @@ NO_EVENTS: dict[str, tuple[bytes | None, list[tuple[str, bytes | None]], str]] =
         for _ in [{key: text for key, text in EVENT.items() if key != name}]
     },
     "an empty id": (b"{}", [*BINARY, ("ce_id", b"")], "the mandatory attribute id is missing or empty"),
-    "a number as id": (dumped(id=7), STRUCTURED, "the mandatory attribute id is no text"),
+    "a number as id": (dumped(id=7), STRUCTURED, "the mandatory attribute id is not text"),
     "version 0.3": (dumped(specversion="0.3"), STRUCTURED, "of version 1.0: its specversion is another one"),
     "no utf-8": (b"{}", [*BINARY, ("ce_subject", b"\xff")], "its header ce_subject is not UTF-8"),
-    "data as an attribute": (b"{}", [*BINARY, ("ce_data", b"1")], "is no name of an attribute"),
-    "a name with a dash": (b"{}", [*BINARY, ("ce_a-b", b"1")], "is no name of an attribute"),
+    "data as an attribute": (b"{}", [*BINARY, ("ce_data", b"1")], "is not the name of an attribute"),
+    "a name with a dash": (b"{}", [*BINARY, ("ce_a-b", b"1")], "is not the name of an attribute"),
     "no value": (None, STRUCTURED, "has the content-type of an event, and no value"),
     "a batch": (b"[]", [("content-type", b"application/cloudevents-batch+json")], "only application/cloudevents+json"),
     "another format": (b"x", [("content-type", b"Application/CloudEvents+Avro")], "only application/cloudevents+json"),
     "no json": (b"{", BINARY, "Input data was truncated"),
     "more than one json": (b'1},"x":{', BINARY, "trailing characters"),
     "structured no json": (b"{", STRUCTURED, "Input data was truncated"),
-    "structured no object": (b"[]", STRUCTURED, "its value is no JSON object"),
+    "structured no object": (b"[]", STRUCTURED, "its value is not a JSON object"),
 }
 
 

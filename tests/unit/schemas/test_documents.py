@@ -13,7 +13,7 @@ import pytest
 from sluicegate.schemas import Avro, codec
 from sluicegate.schemas.avro_check import strict
 from sluicegate.streams.agent import Reducer, Until
-from sluicegate.streams.aggregation.events import COUNT_LOWERED, EARLY, MERGED, REASONS, WINDOW, Fire
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, EARLY, EMPTY, MERGED, REASONS, WINDOW, Fire
 from sluicegate.streams.contracts.headers import FINAL, MAC
 from tests.house import sources
 from tests.unit.engine.driver import Driver, Log, ManualClock, memory
@@ -92,7 +92,7 @@ def test_the_headers_of_every_dead_letter_keep_to_their_schema(written: Log) -> 
 def test_every_reason_is_in_the_schema(written: Log) -> None:
     listed = (Fire.__doc__ or "").partition("`reason` is ")[2].partition(". ")[0].replace(" or ", " ")
     reasons = re.findall(r"[a-z]+(?:-[a-z]+)?", listed)
-    assert {*reasons, "replay", "drop", WINDOW, EARLY, MERGED} == set(RESULT["properties"]["reason"]["enum"])
+    assert {*reasons, "replay", "drop", WINDOW, EARLY, MERGED, EMPTY} == set(RESULT["properties"]["reason"]["enum"])
     assert set(reasons) == {*BY_RECORDS, "manual", COUNT_LOWERED}
     assert set(reasons) == set(REASONS)
     document = json.loads(written.topics["out"][0][0].v or b"")

@@ -82,7 +82,10 @@ def test_no_schema_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("schema", "error"),
-    [({"type": "nothing"}, "is no JSON Schema"), ([], "is no JSON Schema .it is neither an object nor true nor false")],
+    [
+        ({"type": "nothing"}, "is not a JSON Schema"),
+        ([], "is not a JSON Schema .it is neither an object nor true nor false"),
+    ],
 )
 def test_what_is_no_schema_is_said(schema: Any, error: str) -> None:
     with pytest.raises(ValueError, match=error):
@@ -95,7 +98,7 @@ def test_options_of_another_format_are_refused() -> None:
 
 
 def test_a_text_that_is_no_json_is_no_schema() -> None:
-    with pytest.raises(ValueError, match="is no JSON Schema"):
+    with pytest.raises(ValueError, match="is not a JSON Schema"):
         codec("json-schema", SchemaOptions("{", kind="JSON"))
 
 
@@ -161,7 +164,7 @@ def test_without_a_schema_each_record_is_validated_with_that_of_its_id(server: R
         with pytest.raises(msgspec.DecodeError) as caught:
             read(framed(7, wrong))
         assert str(caught.value) == "is not valid: it breaks properties.amount.type of the schema"
-        with pytest.raises(msgspec.DecodeError, match="schema id 9, whose schema in the registry is no JSON Schema"):
+        with pytest.raises(msgspec.DecodeError, match="schema id 9, whose schema in the registry is not a JSON Schema"):
             read(framed(9))
         with pytest.raises(msgspec.DecodeError, match="schema id 0, which is not known"):
             read(framed(0))

@@ -338,8 +338,8 @@ def test_imports_are_part_of_the_set() -> None:
 @pytest.mark.parametrize(
     ("schema", "message", "error"),
     [
-        ("", "", "is no set of file descriptors; make one with protoc --include_imports"),
-        ("c3ludGF4", "", "is no set of file descriptors"),
+        ("", "", "is not a set of file descriptors; make one with protoc --include_imports"),
+        ("c3ludGF4", "", "is not a set of file descriptors"),
         (encoded(ORDER), "", "has 2 messages in main.proto; write message: NAME"),
         (encoded(ORDER), "Order", "has no message Order; write the full name, with its package"),
     ],
@@ -357,5 +357,5 @@ def test_a_set_without_its_imports_is_said() -> None:
         descriptors(text, part='syntax = "proto3"; package part; message Part { int64 n = 1; }')
     )
     del found.file[0]
-    with pytest.raises(ValueError, match="is no complete set of file descriptors"):
+    with pytest.raises(ValueError, match="is not a complete set of file descriptors"):
         codec("protobuf", SchemaOptions(_base64(found.SerializeToString()), kind="PROTOBUF"))

@@ -158,7 +158,7 @@ def test_an_answer_of_something_else_is_an_error(monkeypatch: pytest.MonkeyPatch
         request.wfile.write(b"<html>")
 
     with another_server(answer) as url:
-        with pytest.raises(ClientError, match="no JSON object"):
+        with pytest.raises(ClientError, match="not a JSON object"):
             Client(url).group("a", "b")
         monkeypatch.setattr(client, "LONGEST_ANSWER", 3)
         with pytest.raises(ClientError, match="longer than 3 bytes"):

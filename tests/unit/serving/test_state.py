@@ -64,7 +64,7 @@ def test_an_answer_is_of_what_was_committed_alone(shop: Shop) -> None:
     with served(shop.store, shop.agent) as server:
 
         def before(*_: Any) -> None:
-            groups = shop.driver.worker._owners["in", 0].groups
+            groups = shop.driver.worker._owners["in", 0].groups.newest
             seen.append((server.get("/agents/sums/groups/z", Cache_Control="no-cache").status, b"z" in groups.states))
 
         hooked(shop.store, before)
@@ -295,6 +295,7 @@ KINDS = {
     "overlapping": Window(180.0, kind="overlapping", every=60.0),
     "session": Window(60.0, kind="session"),
     "sliding": Window(600.0, kind="sliding"),
+    "the last records": Window(0.0, kind="sliding", last=3),
 }
 
 

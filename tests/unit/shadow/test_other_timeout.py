@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from sluicegate.streams.agent import Agent, Aggregation
-from sluicegate.streams.shadow.fold import ShadowFold
 from sluicegate.streams.shadow.judge import ShadowJudge
+from sluicegate.streams.shadow.uncertainty import Uncertainty
 from sluicegate.streams.shadow.verdicts import Shadowed
 from tests.unit.engine.scene import an_agent
 from tests.unit.shadow.bounded import Result, Taken, figures, seconds
@@ -144,7 +144,7 @@ def test_what_is_certain_is_true_and_all_else_is_uncertain(name: str, seed: int,
 
 
 def test_twin_a_guess_that_is_called_certain_is_found(monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
-    monkeypatch.setattr(ShadowFold, "_is_unsure", lambda self, key, first: False)
+    monkeypatch.setattr(Uncertainty, "is_unsure", lambda self, key, first: False)
     expected, _ = compared("a shorter timeout", 0)
     assert wrong(expected, said)
 
@@ -182,6 +182,6 @@ def test_every_figure_of_another_timeout_is_that_of_another_program(timeouts: tu
 
 
 def test_twin_a_guess_that_is_called_certain_changes_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ShadowFold, "_is_unsure", lambda self, key, first: False)
+    monkeypatch.setattr(Uncertainty, "is_unsure", lambda self, key, first: False)
     found, expected = plans(0)
     assert [found.results.counts[verdict] for verdict in VERDICTS] != expected

@@ -10,7 +10,7 @@ import pytest
 from sluicegate.streams.agent import Agent, Destination, Reducer, Selected, Window
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.replaying.shadowing import ShadowRange
-from sluicegate.streams.shadow import fold
+from sluicegate.streams.shadow import stops
 from sluicegate.streams.windows.replayed import ReplayedGroups
 from tests.unit.engine.rebuilding import EPOCH
 from tests.unit.engine.scene import an_agent
@@ -56,6 +56,8 @@ RULES = {
     "overlapping with count": windows(OVERLAPPING, count=3),
     "overlapping, late amend": windows(replace(OVERLAPPING, late="amend", gather=2.0, keep=20.0)),
     "sliding": windows(SLIDING),
+    "the last records": windows(replace(SLIDING, size=0.0, last=3)),
+    "the last records in a time": windows(replace(SLIDING, last=2)),
     "sliding, late skip": windows(replace(SLIDING, late="skip")),
     "sliding that refuses": windows(SLIDING, max_groups=3, on_full="dead-letter"),
     "sliding with few items": windows(SLIDING, max_items=2, on_full="dead-letter"),
@@ -124,7 +126,7 @@ def test_twin_without_what_is_known_of_the_clock_differs(name: str, monkeypatch:
     if name == "silence":
         monkeypatch.setattr(ReplayedGroups, "silence", lambda self, to, at, now: None)
     else:
-        monkeypatch.setattr(fold, "cuts", lambda results, begin, panes: ())
+        monkeypatch.setattr(stops, "cuts", lambda published, begin, live: ())
     rule = {"limits": "tumbling with few groups", "late results": "tumbling, late amend", "silence": "hopping"}[name]
     found = []
     for seed in range(4):

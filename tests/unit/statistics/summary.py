@@ -60,7 +60,7 @@ def _filled(rule: Rule, part: Sequence[Any], offset: int) -> tuple[GroupState, l
     state: GroupState = [0, offset, offset, 0.0, None, None, 0, *rule.plan.blank]
     bags = rule.plan.empty_bags()
     for number, value in enumerate(documents(part)):
-        read = rule.decode(value)
+        read = rule.reader.decode(value)
         state[0] += 1
         state[2] = offset + number
         for add in rule.plan.adders:
@@ -77,7 +77,7 @@ def held(reducer: Reducer, items: Sequence[Any], merges: bool) -> tuple[BagForm,
     made = Rule(an_agent(Aggregation(window=window, count=None if merges else 9, compute=(reducer,))), codec("json"))
     [kind], bag, size = made.plan.bags, made.plan.empty_bags()[0], 0
     for number, value in enumerate(documents(items)):
-        item = kind.item(made.decode(value), value, number)
+        item = kind.item(made.reader.decode(value), value, number)
         expected, grown = kind.form.growth(bag, item), kind.form.put(bag, item)
         assert expected >= (grown or 0)
         size += grown or 0

@@ -32,7 +32,7 @@ agents:
 """
 FORM = "write {last_n: {field: FIELD, n: 5}}"
 REFUSED = {
-    "last_n": f"is no reducer; {FORM}",
+    "last_n": f"is not a reducer; {FORM}",
     "{last_n: name}": f"needs a field and n; {FORM}",
     "{last_n: {field: name}}": f"needs a field and n; {FORM}",
     "{last_n: {field: name, n: 5, most: 1}}": f"needs a field and n; {FORM}",
@@ -40,16 +40,16 @@ REFUSED = {
     "{last_n: {field: name, n: 1001}}": f"needs an integer from 1 to 1,000 as n; {FORM}",
     "{last_n: {field: name, n: 2.5}}": f"needs an integer from 1 to 1,000 as n; {FORM}",
     "{last_n: {field: name, n: true}}": f"needs an integer from 1 to 1,000 as n; {FORM}",
-    "{value_counts: name}": "is no reducer; did you mean count_by?",
-    "{tail: name}": "is no reducer; did you mean last_n?",
-    "{std: ms}": "is no reducer; did you mean stddev?",
+    "{value_counts: name}": "is not a reducer; did you mean count_by?",
+    "{tail: name}": "is not a reducer; did you mean last_n?",
+    "{std: ms}": "is not a reducer; did you mean stddev?",
     "{stddev: name}": "needs a number, but name is text",
     "{percentile: {field: ms, p: 101}}": "needs a number from 0 to 100 as p; write {percentile: {field: FIELD, p: 99}}",
     "{percentile: {field: ms, p: .nan}}": "needs a number from 0 to 100 as p",
     "{percentile: {field: name, p: 50}}": "needs a number, but name is text",
     "{top: {field: name, n: 101}}": "needs an integer from 1 to 100 as n; write {top: {field: FIELD, n: 10}}",
-    "{median: ms}": "is no reducer; did you mean percentile?",
-    "{top_k: name}": "is no reducer; did you mean top?",
+    "{median: ms}": "is not a reducer; did you mean percentile?",
+    "{top_k: name}": "is not a reducer; did you mean top?",
     "{variance: [1]}": "must be text",
 }
 

@@ -12,7 +12,7 @@ import pytest
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.schemas import Avro
 from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Reducer
-from sluicegate.streams.aggregation import rule
+from sluicegate.streams.aggregation import reader
 from sluicegate.streams.testing.driver import TestDriver
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log
@@ -214,7 +214,7 @@ def test_another_schema_under_open_groups_goes_on_with_what_was_kept() -> None:
 
 def test_without_what_is_kept_being_json_another_schema_would_spoil_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: records kept as they came."""
-    monkeypatch.setattr(rule, "_kept", lambda *_: None)
+    monkeypatch.setattr(reader, "_kept", lambda *_: None)
     with pytest.raises(UnicodeDecodeError):
         test_another_schema_under_open_groups_goes_on_with_what_was_kept()
 

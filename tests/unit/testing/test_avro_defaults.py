@@ -88,4 +88,4 @@ def test_check_refuses_a_default_that_is_no_value_of_its_type_and_names_the_fiel
     done = CliRunner().invoke(main, ["check", str(folder / "case.yaml")])
     said = " ".join(done.output.split())
     assert done.exit_code == 2
-    assert "the default of shop.Order.clock is no value of its type: has a time that is not of one day" in said
+    assert "the default of shop.Order.clock is not a value of its type: has a time that is not of one day" in said

@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.streams.config import load
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.claiming.takeover import Takeover
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play, play_with_crashes
@@ -74,13 +74,13 @@ def test_twin_a_row_that_does_not_name_the_earlier_groups_fails_the_test(
 ) -> None:
     from msgspec.structs import replace
 
-    begin = Owner._begin
+    begin = Takeover._begin
 
-    def forgetful(self: Owner) -> None:
+    def forgetful(self: Takeover) -> None:
         begin(self)
-        self._source = self._source and replace(self._source, older=())
+        self.owner.source = self.owner.source and replace(self.owner.source, older=())
 
-    monkeypatch.setattr(Owner, "_begin", forgetful)
+    monkeypatch.setattr(Takeover, "_begin", forgetful)
     found = loaded(folder / "app.yaml")
     assert found.app is not None
     verdict = play_with_crashes(found.app, found.cases[0], lambda *_: None)

@@ -121,7 +121,7 @@ def test_every_call_that_names_what_is_not_there_says_what_is() -> None:
         driver.crash("after-poll", kind="lost")
     with pytest.raises(ConfigurationError, match="has 4 partitions"):
         driver.send("in", {}, partition=4)
-    with pytest.raises(ConfigurationError, match="'30' is no time"):
+    with pytest.raises(ConfigurationError, match="'30' is not a time"):
         driver.advance("30")
 
 

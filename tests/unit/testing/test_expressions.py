@@ -175,7 +175,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "clauses.md").read_text()
 
 
 def test_the_file_of_the_page_does_what_its_tests_say(tmp_path: Path) -> None:
-    shown, *_ = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    shown, *_ = re.findall(r"```yaml\n(app: .*?)```", PAGE, re.S)
     head, _, steps = shown.partition("  paid orders of a region:\n")
     assert played(tmp_path, textwrap.dedent(steps), f"{head}  it:\n") is None
 
@@ -196,7 +196,7 @@ def test_a_forwarder_of_the_page_does_what_its_tests_say(title: str, tmp_path: P
 
 
 def test_the_declared_fields_of_the_page_are_those_that_its_expressions_use(tmp_path: Path) -> None:
-    _, shown, *_ = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    _, shown, *_ = re.findall(r"```yaml\n(app: .*?)```", PAGE, re.S)
     found = loaded(tmp_path, shown)
     assert (found.problems, found.warnings) == ((), ())
     misspelt = loaded(tmp_path, shown.replace("where: status", "where: stats"))

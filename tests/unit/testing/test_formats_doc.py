@@ -19,7 +19,7 @@ DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "formats.md").read_te
 
 
 def block(language: str, number: int = 0) -> str:
-    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.S)[number]
+    return re.findall(rf"```{language}\n(?!agents:)(.*?)```", DOCUMENT, re.S)[number]
 
 
 @pytest.fixture

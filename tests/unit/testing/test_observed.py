@@ -131,8 +131,8 @@ def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Invoke:
             WINDOW.replace("{field: ts, unit: ms}", "ts"),
             SEND.replace("1}", "1, ts: 1767225660000}") + EXPECT,
             [
-                "agent a: 3 dead letters on m.dead, bad-time: the field ts is no RFC 3339 text; a number needs `unit:` "
-                "(the first at m.in/0 offset 0)"
+                "agent a: 3 dead letters on m.dead, bad-time: the field ts is not RFC 3339 text; a number needs `unit:`"
+                " (the first at m.in/0 offset 0)"
             ],
             id="a number where a text is expected",
         ),

@@ -18,6 +18,7 @@ from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.shared import shared_records, shared_runs
 from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
 from sluicegate.streams.shared.shared_firing import Made
+from sluicegate.streams.shared.shared_leases import SharedLeases
 from sluicegate.streams.shared.shared_records import (
     Common,
     RecordOrigin,
@@ -40,7 +41,7 @@ def record(offset: int, value: bytes | None = b"v", headers: Headers | None = No
 
 def a_run(*records: tuple[str, KeptRecord]) -> RecordRun:
     items = [encode_item((each.offset(), each.k, each.v, each.h or None, each.at)) for _, each in records]
-    return RecordRun([each.offset() for _, each in records], [group for group, _ in records], items)
+    return RecordRun([each.offset() for _, each in records], [group for group, _ in records], items, [])
 
 
 def entries(made: Any) -> list[Entry]:
@@ -73,6 +74,17 @@ def test_large_records_and_small_counts_are_cut_into_packs(monkeypatch: pytest.M
     assert [[each.items for each in packs(run, COMMON, most)] for most in (3, 7)] == [[3, 3, 1], [7]]
 
 
+def test_a_pack_ends_with_the_record_that_ends_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run(*((group, record(offset, b"v" * 60)) for offset, group in enumerate("aababbaa")))._replace(
+        ends=[3, 9, 5]
+    )
+    found = [(each.group, each.first, each.items, each.ends) for each in packs(run, COMMON)]
+    assert found == [("a", "id/3/0", 3, True), ("b", "id/3/2", 3, True), ("a", "id/3/6", 2, False)]
+    monkeypatch.setattr(shared_records, "PACK_BYTES", 100)
+    assert [each.ends for each in packs(run, COMMON)] == [False, True, False, True, False]
+    assert [each.ends for each in singles(packs(run, COMMON))] == [*[False, False, True] * 2, False, False]
+
+
 def test_an_insert_has_so_many_records_bytes_and_packs_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     def sizes(run: RecordRun, count: float = inf) -> list[int]:
         parts = [*shared_runs.parts(run, runs, count)]
@@ -82,10 +94,10 @@ def test_an_insert_has_so_many_records_bytes_and_packs_at_most(monkeypatch: pyte
     buffer: Any = SimpleNamespace(at_once=5)
     runs = Packing("b", Gate(9), buffer, lambda: 1.5)
     run = a_run(*((f"g{offset}", record(offset, b"v" * 60)) for offset in range(7)))
-    assert (sizes(run), sizes(RecordRun([], [], []))) == ([5, 2], [])
+    assert (sizes(run), sizes(RecordRun([], [], [], []))) == ([5, 2], [])
     monkeypatch.setattr(shared_runs, "INSERT_PACKS", 3)
     assert sizes(run) == [2, 3, 2]
-    assert sizes(one := RecordRun(run.offsets, ["a"] * 7, run.items)) == [5, 2]
+    assert sizes(one := RecordRun(run.offsets, ["a"] * 7, run.items, [])) == [5, 2]
     assert sizes(one, 1) == [2, 1, 2, 2]  # each of them a pack
     monkeypatch.setattr(shared_runs, "INSERT_BYTES", 100)
     assert sizes(run) == [1] * 7
@@ -156,21 +168,10 @@ def fires_of(buffer: Refusing, calls: AtOnce, clock: SimpleNamespace) -> SharedF
     firing = SimpleNamespace(made=lambda *of: Made([], [], {}, 0))
     backoff = SimpleNamespace(delay=lambda: 1.0, reset=lambda: None)
     meter = SimpleNamespace(count=lambda *of, **labels: None)
-    parts: Any = (
-        "b",
-        Gate(2),
-        buffer,
-        firing,
-        None,
-        None,
-        calls,
-        calls,
-        meter,
-        lambda: clock.now,
-        lambda: 0.0,
-        backoff,
-    )
-    return SharedFires(*parts)
+    after: Any = (meter, lambda: clock.now)
+    parts: Any = ("b", Gate(2), buffer, calls, lambda batch: None, None, *after, backoff)
+    rest: Any = (firing, None, None, calls, *after, lambda: 0.0, backoff)
+    return SharedFires(SharedLeases(*parts), *rest)
 
 
 def batches(*tokens: str) -> Any:
@@ -182,11 +183,11 @@ def test_what_is_sealed_while_the_store_is_busy_is_completed_together(clock: Sim
     fires = fires_of(buffer, calls, clock)
     calls.running = UNDER_WAY
     for token in ("one", "two"):
-        fires.take(batches(token))
+        fires.leases.take(batches(token))
         fires.turn(0.0)
     assert buffer.calls == []
     calls.running -= 1
-    fires.take(batches("three"))
+    fires.leases.take(batches("three"))
     fires.turn(0.0)
     assert buffer.calls == [["one", "two", "three"]]
 
@@ -194,9 +195,9 @@ def test_what_is_sealed_while_the_store_is_busy_is_completed_together(clock: Sim
 def test_batches_are_completed_together_and_after_a_failure_alone(clock: SimpleNamespace) -> None:
     buffer = Refusing()
     fires = fires_of(buffer, AtOnce(), clock)
-    fires.take(batches("one", "bad", "two"))
+    fires.leases.take(batches("one", "bad", "two"))
     fires.turn(0.0)
-    assert (buffer.calls, fires.busy) == ([["one", "bad", "two"]], False)
+    assert (buffer.calls, fires.leases.busy) == ([["one", "bad", "two"]], False)
     clock.now = 1.0
     fires.turn(1.0)
     assert buffer.calls[1:] == [["one"], ["bad"], ["two"]]
@@ -210,7 +211,7 @@ def test_after_a_failure_of_many_fewer_are_tried_together_then_each_alone_and_th
 ) -> None:
     buffer = Refusing()
     fires = fires_of(buffer, AtOnce(), clock)
-    fires.take(batches("bad", *(f"b{number}" for number in range(39))))
+    fires.leases.take(batches("bad", *(f"b{number}" for number in range(39))))
     sizes = []
     for second in range(6):
         clock.now = float(second)

@@ -77,9 +77,9 @@ def test_it_lasts_until_the_end_of_its_test_and_under_a_deployed_rule(tmp_path: 
 @pytest.mark.parametrize(
     ("step", "place", "problem"),
     [
-        ("{entre: x:y}", ":18", "tests.it[0].handlers.entre: is no agent with a handler; did you mean enter?"),
+        ("{entre: x:y}", ":18", "tests.it[0].handlers.entre: is not an agent with a handler; did you mean enter?"),
         ("{big: x:y}", ":18", "tests.it[0].handlers.big: is an agent without a handler; leave it out"),
-        ("{enter: stub}", ":18", "tests.it[0].handlers.enter: is no import path; write module:function"),
+        ("{enter: stub}", ":18", "tests.it[0].handlers.enter: is not an import path; write module:function"),
         ("{enter: []}", ":18", "tests.it[0].handlers.enter: names no function; "),
         (f"{{enter: {STUBS}:acepted}}", ":18", f"tests.it[0].handlers.enter: {STUBS}:acepted: "),
         (f"{{enter: {STUBS}:invoke}}", ":18", f"tests.it[0].handlers.enter: handler {STUBS}:invoke: `text` "),

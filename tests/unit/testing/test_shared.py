@@ -10,7 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Destination, Handler, Outbox, Reducer
+from sluicegate.streams.agent import (
+    Agent,
+    Aggregation,
+    App,
+    Deduplication,
+    Destination,
+    Handler,
+    Let,
+    Outbox,
+    Reducer,
+    Until,
+)
 from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.rules import rule_of
@@ -75,6 +86,60 @@ def test_what_came_within_the_time_fires_without_another_record() -> None:
         "timeout",
         "2026-01-01T00:00:00.000Z",
     )
+
+
+ENDS = Until("v", 4)
+
+
+@pytest.mark.parametrize("until", [ENDS, "v == 4.0", "last == 4.0"])
+@pytest.mark.parametrize("dedupe", [None, Deduplication("field", "v", horizon=60.0)], ids=["packs", "ids"])
+def test_a_record_that_until_names_ends_its_group(until: Any, dedupe: Deduplication | None) -> None:
+    rule = replace(RULE, count=None, until=until)
+    let = (Let("last", "v"),)
+    with TestDriver(an_app(rule, dedupe=dedupe, let=let), workers=2) as driver:
+        feed(driver, 1, 3, 4, 5, 6)
+        [output] = driver.read("out")
+        assert [item["v"] for item in output.value["all"]] == [1, 3, 4]
+        assert (output.value["count"], output.value["reason"]) == (3, "until")
+        driver.advance(31.0)
+        [output] = driver.read("out")
+        assert (output.value["count"], output.value["reason"]) == (2, "timeout")
+
+
+def test_a_group_that_reaches_its_count_with_the_record_that_ends_it_ends_by_its_count() -> None:
+    with TestDriver(an_app(replace(RULE, until=ENDS))) as driver:
+        feed(driver, 1, 3, 4, 4, 5)
+        assert [output.value["reason"] for output in driver.read("out")] == ["count", "until"]
+
+
+def test_a_record_that_until_cannot_judge_is_in_no_group() -> None:
+    with TestDriver(an_app(replace(RULE, until="w > 1.0"))) as driver:
+        feed(driver, 1)
+        driver.send("in", {"v": 2, "w": 2}, key="k")
+        [letter] = driver.dead_letters()
+        assert letter.headers["sluicegate-dead-clause"] == "until"
+        assert members(driver) == [[2]]
+
+
+@pytest.mark.parametrize("until", [ENDS, "v == 4.0"])
+@pytest.mark.parametrize("dedupe", [None, Deduplication("field", "v", horizon=600.0)], ids=["packs", "ids"])
+def test_wherever_a_worker_dies_the_record_that_ends_a_group_is_its_last(
+    until: Any, dedupe: Deduplication | None
+) -> None:
+    app = an_app(replace(RULE, count=None, until=until), dedupe=dedupe)
+    places = 0
+    for at in range(1, 200):
+        with TestDriver(app, workers=2, deaths=(deaths := Deaths(at))) as driver:
+            feed(driver, 2, 6, 4, 7, 9)
+            for _ in range(4):
+                driver.advance(LEASE + 25.0)
+            groups = members(driver)
+        assert sorted(chain(*groups)) == [2, 4, 6, 7, 9]
+        assert [group[-1] for group in groups if 4 in group] == [4]
+        if not deaths.done:
+            break
+        places = at
+    assert places > 10
 
 
 @pytest.mark.parametrize(("policy", "topic"), [("discard", None), ("dead-letter", "dead")])

@@ -36,7 +36,8 @@ def values_of(amounts: list[float]) -> tuple[Any, ...]:
 @dataclass
 class SlidingOracle:
     """`size`, `grace` in ms, `ahead` in seconds; of a key at most `most` records are kept. The amount of a record is
-    that of its step, divided by `parts`."""
+    that of its step, divided by `parts`. A window has at most `last` records, if that is not 0; then a size of 0 is no
+    limit."""
 
     size: int
     grace: int
@@ -47,6 +48,7 @@ class SlidingOracle:
     results: list[SlidingResult] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
     taken: dict[bytes, list[Taken]] = field(default_factory=dict)
+    last: int = 0
 
     def take(self, offset: int, step: Step) -> None:
         assert step.key is not None
@@ -60,19 +62,31 @@ class SlidingOracle:
             self.watermark = mark
         elif step.time < mark - self.grace:
             self.refused.append((offset, "late"))
-        elif len([each for each in records if self.kept(each, mark)]) >= self.most:
+        elif len(self.kept(records, mark)) >= self.most:
             self.refused.append((offset, "limit"))
         else:
             self.watermark = mark
             records.append(Taken(offset, step.time, step.amount if self.parts == 1 else step.amount / self.parts))
-            within = [each for each in records if step.time - self.size <= each.time <= step.time]
+            within = sorted((each for each in records if each.time <= step.time), key=in_time)
+            if self.size or not self.last:
+                within = [each for each in within if step.time - self.size <= each.time]
+            if self.last:
+                within = within[-self.last :]
+            start = within[0].time if self.last else step.time - self.size
+            within.sort()
             values = values_of([each.amount for each in within])
-            place = (step.key, step.time - self.size, step.time, within[0].offset, offset)
-            self.results.append(SlidingResult(*place, values))
+            self.results.append(SlidingResult(step.key, start, step.time, within[0].offset, offset, values))
 
-    def kept(self, record: Taken, watermark: int) -> bool:
-        """Whether a record that comes may have it in its window."""
-        return record.time >= watermark - self.grace - self.size
+    def kept(self, records: list[Taken], watermark: int) -> list[Taken]:
+        """The records of a key that a record which comes, or the newest of those that came, may have in its window."""
+        least, kept = watermark - self.grace, []
+        for record in records:
+            behind = [each for each in records if in_time(each) > in_time(record) and each.time <= least]
+            in_size = record.time >= least - self.size or (not self.size and self.last)
+            by_number = not self.last or record.time > least or len(behind) < self.last
+            if in_size and by_number:
+                kept.append(record)
+        return kept
 
     def look(self, now: float) -> None:
         """A clock decides nothing."""
@@ -80,4 +94,8 @@ class SlidingOracle:
     @property
     def left(self) -> int:
         """How many records are kept at the end."""
-        return sum(self.kept(each, self.watermark) for records in self.taken.values() for each in records)
+        return sum(len(self.kept(records, self.watermark)) for records in self.taken.values())
+
+
+def in_time(record: Taken) -> tuple[int, int]:
+    return record.time, record.offset

@@ -4,13 +4,14 @@ refused."""
 from sluicegate.streams.agent import Agent, Correlation, Reducer, Window
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.operations.answering import becomes
-from sluicegate.streams.operations.explaining import GroupHistory
+from sluicegate.streams.operations.explaining import Explained, ExplainedOutput, GroupHistory, OffsetSpan, explained
 from sluicegate.streams.operations.rebuilding.rebuild import unaccountable
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.shadow.refusals import unshadowable
 from sluicegate.streams.testing.log import LogRecord
 from tests.unit.windows.turning import an_agent, record
 
+SPAN = OffsetSpan(("in", 0), 0, 5)
 MINUTE = an_agent(Window(60.0, time="amount", unit="s"))
 
 
@@ -39,6 +40,14 @@ def test_explain_names_the_records_of_a_sliding_window_and_of_no_other() -> None
     reader = GroupHistory(Partition("app", "sums", "in", 0), sliding, 1, b"k", (40_000, 100_000))
     seconds = [(0, 41), (1, 61), (2, 300), (3, 100), (4, 101), (5, 40), (6, 39)]
     assert [offset for offset, second in seconds if reader.takes(record(offset, b"k", 0, second))] == [1, 3, 5]
+
+
+def test_explain_names_the_last_records_of_a_key_and_no_others() -> None:
+    """The window begins at 40 s. It has three records, and of the two at 40 s the second one."""
+    last = an_agent(Window(0.0, time="amount", unit="s", kind="sliding", grace=60.0, last=3))
+    output = ExplainedOutput("out/0/0", "i", "f", "sums", "window", 3, b"k", SPAN, (40_000, 100_000))
+    log = [record(offset, b"k", 0, second) for offset, second in enumerate((61, 40, 39, 40, 101, 100))]
+    assert explained("app", last, output, SPAN, log, 0) == Explained([0, 3, 5], [])
 
 
 def test_a_record_is_judged_without_a_clock() -> None:

@@ -10,7 +10,7 @@ from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play_with_crashes
 
 DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "early-results.md").read_text(encoding="utf-8")
-[FILE] = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.S)
+[FILE] = re.findall(r"```yaml\n(app: .*?)```", DOCUMENT, re.S)
 
 
 @pytest.mark.parametrize("case", range(3))

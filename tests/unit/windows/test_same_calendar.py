@@ -179,7 +179,7 @@ def test_the_first_and_the_last_times_have_windows(zone: str, unit: str) -> None
 
 def test_a_zone_that_the_machine_does_not_know_is_an_error_with_a_hint() -> None:
     window = Window(CALENDAR["day"], kind="calendar", calendar="day", zone="Nowhere")
-    with pytest.raises(ConfigurationError, match=r'no time zone that this machine knows; .*pip install "sluicegate'):
+    with pytest.raises(ConfigurationError, match=r'not a time zone that this machine knows; .*pip install "sluicegate'):
         product.tumbling(window)
 
 

@@ -132,9 +132,9 @@ def test_a_merged_session_that_is_kept_twice_is_found(monkeypatch: pytest.Monkey
     monkeypatch.setattr(SessionGroups, "merging", False, raising=False)
 
     def joining(self: SessionGroups, *rest: object) -> None:
-        monkeypatch.setattr(SessionGroups, "merging", True)
+        monkeypatch.setattr(SessionGroups, "merging", True, raising=False)
         join(self, *rest)  # type: ignore[arg-type]
-        monkeypatch.setattr(SessionGroups, "merging", False)
+        monkeypatch.setattr(SessionGroups, "merging", False, raising=False)
 
     monkeypatch.setattr(SessionGroups, "drop", kept)
     monkeypatch.setattr(SessionGroups, "_join", joining)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from sys import maxsize
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.sliding import totals
 from sluicegate.streams.windows.sliding.groups import SlidingGroups
-from sluicegate.streams.windows.sliding.lines import Line
+from sluicegate.streams.windows.sliding.lines import NEVER, Line, WindowReach
 from sluicegate.streams.windows.sliding.sums import ExactSum
 from sluicegate.streams.windows.sliding.totals import Earliest, Merged, Numbers, TimedState
+from sluicegate.streams.windows.tumbling import key_of
 from tests.unit.windows.oracle import Step
 from tests.unit.windows.sliding_oracle import SlidingOracle, SlidingResult
 from tests.unit.windows.test_same_sessions import crowded
@@ -34,6 +36,8 @@ COMPUTE = (
     *(Reducer(kind, kind, "amount", option=2) for kind in ("first_n", "last_n")),
 )
 SEVENTHS = 7
+TIME, NUMBER, BOTH = "time", "number", "both"
+"""What bounds the windows."""
 
 pytestmark = pytest.mark.usefixtures("small")
 
@@ -63,9 +67,13 @@ def told(fire: Fire) -> SlidingResult:
     return SlidingResult(*place, tuple(fire.values[name] for name in VALUES))
 
 
-def a_sliding(chance: random.Random) -> Window:
+def a_sliding(chance: random.Random, by: str = TIME) -> Window:
     size, grace = chance.choice([0.1, 0.3, 1.0, 3.0, 10.0]), chance.choice([0.0, 0.3, 3.0, 10.0])
-    return replace(a_window(chance), kind="sliding", size=size, grace=grace, offset=0.0, at_most=None)
+    window = replace(a_window(chance), kind="sliding", size=size, grace=grace, offset=0.0, at_most=None)
+    if by == TIME:
+        return window
+    last = chance.choice([1, 2, 3, 5, 20, 40])
+    return replace(window, last=last) if by == BOTH else replace(window, size=0.0, last=last)
 
 
 def rounded(steps: list[Step], chance: random.Random) -> list[Step]:
@@ -74,20 +82,20 @@ def rounded(steps: list[Step], chance: random.Random) -> list[Step]:
     return [step if step.key is None else step._replace(time=step.time // unit * unit) for step in steps]
 
 
-def outcomes(seed: int) -> tuple[SlidingOracle, Turned]:
+def outcomes(seed: int, by: str = TIME) -> tuple[SlidingOracle, Turned]:
     chance = random.Random(seed)
-    window, most = a_sliding(chance), chance.choice([4, 10_000, 10_000])
+    window, most = a_sliding(chance, by), chance.choice([4, 10_000, 10_000])
     steps = rounded(crowded(a_log(chance), chance), chance)
     parts = chance.choice([1, SEVENTHS])
     size, grace = round(1000 * window.size), round(1000 * window.grace)
-    oracle = judged(SlidingOracle(size, grace, window.max_ahead, most, parts), steps)
+    oracle = judged(SlidingOracle(size, grace, window.max_ahead, most, parts, last=window.last), steps)
     partition = Divided(window, told, compute=COMPUTE, max_items=most, on_full="dead-letter")
     partition.parts = parts
     return oracle, played(partition, steps, chance)
 
 
-def differs(seed: int) -> bool:
-    oracle, partition = outcomes(seed)
+def differs(seed: int, by: str = TIME) -> bool:
+    oracle, partition = outcomes(seed, by)
     same = partition.results == oracle.results and partition.refused == oracle.refused
     return not (same and leaves(partition.groups, oracle))
 
@@ -96,20 +104,33 @@ def leaves(groups: WindowGroups, oracle: SlidingOracle) -> bool:
     """Whether the records are kept that a record in time may have in its window, and no others for long."""
     assert isinstance(groups, SlidingGroups)
     times = sorted((state[totals.AT] for state in groups.states.values()), reverse=True)
-    return oracle.left <= len(times) and all(time + groups.keep + groups.slack > oracle.watermark for time in times)
+    reach, watermark = groups.reach, oracle.watermark
+    if oracle.left > len(times) or any(time + reach.keep + reach.slack <= watermark for time in times):
+        return False
+    for key in {key_of(group) for group in groups.states}:
+        old = [state[totals.AT] for group, state in groups.states.items() if key_of(group) == key]
+        if len([time for time in old if time + reach.grace <= watermark]) > reach.spare:
+            return False
+    return True
 
 
-def differences(logs: int = LOGS) -> int:
+def differences(logs: int = LOGS, by: str = TIME) -> int:
     """In how many logs the results, or the records that were refused, differ from those of the oracle."""
-    return sum(differs(seed) for seed in range(logs))
+    return sum(differs(seed, by) for seed in range(logs))
 
 
 def test_any_cut_and_any_crash_give_the_results_of_the_oracle() -> None:
     assert differences() == 0
 
 
-def test_a_few_logs() -> None:
-    assert differences(60) == 0
+@pytest.mark.parametrize("by", [NUMBER, BOTH])
+def test_the_last_records_of_a_key_are_those_of_the_oracle(by: str) -> None:
+    assert differences(by=by) == 0
+
+
+@pytest.mark.parametrize("by", [TIME, NUMBER, BOTH])
+def test_a_few_logs(by: str) -> None:
+    assert differences(60, by) == 0
 
 
 def test_reducers_without_totals_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,8 +158,54 @@ def test_a_restore_that_forgets_the_watermark_is_found(monkeypatch: pytest.Monke
 
 def test_a_window_without_its_first_moment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     init = Line.__init__
-    monkeypatch.setattr(Line, "__init__", lambda self, size, *rest: init(self, size - 1, *rest))
+    monkeypatch.setattr(Line, "__init__", lambda self, reach, *rest: init(self, smaller(reach), *rest))
     assert differences(100)
+
+
+def smaller(reach: WindowReach) -> WindowReach:
+    return reach._replace(size=reach.size - 1)
+
+
+def fewer(reach: WindowReach) -> WindowReach:
+    return reach._replace(most=max(1, reach.most - 1))
+
+
+def test_a_window_without_its_first_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    init = Line.__init__
+    monkeypatch.setattr(Line, "__init__", lambda self, reach, *rest: init(self, fewer(reach), *rest))
+    assert differences(100, NUMBER)
+
+
+def test_last_records_that_leave_before_one_in_time_can_have_them_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that is out of order has the last records before it in its window."""
+    gone = Line._gone
+    monkeypatch.setattr(Line, "_gone", lambda self, watermark: gone(self, watermark + self._reach.grace))
+    assert differences(100, NUMBER)
+
+
+def test_last_records_that_stay_for_ever_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Line, "forgotten", lambda self: NEVER)
+    assert differences(100, NUMBER)
+
+
+def test_a_record_out_of_order_that_pushes_no_other_out_of_the_newest_window_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    insert = Line._insert
+
+    def without_room(self: Line, entry: TimedState) -> Any:
+        own = self._reach
+        self._reach = own._replace(most=maxsize)
+        try:
+            insert(self, entry)
+        finally:
+            self._reach = own
+        window = self.entries[self._starts(at := self.entries.index(entry)) : at + 1]
+        self.start = window[0][0]
+        return self._made(window).state(entry), window
+
+    monkeypatch.setattr(Line, "_insert", without_room)
+    assert differences(100, NUMBER)
 
 
 def test_a_record_that_is_forgotten_with_its_window_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +214,7 @@ def test_a_record_that_is_forgotten_with_its_window_is_found(monkeypatch: pytest
 
     def without_grace(self: SlidingGroups, *rest: Any) -> None:
         init(self, *rest)
-        self.keep = self.size + 1
+        self.reach = self.reach._replace(keep=self.reach.size + 1)
 
     monkeypatch.setattr(SlidingGroups, "__init__", without_grace)
     assert differences(100)

@@ -8,11 +8,10 @@ from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, W
 from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.ownership.windowed import known
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.groups import WindowGroups
-from sluicegate.streams.windows.opening import groups_of
+from sluicegate.streams.windows.opening import groups_of, known_ids
 from tests.unit.windows.hopping_oracle import HoppingOracle
 from tests.unit.windows.oracle import Oracle, Result, Step
 from tests.unit.windows.session_oracle import SessionOracle
@@ -64,7 +63,7 @@ class Turned:
         """As after a crash: what was not committed is gone."""
         self.groups, self.senders = open_windows(self.window, **self.more), ReceivedShards("in")
         self.groups.caught_up = True
-        self.changelog = Changelog(self.groups, self.first, known(self.groups, None))
+        self.changelog = Changelog(self.groups, self.first, known_ids(self.groups))
         kept = [self.log[number] for number in sorted(self.log) if self.first <= number <= self.last]
         self.changelog.replay(kept, self.first, self.last, self.senders)
 

@@ -1,0 +1,1 @@
+"""Several clusters: which one is asked about a topic, and by which name."""

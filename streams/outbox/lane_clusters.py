@@ -1,0 +1,102 @@
+"""The lanes of an outbox whose rows go to several clusters. Each cluster has a relay and a producer of its own, which
+looks for its rows behind those that wait for another cluster. The relays of a process share the lease of a lane.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from sluicegate.streams.contracts.lane_row import LaneRow
+from sluicegate.streams.outbox.lane_relay import HeldLane, LaneRelay
+from sluicegate.streams.topic_names import cluster_of
+
+
+class LaneSending(Protocol):
+    """What a dispatcher does with its lanes: those of LaneRelay."""
+
+    @property
+    def lanes(self) -> Sequence[HeldLane]: ...
+    @property
+    def away(self) -> str: ...
+    @property
+    def busy(self) -> bool: ...
+    @property
+    def sending(self) -> bool: ...
+    def send(self, now: float) -> None: ...
+    def resize(self, numbers: Sequence[int]) -> None: ...
+    def claim_all(self, now: float) -> None: ...
+    def expire(self, now: float) -> None: ...
+    def turn(self, now: float) -> None: ...
+    def close(self) -> None: ...
+    def release(self) -> None: ...
+
+
+class LaneTokens:
+    """One token for each lane of the process."""
+
+    def __init__(self, token: Callable[[], str]) -> None:
+        self._token = token
+        self._tokens: dict[int, str] = {}
+
+    def of(self, lane: int) -> str:
+        return self._tokens.get(lane) or self._tokens.setdefault(lane, self._token())
+
+
+def going_to(cluster: str, known: Collection[str]) -> Callable[[LaneRow], bool]:
+    """Whether a row goes to the cluster. Those of a cluster that is not known count as of the default one, whose
+    producer refuses them."""
+    others = {name for name in known if name}
+    if cluster:
+        return lambda row: cluster_of(row.topic) == cluster
+    return lambda row: cluster_of(row.topic) not in others
+
+
+class ClusterLanes:
+    """The relay of each cluster. Satisfies LaneSending."""
+
+    def __init__(self, relays: Mapping[str, LaneRelay]) -> None:
+        self._relays = list(relays.values())
+
+    @property
+    def lanes(self) -> Sequence[HeldLane]:
+        """Those of the first relay: all have the same ones."""
+        return self._relays[0].lanes
+
+    @property
+    def away(self) -> str:
+        return next((relay.away for relay in self._relays if relay.away), "")
+
+    @property
+    def busy(self) -> bool:
+        return any(relay.busy for relay in self._relays)
+
+    @property
+    def sending(self) -> bool:
+        return any(relay.sending for relay in self._relays)
+
+    def send(self, now: float) -> None:
+        for relay in self._relays:
+            relay.send(now)
+
+    def resize(self, numbers: Sequence[int]) -> None:
+        for relay in self._relays:
+            relay.resize(numbers)
+
+    def claim_all(self, now: float) -> None:
+        for relay in self._relays:
+            relay.claim_all(now)
+
+    def expire(self, now: float) -> None:
+        for relay in self._relays:
+            relay.expire(now)
+
+    def turn(self, now: float) -> None:
+        for relay in self._relays:
+            relay.turn(now)
+
+    def close(self) -> None:
+        for relay in self._relays:
+            relay.close()
+
+    def release(self) -> None:
+        for relay in self._relays:
+            relay.release()

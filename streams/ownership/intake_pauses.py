@@ -1,0 +1,154 @@
+"""Which of a worker's partitions pause their intake: too many rows are unsent or too many items sealed, or a record
+cannot be decoded yet.
+
+Only intake pauses. Deadlines, handlers and the relay go on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sluicegate.streams.aggregation.clauses import ClauseFailed
+from sluicegate.streams.aggregation.events_read import one_as_read
+from sluicegate.streams.calling.backoff import Backoff
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import TopicPartition
+from sluicegate.streams.errors import DecodeWaits, SystemNotReady
+from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.setting import AgentRuntime
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two attempts to decode a waiting record
+AGAIN = 30.0  # seconds after a resume in which a pause is one of several
+
+
+class Unresolved:
+    """The record at `offset` cannot be decoded (`text`). The records before it are taken, and it is tried again at
+    `due`. `at_it`: it was read and left, so the next record read lies after it."""
+
+    __slots__ = ("at_it", "backoff", "due", "offset", "text", "why")
+
+    def __init__(self, offset: int, backoff: Backoff) -> None:
+        self.offset, self.backoff = offset, backoff
+        self.text, self.due, self.at_it, self.why = "", 0.0, False, ""
+
+
+class IntakePauses:
+    """`unresolved` holds, by partition, the record that it waits for (`on_error: {decode: wait}`)."""
+
+    def __init__(
+        self, setting: AgentRuntime, random: Callable[[], float], clock: Callable[[], float], log: Any
+    ) -> None:
+        self._setting, self._random, self._clock, self._log = setting, random, clock, log
+        self._paused: set[TopicPartition] = set()
+        self._resumed: dict[TopicPartition, float] = {}
+        self._alone: set[TopicPartition] = set()  # to be read on by a consumer of its own
+        self.unresolved: dict[TopicPartition, Unresolved] = {}
+
+    def balance(self, owners: Mapping[TopicPartition, Owner]) -> None:
+        """Pause and resume the intake by unsent rows, sealed items and waiting records. It never delays a deadline."""
+        for place, owner in owners.items():
+            waits = self.unresolved.get(place)
+            waiting = waits is not None and waits.at_it and self._clock() < waits.due
+            if (owner.full or waiting) and place not in self._paused:
+                self._pause(place, owner)
+            elif place in self._paused and owner.shard.roomy and not owner.full and not waiting:
+                self._read_on(place, owner, waits)
+
+    def _pause(self, place: TopicPartition, owner: Owner) -> None:
+        self._setting.input.pause([place])
+        self._paused.add(place)
+        if owner.shard.large or self._clock() - self._resumed.get(place, -AGAIN) < AGAIN:
+            self._alone.add(place)
+
+    def _read_on(self, place: TopicPartition, owner: Owner, waits: Unresolved | None) -> None:
+        if waits is None or not waits.at_it:
+            if place in self._alone:
+                self._setting.input.resume_alone(*place, owner.intake.offset, owner.intake.epoch)
+            else:
+                self._setting.input.resume([place])
+            self._resumed[place] = self._clock()
+        else:  # the records read since then were left: go back to it
+            try:
+                self._setting.input.start(*place, owner.intake.offset, owner.intake.epoch)
+            except SystemNotReady:
+                waits.due = self._clock() + FIRST_PAUSE
+                return
+            waits.at_it = False
+        self._paused.discard(place)
+        self._alone.discard(place)
+
+    def reads(self, place: TopicPartition) -> bool:
+        """Whether the partition is read on: its intake is not paused, and no record waits to be decoded."""
+        return place not in self._paused and place not in self.unresolved
+
+    def begins(self, place: TopicPartition) -> None:
+        """A new claim resumes the partition, whether full or not, at or before the waiting record."""
+        self._start(place)
+        if waits := self.unresolved.get(place):
+            waits.at_it = False
+
+    def forget(self, place: TopicPartition) -> None:
+        """Drop the partition: another worker owns it."""
+        self._start(place)
+        self.unresolved.pop(place, None)
+
+    def waits(self, place: TopicPartition, error: DecodeWaits) -> None:
+        """This owner has ended. The next one takes the records before the waiting record, and stops at it."""
+        known = self.unresolved.get(place)
+        if known is None or known.offset != error.offset:
+            known = self.unresolved[place] = Unresolved(error.offset, Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._random))
+        known.why = error.why
+        self._later(place, known, str(error))
+
+    def passed(self, place: TopicPartition, records: Sequence[Record]) -> Sequence[Record]:
+        """The records that may be taken: all if the waiting record can be decoded now or is gone, else those before
+        it."""
+        waits = self.unresolved.get(place)
+        if waits is None or records[-1].offset() < waits.offset:
+            return records
+        at = next(index for index, record in enumerate(records) if record.offset() >= waits.offset)
+        if not waits.at_it and self._clock() >= waits.due:
+            if records[at].offset() > waits.offset or self._decodes(records[at]):
+                return records
+            self._later(place, waits, waits.text)
+        waits.at_it = True
+        return records[:at]
+
+    def well(self, place: TopicPartition, offset: int) -> None:
+        """All records before `offset` are committed."""
+        waits = self.unresolved.get(place)
+        if waits is not None and offset > waits.offset:
+            del self.unresolved[place]
+            self._log.info("record.resolved", topic=place[0], partition=place[1], offset=waits.offset)
+
+    def reasons(self) -> list[str]:
+        """The reasons why the worker is not ready."""
+        return [
+            f"waits at {topic}/{number} offset {waits.offset}: {waits.why}"
+            for (topic, number), waits in self.unresolved.items()
+        ]
+
+    def text(self, place: TopicPartition) -> str | None:
+        waits = self.unresolved.get(place)
+        return None if waits is None else waits.text
+
+    def _start(self, place: TopicPartition) -> None:
+        self._paused.discard(place)
+        self._alone.discard(place)
+        self._resumed.pop(place, None)
+
+    def _later(self, place: TopicPartition, waits: Unresolved, text: str) -> None:
+        delay = waits.backoff.delay()
+        waits.text, waits.due = text, self._clock() + delay
+        where = {"topic": place[0], "partition": place[1], "offset": waits.offset}
+        self._log.warning("record.unresolved", **where, text=text, retry_in=round(delay, 3))
+
+    def _decodes(self, record: Record) -> bool:
+        """A quick look; taking it may still find that it cannot."""
+        try:
+            rule = self._setting.rule
+            self._setting.processor.decoded(rule, one_as_read(rule, record))
+        except ClauseFailed:
+            return True
+        except Exception:
+            return False
+        return True

@@ -1,0 +1,132 @@
+"""The open groups of a partition: hot and cold ones, of the newest rule and of earlier ones."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from sluicegate.streams.aggregation.durable.paging import pageable
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.seen import KnownIds
+from sluicegate.streams.aggregation.taking import divided
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import InputFacts
+from sluicegate.streams.contracts.values import ColdGroup
+from sluicegate.streams.correlation.groups import CorrelatedGroups
+from sluicegate.streams.handlers.processor import Item
+from sluicegate.streams.ownership.beginning import endings
+from sluicegate.streams.ownership.generations import Generations
+from sluicegate.streams.ownership.paged import ColdReads
+from sluicegate.streams.reading.dedupe import DuplicateFilter
+from sluicegate.streams.topic_names import origins
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.opening import groups_of, known_ids
+from sluicegate.streams.windows.origins import OriginGroups
+
+SLICE = 1_000  # groups that one expiry fires at most
+
+
+class PartitionGroups:
+    """`newest` are the groups of the rule that takes the keys without an open group, `older` those of earlier rules.
+
+    `windows` and `origin` are `newest` if it holds windows, or re-keys records for event time. `awaits` is `newest` if
+    it asks where the owner stands in the log. The take-over sets `cold`."""
+
+    __slots__ = ("awaits", "cold", "newest", "older", "origin", "windows")
+
+    def __init__(self, rule: Rule, history: bool, older: Generations) -> None:
+        groups = self.newest = groups_of(rule, history)
+        self.older = older
+        self.windows = groups if isinstance(groups, WindowGroups) else None
+        self.origin = groups if isinstance(groups, OriginGroups) else None
+        self.awaits = groups if isinstance(groups, WindowGroups | CorrelatedGroups | OriginGroups) else None
+        self.cold: ColdReads
+
+    def every(self) -> list[Groups]:
+        """The groups of all generations, the newest one first."""
+        return [self.newest, *(older.groups for older in self.older)]
+
+    @property
+    def open(self) -> int:
+        """The number of open groups."""
+        return sum(len(groups.states) + groups.cold.count for groups in self.every())
+
+    @property
+    def events(self) -> int:
+        """The number of events that wait for a commit."""
+        return sum(len(groups.events) for groups in self.every()) if self.older else len(self.newest.events)
+
+    @property
+    def changed(self) -> bool:
+        newest = self.newest
+        return bool(newest.events or newest.touched or (self.older and self.older.changed))
+
+    def drain(self) -> Iterator[Item]:
+        """Take the events out: those of earlier rules first."""
+        return chain(self.older.items() if self.older else (), self.newest.drain())
+
+    def next_due(self) -> float:
+        """The nearest deadline of a group."""
+        due = min(self.newest.next_due(), self.cold.paging.nearest)
+        return min(due, self.older.next_due()) if self.older else due
+
+    def behind(self, now: float) -> bool:
+        """Whether more groups are due than the last slice fired."""
+        cold = self.cold.paging.nearest <= now
+        return self.newest.behind or cold or (len(self.older) > 0 and self.older.behind)
+
+    def expire(self, now: float) -> int:
+        """Fire a slice of the groups that are due (docs/protocol.md, Fire). Returns their number."""
+        if self.next_due() > now and not self.behind(now):
+            return 0
+        if self.cold.paging.nearest <= now:
+            self.cold.expire(now)
+        fired = self.newest.expire(now, SLICE)
+        return fired + self.older.expire(now, SLICE) if self.older else fired
+
+    def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
+        """Evict groups, as many as the rule does not keep hot. Returns the rows of those, and the keys of the groups
+        that became hot since the last commit."""
+        paging = self.cold.paging
+        keeps_cold = pageable(self.newest) and not self.older
+        paging.most = self.newest.rule.aggregation.hot_groups if keeps_cold else 0
+        return paging.moved(now)
+
+    def end(self, now: float) -> Iterator[None]:
+        """End the groups that end before the first record. Yields after each slice, for its commit."""
+        yield from self.older.end(self.newest, now)
+        self.cold.asked()
+        yield from self.cold.keeping_hot(endings(self.newest, now))
+        yield from self.cold.judged(now)
+
+    def set_back(self, now: float) -> None:
+        """No deadline waits for a clock that was ahead."""
+        for groups in self.every():
+            groups.set_back(now)
+
+    def inherit(self, earlier: Iterable[Groups]) -> None:
+        """Under a changed rule the watermark goes on where it was: what was late stays late."""
+        if self.windows is not None:
+            for groups in earlier:
+                if isinstance(groups, WindowGroups):
+                    self.windows.event.follow(groups.event)
+
+    def expect_origins(self, facts: InputFacts) -> None:
+        """Set which origins the windows wait for: all partitions that the topics of the re-keying agents have now, also
+        of topics that match their patterns. Raises SystemNotReady."""
+        if self.windows is not None and self.windows.merged is not None:
+            topics = origins(self.windows.window.origins, facts.existing() or ())
+            counts = {topic: facts.facts(topic.partition("/")[2], 0).partitions for topic in topics}
+            self.windows.merged.expect([f"{topic}/{n}" for topic in topics for n in range(counts[topic])], topics)
+
+    def ids(self, dedupe: DuplicateFilter | None) -> KnownIds | None:
+        """The ids that the changelog keeps beside the groups: ended keys of correlations, or the ids of `dedupe`."""
+        return known_ids(self.newest) or (dedupe.seen if dedupe is not None else None)
+
+
+def stamping(origin: OriginGroups, records: Sequence[Record], now: float) -> Sequence[Record]:
+    """The records that `where` takes. The others only move the clock of their origin."""
+    origin.saw(now)
+    kept, left_out = divided(origin, records)
+    for record in left_out:
+        origin.passed(record)
+    return kept

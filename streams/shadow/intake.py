@@ -1,0 +1,31 @@
+"""Which records of its input a shadow takes."""
+
+from collections.abc import Collection, Sequence
+
+from sluicegate.schemas import Codec
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.reading.gate import RecordGate
+from sluicegate.streams.shadow.published import Published
+from sluicegate.streams.shadow.witness import moved_the_watermark, outside
+
+
+class ShadowIntake(RecordGate):
+    """`unseen`: it is not known which windows had closed. `merges`: the records come from several origins. Of the
+    records at `only_timed` only the time counts."""
+
+    def __init__(self, rule: Agent, reads: Codec, published: Published, unseen: bool, merges: bool) -> None:
+        ids = IdRule(rule, reads) if rule.dedupe else None
+        super().__init__(published.partition, rule, ids, published.proof)
+        self._aside = {offset for offset, each in published.letters.items() if outside(each.dead, unseen)}
+        timed = self._aside if merges else ()
+        self.only_timed = {each for each in timed if moved_the_watermark(published.letters[each].dead)}
+
+    def aside(self, run: Sequence[Record]) -> Collection[int]:
+        """The offsets of those that became dead letters for a reason that their bytes do not tell."""
+        return self._aside.intersection(record.offset() for record in run) if self._aside else ()
+
+    def without(self, aside: Collection[int], run: Sequence[Record]) -> Sequence[Record]:
+        """The records without those at these offsets, of which at most the time counts."""
+        return [each for each in run if (at := each.offset()) not in aside or at in self.only_timed] if aside else run

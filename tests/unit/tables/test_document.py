@@ -1,0 +1,35 @@
+"""docs/change-events.md says what is there: its files pass their own tests."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sluicegate.streams.reducers import ENTRIES
+from sluicegate.streams.testing.files import loaded
+from sluicegate.streams.testing.play import play_with_crashes
+
+DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "change-events.md").read_text(encoding="utf-8")
+FILES = [text for text in re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL) if "\ntests:\n" in text]
+CASES = [(0, number) for number in range(5)] + [(1, 0)]
+
+
+@pytest.mark.parametrize(("file", "number"), CASES)
+def test_its_files_pass_their_own_tests_with_a_death_at_every_place(tmp_path: Path, file: int, number: int) -> None:
+    (tmp_path / "shop.yaml").write_text(FILES[file], encoding="utf-8")
+    found = loaded(tmp_path / "shop.yaml")
+    assert found.app is not None, found.problems
+    verdict = play_with_crashes(found.app, found.cases[number], lambda done, total: None)
+    assert (verdict.failure, verdict.place) == (None, None)
+
+
+def test_no_case_is_left_out() -> None:
+    assert [len(re.findall(r"^  [a-z][^:]*:$", text.partition("tests:")[2], re.MULTILINE)) for text in FILES] == [5, 1]
+
+
+def test_its_table_names_every_reducer() -> None:
+    table = DOCUMENT.split("## What is computed")[1].split("\n## ")[0]
+    named = {word for line in table.splitlines() if line.startswith("| `") for word in re.findall(r"`(\w+)`", line)}
+    assert {entry.name for entry in ENTRIES} <= named
+    refused = {word for line in table.splitlines() if "refuses" in line for word in re.findall(r"`(\w+)`", line)}
+    assert {entry.name for entry in ENTRIES if entry.of_rows is None} == refused - {"check"}
