@@ -182,8 +182,7 @@ class Commits:
             topic, number = owner.place
             self._log.warning("clock.jumped", seconds=round(jump, 3), topic=topic, partition=number)
         meter.observe("commit_seconds", after - before)
-        if pending or events:  # an empty commit tells nothing about what failed
-            self._claims.committed(owner)
+        self._claims.committed(owner, progress=bool(pending or events))
         if pending:
             meter.observe("batch_records", pending)
             meter.count("records_consumed", pending)

@@ -199,8 +199,7 @@ class Claims:
         self._setting.input.start(*place, owner.intake.offset, owner.intake.epoch)
         self.owners[place] = owner
         now = self._clock()
-        work = owner.facts.high > owner.intake.offset or owner.next_due() <= owner.now(now)
-        self._failures.claimed(place, work, now)
+        self._failures.claimed(place, self._work(owner, now), now)
         self.fresh = True
         self._meter.count("claims")
         self._meter.count("restore_bytes", taking.restored_bytes)
@@ -299,9 +298,15 @@ class Claims:
         elif place in self._taking or place in self._assigned:
             self._log.info("partition.not_readable_yet", topic=place[0], partition=place[1], code=code)
 
-    def committed(self, owner: Owner) -> None:
-        """A commit with records or results succeeded: what failed before is over."""
-        if owner.place not in self.retries.waiting:
+    @staticmethod
+    def _work(owner: Owner, now: float) -> bool:
+        """Whether records waited to be read at the claim and were not, or a deadline has passed."""
+        return owner.facts.high > owner.intake.offset or owner.next_due() <= owner.now(now)
+
+    def committed(self, owner: Owner, progress: bool) -> None:
+        """A commit succeeded. What failed before is over if the commit had records or results (`progress`), or if no
+        work is left that could fail again."""
+        if owner.place not in self.retries.waiting and (progress or not self._work(owner, self._clock())):
             self._failures.forget(owner.place)
 
     def well(self, owner: Owner) -> None:

@@ -143,10 +143,17 @@ GUARDS = (
         COLD,
     ),
     Guard(
-        "an empty commit ends no failure",
-        "streams/engine/commits.py",
-        "        if pending or events:  # an",
-        "        if True:  # an",
+        "an empty commit ends no failure while work is left",
+        "streams/ownership/claims.py",
+        "(progress or not self._work(owner, self._clock()))",
+        "True",
+        ("tests/unit/engine/test_readiness.py",),
+    ),
+    Guard(
+        "an empty commit ends a failure when no work is left",
+        "streams/ownership/claims.py",
+        "(progress or not self._work(owner, self._clock()))",
+        "progress",
         ("tests/unit/engine/test_readiness.py",),
     ),
     Guard(

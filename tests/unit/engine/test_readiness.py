@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from structlog.testing import capture_logs
 
 from sluicegate.connectors.memory.state import MemoryStore
@@ -10,6 +11,7 @@ from sluicegate.streams.contracts.values import Changes, Claim, Level
 from sluicegate.streams.errors import PersistenceError, SluicegateError
 from sluicegate.streams.ownership.claims import NOT_JOINED
 from sluicegate.streams.ownership.last_failures import LastFailures
+from sluicegate.streams.ownership.owner import Owner
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, an_agent, feed, shown, totals
 
@@ -209,7 +211,7 @@ def test_what_fails_again_after_each_claim_is_shown_at_any_time(
     assert shown(driver) == ([], {("in", 0): ("running", None), ("in", 1): ("running", None)})
 
 
-def test_an_empty_commit_ends_no_failure(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+def test_an_empty_commit_ends_no_failure_while_work_is_left(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """A worker makes one for each idle partition, and records may wait to be fetched meanwhile."""
     driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
     commit = store.commit
@@ -230,6 +232,30 @@ def test_an_empty_commit_ends_no_failure(log: Log, store: MemoryStore, clock: Ma
             assert reason.endswith("in/0: no such table customers")
     told = [line["log_level"] for line in lines if line["event"] == "partition.unavailable"]
     assert told == ["warning"] + ["debug"] * (len(told) - 1)
+
+
+def test_an_empty_commit_ends_a_failure_when_no_work_is_left(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leg of a correlation has work without records: the marks that it writes for each partition."""
+    deadline = [float("-inf")]
+    monkeypatch.setattr(Owner, "next_due", lambda owner: deadline[0])
+    driver = Driver(an_agent(count=2), store, log, clock).give(0).turns()
+    commit, commit_all = store.commit, store.commit_all
+
+    def fails(claim: Claim, changes: Changes) -> Claim:
+        raise PersistenceError("the store is away")
+
+    _commits_by(store, fails)
+    for _ in range(2):
+        driver.worker._commits.look(clock.now)
+    store.commit, store.commit_all = commit, commit_all  # type: ignore[method-assign]
+    driver.later(3).turns()
+    assert shown(driver)[0] == ["retrying in/0: the store is away"]
+    deadline[0] = float("inf")
+    for _ in range(2):
+        driver.worker._commits.look(clock.now)
+    assert shown(driver)[0] == []
 
 
 def _commits_by(store: MemoryStore, commit: Callable[[Claim, Changes], Claim]) -> None:
