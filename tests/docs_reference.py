@@ -21,6 +21,7 @@ import yaml
 from sluicegate.streams import errors
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.terminal import outcome
+from sluicegate.streams.cli.terminal.documents import FIELDS
 from sluicegate.streams.config.reference import KeyReference, references
 from sluicegate.streams.contracts.headers import LETTER_HEADERS
 from sluicegate.streams.observe.collector import PREFIX
@@ -34,6 +35,10 @@ HEADERS = {"result-headers": "Headers of outputs", "dead-letter-headers": "Heade
 MADE = "This page is made from the code by `python -m tests.docs_reference`.\n"
 COMPLETION = """`sluicegate --install-completion` lets your shell complete commands, subcommands and options
 (bash, zsh, fish and PowerShell). `--show-completion` prints the script.
+
+With `--json` a command prints one JSON document on stdout. Its fields are named below and keep their names; later
+releases may add fields. Times are RFC 3339. A field without a value is null. Errors are lines on stderr, and the exit
+code is the same.
 """
 
 
@@ -119,6 +124,8 @@ def commands() -> str:
         kinds = inspect.signature(command.callback).parameters
         rows = [(code(word), told(each, kinds[each.name].annotation)) for word, each in parameters(command)]
         text += "\n" + table(["parameter", "meaning"], rows) if rows else ""
+        fields = FIELDS.get(name.removeprefix("sluicegate "))
+        text += f"\nThe document of `--json`: {fields}.\n" if fields else ""
     return text
 
 

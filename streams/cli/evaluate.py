@@ -48,7 +48,7 @@ def evaluate(
 ) -> int:
     """What every expression of an agent answers for one record, or one result: shows values; claims nothing."""
     if show_code:
-        return _show_code(agent_of(loaded(file), name))
+        return _show_code(agent_of(loaded(file), name), json)
     if (at is None) == (value is None) and (at is not None or result is None):
         raise ConfigurationError("give the record with --at or with --value, or a result with --result")
     if value is None and (key is not None or header):
@@ -66,13 +66,14 @@ def evaluate(
     return DONE
 
 
-def _show_code(agent: Agent) -> int:
+def _show_code(agent: Agent, json: bool) -> int:
     """The compiled loop; without one the function of `where`."""
     from sluicegate.streams import formats
     from sluicegate.streams.aggregation.rule import Rule
     from sluicegate.streams.windows.opening import code_of
 
-    print(code_of(Rule(agent, formats.reads(agent))), end="")
+    code = code_of(Rule(agent, formats.reads(agent)))
+    print_json({"agent": agent.name, "code": code}) if json else print(code, end="")
     return DONE
 
 

@@ -8,7 +8,7 @@ from sluicegate.streams.cli.opening.changing import By, Why, noted, person
 from sluicegate.streams.cli.opening.files import loaded, shared_store
 from sluicegate.streams.cli.terminal.commands import Commands
 from sluicegate.streams.cli.terminal.outcome import DONE
-from sluicegate.streams.cli.terminal.output import print_list
+from sluicegate.streams.cli.terminal.output import print_json, print_list
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
@@ -41,7 +41,7 @@ def ls(file: FileArgument, json: AsJson = False) -> int:
 
 
 @keys.command()
-def rotate(file: FileArgument, keep: KeepOption = "14d", why: Why = "", by: By = "") -> int:
+def rotate(file: FileArgument, keep: KeepOption = "14d", why: Why = "", by: By = "", json: AsJson = False) -> int:
     """Make a new key, which signs a minute later. Running processes follow; none is restarted."""
     from sluicegate.streams.units import duration
     from sluicegate.streams.versions import mac_keys
@@ -52,10 +52,13 @@ def rotate(file: FileArgument, keep: KeepOption = "14d", why: Why = "", by: By =
     app = loaded(file)
     with noted(file, "keys rotate", [f"--keep {keep}"], why, by) as store:
         newest, *earlier = mac_keys.rotate(store, app.name, person(why, by).token, seconds).keys
+    last = _time(max(key.until for key in earlier)) if earlier else None
+    if json:
+        print_json({"signs": _time(newest.signs), "earlier": len(earlier), "proves": last})
+        return DONE
     print(f"a new key signs from {_time(newest.signs)}")
     if earlier:
-        last = max(key.until for key in earlier)
-        print(f"the keys before it ({len(earlier)}) prove until {_time(last)}")
+        print(f"the keys before it ({len(earlier)}) prove until {last}")
     return DONE
 
 

@@ -6,12 +6,14 @@ import typer
 
 from sluicegate.streams.cli.opening.files import connected, loaded
 from sluicegate.streams.cli.terminal.outcome import DONE
-from sluicegate.streams.cli.terminal.parameters import FileArgument
+from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 
 
 def migrate(
     file: FileArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
+    json: AsJson = False,
 ) -> int:
     """The store's schema: stepwise, idempotent; nothing to do is fine."""
     from sluicegate.streams.cli.opening.waiting import store_of, within
@@ -19,6 +21,9 @@ def migrate(
     app = loaded(file)
     with connected(app) as store:
         steps = within(app.start_timeout, lambda: store.migrate(dry_run=dry_run), system=store_of(app))
+    if json:
+        print_json({"dry_run": dry_run, "steps": steps})
+        return DONE
     for step in steps:
         print(f"{'would do' if dry_run else 'done'}: {step}")
     if not steps:

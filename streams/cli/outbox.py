@@ -69,10 +69,12 @@ def retry(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="The ids. Without any, all dead rows.")] = None,
     why: Why = "",
     by: By = "",
+    json: AsJson = False,
 ) -> int:
     """Dead rows are pending again, with no attempts."""
     with noted(file, "outbox retry", ids or ["all dead rows"], why, by) as store:
-        print(f"{store.outbox.requeue(ids)} pending again")
+        count = store.outbox.requeue(ids)
+    print_json({"pending": count}) if json else print(f"{count} pending again")
     return DONE
 
 
@@ -83,9 +85,11 @@ def drop(
     yes: Yes = False,
     why: Why = "",
     by: By = "",
+    json: AsJson = False,
 ) -> int:
     """Delete rows that are pending or dead: they are never sent."""
     confirm(f"delete {counted(len(ids), 'row')} unsent?", yes)
     with noted(file, "outbox drop", ids, why, by) as store:
-        print(f"{store.outbox.drop(ids)} dropped")
+        count = store.outbox.drop(ids)
+    print_json({"dropped": count}) if json else print(f"{count} dropped")
     return DONE

@@ -9,7 +9,7 @@ import typer
 from sluicegate.streams.cli.opening.changing import AgentName, By, Why, opened, person
 from sluicegate.streams.cli.terminal.commands import Commands
 from sluicegate.streams.cli.terminal.outcome import DONE
-from sluicegate.streams.cli.terminal.output import print_list
+from sluicegate.streams.cli.terminal.output import print_json, print_list
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
@@ -37,6 +37,7 @@ def retry(
     ] = None,
     why: Why = "",
     by: By = "",
+    json: AsJson = False,
 ) -> int:
     """Let parked items go: their attempts begin anew, and their keys go on."""
     from sluicegate.streams.operations import parking
@@ -51,7 +52,7 @@ def retry(
         for partition in sorted({each.partition for each in chosen}):
             numbers = [item.number for item in chosen if item.partition == partition]
             parking.retry(store, partition, numbers, person(why, by))
-    print(f"{len(chosen)} let go")
+    print_json({"retried": [_place(item) for item in chosen]}) if json else print(f"{len(chosen)} let go")
     return DONE
 
 

@@ -40,22 +40,27 @@ def ls(
 
 
 @timeouts.command()
-def cancel(file: FileArgument, id: TimeoutIdArgument, why: Why = "", by: By = "") -> int:
+def cancel(file: FileArgument, id: TimeoutIdArgument, why: Why = "", by: By = "", json: AsJson = False) -> int:
     """Cancel a timeout: it will not be sent."""
     wanted = _uuid(id)
     with noted(file, "timeouts cancel", [id], why, by) as store:
         _require(store.timeouts.cancel(wanted), id)
-    print(f"{id} is cancelled")
+    print_json({"id": str(wanted)}) if json else print(f"{id} is cancelled")
     return DONE
 
 
 @timeouts.command()
-def reschedule(file: FileArgument, id: TimeoutIdArgument, when: When, why: Why = "", by: By = "") -> int:
+def reschedule(
+    file: FileArgument, id: TimeoutIdArgument, when: When, why: Why = "", by: By = "", json: AsJson = False
+) -> int:
     """Move a timeout to another time."""
     wanted, due = _uuid(id), _due(when)
     with noted(file, "timeouts reschedule", [f"{id} to {due.isoformat(timespec='seconds')}"], why, by) as store:
         _require(store.timeouts.reschedule(wanted, due), id)
-    print(f"{id} is due at {due.isoformat(timespec='seconds')}")
+    if json:
+        print_json({"id": str(wanted), "due_at": due.isoformat(timespec="milliseconds")})
+    else:
+        print(f"{id} is due at {due.isoformat(timespec='seconds')}")
     return DONE
 
 

@@ -5,11 +5,13 @@ from typing import Annotated
 import typer
 
 from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.parameters import AsJson
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.observe import release
 
 
-def version() -> int:
+def version(json: AsJson = False) -> int:
     """The version of Sluicegate, and which code reads plain Avro records."""
     from sluicegate.schemas.native import kernel
 
@@ -17,7 +19,10 @@ def version() -> int:
         chosen = kernel().name
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    print(f"sluicegate {release.version()}\nkernel: {chosen}")
+    if json:
+        print_json({"version": release.version(), "kernel": chosen})
+    else:
+        print(f"sluicegate {release.version()}\nkernel: {chosen}")
     return DONE
 
 

@@ -90,7 +90,7 @@ def replay(
     """Restore lost state from input and results (--rebuild), compare the results with the input (--shadow), or correct
     the results (--rewind)."""
     if abandon is not None and not (rebuild or shadow or rewind):
-        return abandoned(file, name, abandon, why)
+        return abandoned(file, name, abandon, why, json)
     if [rebuild, shadow, rewind].count(True) != 1 or abandon is not None:
         raise ConfigurationError(
             f"add one of --rebuild, --shadow and --rewind: {command('replay FILE AGENT --rebuild')} restores "

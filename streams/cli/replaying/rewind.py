@@ -57,11 +57,14 @@ def told(replay: "Replay", name: str) -> "Iterator[str]":
     yield f"replay {replay.number} of {name}: {corrections:,} corrections in {replay.into}"
 
 
-def abandoned(file: str, name: str, number: int, why: str) -> int:
+def abandoned(file: str, name: str, number: int, why: str, json: bool) -> int:
     """The exit code."""
     with _rewinding(file, name, RATE, why) as rewinding:
         replay = rewinding.abandon(number)
-    print(f"replay {number} of {name} is given up; what it sent stays in {replay.into}")
+    if json:
+        print_json({"format": 1, "agent": name, "abandoned": number, "into": replay.into})
+    else:
+        print(f"replay {number} of {name} is given up; what it sent stays in {replay.into}")
     return DONE
 
 

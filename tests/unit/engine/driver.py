@@ -37,6 +37,7 @@ class Driver:
         spans: Spans | None = None,
         deployed: Deployed = UNVERSIONED,
         mac: Mac | None = None,
+        member: str = "member",
     ) -> None:
         self.agent, self.store, self.log, self.clock = agent, store, log, clock or ManualClock()
         self.app = App(app, "memory://", (agent,))
@@ -60,7 +61,7 @@ class Driver:
             table=partial(LogTable, log),
             mac=mac,
         )
-        self.worker: Worker = build(self.app, agent, 0, "member", on_rule_change, parts, deployed)
+        self.worker: Worker = build(self.app, agent, 0, member, on_rule_change, parts, deployed)
 
     def give(self, *numbers: int, topic: str | None = None) -> "Driver":
         self.input.give(*((topic or self.agent.topics[0], number) for number in numbers))
