@@ -16,6 +16,7 @@ MANDATORY = ("specversion", "id", "source", "type")
 PREFIX = "ce_"
 CONTENT_TYPE = "content-type"
 STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch"
 JSON = "application/json"
 FORMS = {"avro": "application/avro", "protobuf": "application/protobuf"}
 """The content types of data that is not JSON, by the name of its format."""
@@ -46,6 +47,10 @@ def document(value: bytes | None, headers: KafkaHeaders, format: str = "json") -
     form = _text(CONTENT_TYPE, pairs.pop(CONTENT_TYPE, None))
     if not _is_structured(form):
         return _from_binary(value, form, pairs, format)
+    if form.lower().startswith(BATCH):
+        raise msgspec.DecodeError(
+            "is a batch of CloudEvents, and a record is one event: an agent with a handler must split it"
+        )
     if form.partition(";")[0].strip().lower() != STRUCTURED:
         raise msgspec.DecodeError(f"is not a readable CloudEvent: of the event formats only {STRUCTURED} is known")
     if value is None:

@@ -127,7 +127,11 @@ NO_EVENTS: dict[str, tuple[bytes | None, list[tuple[str, bytes | None]], str]] =
     "data as an attribute": (b"{}", [*BINARY, ("ce_data", b"1")], "is not the name of an attribute"),
     "a name with a dash": (b"{}", [*BINARY, ("ce_a-b", b"1")], "is not the name of an attribute"),
     "no value": (None, STRUCTURED, "has the content-type of an event, and no value"),
-    "a batch": (b"[]", [("content-type", b"application/cloudevents-batch+json")], "only application/cloudevents+json"),
+    "a batch": (
+        b"[]",
+        [("content-type", b"Application/CloudEvents-Batch+JSON; charset=UTF-8")],
+        "is a batch of CloudEvents",
+    ),
     "another format": (b"x", [("content-type", b"Application/CloudEvents+Avro")], "only application/cloudevents+json"),
     "no json": (b"{", BINARY, "Input data was truncated"),
     "more than one json": (b'1},"x":{', BINARY, "trailing characters"),
