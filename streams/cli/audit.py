@@ -10,7 +10,7 @@ from sluicegate.streams.cli.terminal.outcome import DONE, complain
 from sluicegate.streams.cli.terminal.output import print_list
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 
-COLUMNS = ("at", "agent", "topic", ">partition", "who", "what", "key", "why")
+COLUMNS = ("at!", "agent!", "topic!", ">partition", "who!", "what", "key!", "why")
 
 
 def audit(

@@ -51,9 +51,9 @@ WhereOption = Annotated[
 PerPartitionLimit = Annotated[
     int, typer.Option(min=1, help="Read at most this many of the newest letters of each partition.")
 ]
-CAUSES = ("cause!", ">count", "agent", "stage", "reason", ">oldest", ">newest", "id", "error")
+CAUSES = ("cause!", ">count", "agent!", "stage", "reason", ">oldest", ">newest", "id!", "error")
 FIELDS = ("id", "kind", "agent", "stage", "reason", "attempts", "age", "retried", "error")
-COLUMNS = ("id!", "kind", "agent", "stage", "reason", ">attempts", ">age", "retried", "error")
+COLUMNS = ("id!", "kind", "agent!", "stage", "reason", ">attempts", ">age", "retried", "error")
 NEWEST = 10_000
 
 
@@ -120,7 +120,7 @@ def show(
         print_json({**document, **more, "headers": headers})
         return DONE
     print_table(("field", "value"), {**_cells(document), **more}.items())
-    print_table(("header", "value"), [header.values() for header in headers])
+    print_table(("header!", "value"), [header.values() for header in headers])
     return DONE
 
 

@@ -43,7 +43,7 @@ def docs(
             if key is not None
             else [entry for entry in entries if entry.path[0] != "kafka" or len(entry.path) == 1]
         )
-        print_table(["key", "meaning"], [(each.name, each.description) for each in own])
+        print_table(["key!", "meaning"], [(each.name, each.description) for each in own])
     return DONE
 
 

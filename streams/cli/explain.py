@@ -9,7 +9,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.opening.changing import AgentAndId, named
 from sluicegate.streams.cli.opening.files import agent_of, loaded, shared_store
 from sluicegate.streams.cli.terminal.outcome import DONE, complain
-from sluicegate.streams.cli.terminal.output import print_json, print_table
+from sluicegate.streams.cli.terminal.output import print_json, print_table, print_text
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.wording import counted
@@ -188,7 +188,7 @@ def _print(document: dict[str, object], made: "Explained") -> None:
     lists = ("offsets", "left_out", "notes", "complete")
     print_table(("field", "value"), [item for item in document.items() if item[0] not in lists and item[1] is not None])
     place = f"{document['topic']}/{document['partition']}"
-    print(f"{counted(len(made.offsets), 'record')} of {place}: {' '.join(map(str, made.offsets))}")
+    print_text(f"{counted(len(made.offsets), 'record')} of {place}: {' '.join(map(str, made.offsets))}")
     if made.left_out is not None:
         print(f"{counted(made.left_out, 'record')} of this key left out by where between the first and the last")
     for note in made.notes:

@@ -11,7 +11,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.opening.changing import AgentName, By, Why, Yes, confirm, opened, person
 from sluicegate.streams.cli.terminal.commands import Commands
 from sluicegate.streams.cli.terminal.outcome import DONE
-from sluicegate.streams.cli.terminal.output import age, due, print_json, print_list, print_table
+from sluicegate.streams.cli.terminal.output import age, due, print_json, print_list, print_table, print_text
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.wording import counted
 
@@ -29,7 +29,7 @@ PartitionOption = Annotated[
 WindowOption = Annotated[
     str | None, typer.Option(metavar="START", help="The begin of the window, as `groups ls` shows it.")
 ]
-COLUMNS = ("key", "topic", ">partition", ">count", ">age", ">fires in", ">bytes", "owner")
+COLUMNS = ("key!", "topic!", ">partition", ">count", ">age", ">fires in", ">bytes", "owner!")
 
 
 @groups.command()
@@ -79,7 +79,7 @@ def why(
         print_json({"groups": [{**group_changes.document(each), "why": words} for each, words in reasons]})
         return DONE
     for each, words in reasons:
-        print(f"{group_changes.where(each)}: {words}")
+        print_text(f"{group_changes.where(each)}: {words}")
     return DONE
 
 
@@ -102,7 +102,7 @@ def fire(
         group_changes.fire(store, agent, group, key, person(why, by))
     many = "in all its windows" if group_changes.overlap(group) else f"with {counted(group.records, 'record')} or more"
     text = f"{group_changes.where(group)}: {key} fires {many} as soon as a worker runs"
-    print_json({"fire": group_changes.document(group)}) if json else print(text)
+    print_json({"fire": group_changes.document(group)}) if json else print_text(text)
     return DONE
 
 
@@ -127,7 +127,7 @@ def drop(
         confirm(f"{group_changes.where(group)}: forget {many} of {key}?", yes)
         with history_outputs(app, agent) as outputs:
             group_changes.drop(store, agent, group, key, person(why, by), outputs)
-    print_json({"drop": group_changes.document(group)}) if json else print(
+    print_json({"drop": group_changes.document(group)}) if json else print_text(
         f"{group_changes.where(group)}: {key} is forgotten"
     )
     return DONE
@@ -175,7 +175,7 @@ def _one(app: App, agent: Agent, store: "Store", key: str, place: str | None, wi
 
 
 def _columns(agent: Agent) -> tuple[str, ...]:
-    return (*COLUMNS, "window") if agent.windowed else COLUMNS
+    return (*COLUMNS, "window!") if agent.windowed else COLUMNS
 
 
 def _row(group: "OpenGroup") -> tuple[object, ...]:

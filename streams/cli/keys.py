@@ -24,7 +24,7 @@ KeepOption = Annotated[
         "is known to others.",
     ),
 ]
-COLUMNS = ("state", "made", "age", "signs", "proves")
+COLUMNS = ("state", "made!", "age", "signs!", "proves!")
 
 
 @keys.command()

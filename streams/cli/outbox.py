@@ -14,7 +14,7 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.wording import counted
 
 outbox = Commands("outbox", "Rows to be sent that are no agent's own: list, show, retry, drop.")
-COLUMNS = ("id", "state", "topic", "key", ">lane", ">attempts", "created", "next attempt", "reason")
+COLUMNS = ("id!", "state", "topic!", "key!", ">lane", ">attempts", "created!", "next attempt!", "reason")
 FIELDS = ("id", "state", "topic", "key", "lane", "attempts", "created_at", "next_attempt_at", "reason")
 
 
@@ -59,7 +59,7 @@ def show(
         print_json({**message_document(row), "headers": headers, **more, "history": history})
         return DONE
     print_table(("field", "value"), {**message_document(row), **headers, **more}.items())
-    print_table((">attempt", "at", "outcome", "error"), [each.values() for each in history])
+    print_table((">attempt", "at!", "outcome", "error"), [each.values() for each in history])
     return DONE
 
 

@@ -24,7 +24,9 @@ parked = Commands("parked", "What handlers failed for good, with `then: park`: l
 def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     """The parked messages and groups; claims nothing."""
     with _opened(file, name) as (_, items):
-        print_list(json, "parked", [_document(item) for item in items], ("place", "kind", "key", ">attempts", "error"))
+        print_list(
+            json, "parked", [_document(item) for item in items], ("place!", "kind", "key!", ">attempts", "error")
+        )
     return DONE
 
 

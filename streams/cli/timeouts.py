@@ -35,7 +35,7 @@ def ls(
 
     with shared_store(loaded(file)) as store:
         documents = [timeout_document(each) for each in store.timeouts.find(destination, owner, _bytes(key), limit)]
-    print_list(json, "timeouts", documents, ("id", "due", "destination", "key", "owner", "every"))
+    print_list(json, "timeouts", documents, ("id!", "due!", "destination!", "key!", "owner!", "every"))
     return DONE
 
 

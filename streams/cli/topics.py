@@ -156,7 +156,7 @@ def _print(
         )
         uses = ", ".join(f"{role} of {agent}" for role, agent in roles)
         rows.append((topic, uses, f"{wanted[topic]}, made by run" if embedded else state))
-    print_table(("topic", "use", "partitions"), rows)
+    print_table(("topic!", "use", "partitions"), rows)
     for agent, equal in copartitioned(app, wanted).items():
         numbers = "equally many" if equal else "different numbers of"
         print(f"{agent}: its inputs have {numbers} partitions; groups never span topics")

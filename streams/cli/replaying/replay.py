@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.operations.rebuilding.rebuild_plan import Planned, Plans, RebuildRange
 
-COLUMNS = ("topic", ">partition", ">offset", ">read", ">results found", ">groups restored", ">sent anew")
+COLUMNS = ("topic!", ">partition", ">offset", ">read", ">results found", ">groups restored", ">sent anew")
 
 RebuildOption = Annotated[bool, typer.Option("--rebuild", help="Restore the state of an agent whose store was lost.")]
 ShadowOption = Annotated[

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.replaying.shadowing import ShadowRange
 
 RATE = 10_000  # records a second
-COLUMNS = ("topic", ">partition", ">from", ">to", ">records", ">groups", ">removed", ">refused", ">corrections")
+COLUMNS = ("topic!", ">partition", ">from", ">to", ">records", ">groups", ">removed", ">refused", ">corrections")
 
 
 def rewound(

@@ -50,25 +50,70 @@ def console(least: int = 0) -> Any:
             for part in super().render(*args, **options):
                 yield part if part.control else Segment(printable(part.text), part.style)
 
-    made = Screen(file=sys.stdout, width=None if sys.stdout.isatty() else 240, highlight=False)
+    made = Screen(file=sys.stdout, width=None if terminal() else 240, highlight=False)
     made.width = max(made.width, least)
     return made
 
 
-NARROW = 14  # characters that a column needs with its margin, if it may be broken
+NARROW = 12  # characters that a column needs if it may be broken
+MARGIN = 3  # columns between two columns
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> None:
-    """A cell of None is empty."""
+    """A cell of None is empty. Where the columns that are never broken do not fit on the terminal, each row is printed
+    as a list of its fields."""
     from rich.text import Text
 
-    made = table(columns, title=title, title_justify="left")
     cells = [["" if cell is None else in_one_line(str(cell)) for cell in row] for row in rows]
+    least = _least(columns, cells)
+    if terminal() and least > console().width:
+        _print_records([column.strip(">!") for column in columns], cells)
+        return
+    made = table(columns, title=title, title_justify="left")
     for row in cells:
         made.add_row(*map(Text, row))
-    whole = [number for number, column in enumerate(columns) if column.endswith("!")]
-    least = sum(max((len(row[number]) for row in cells), default=0) + NARROW for number in whole)
-    console(least + NARROW * (len(columns) - len(whole)) if whole else 0).print(made)
+    console(0 if terminal() else least).print(made)
+
+
+def _least(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    """The width that a table of these cells needs."""
+    from rich.cells import cell_len
+
+    lengths = [max(cell_len(text) for text in texts) for texts in zip(columns, *cells, strict=True)]
+    broken = [
+        length if column.endswith("!") else min(length, NARROW) for column, length in zip(columns, lengths, strict=True)
+    ]
+    return sum(broken) + MARGIN * len(columns)
+
+
+def _print_records(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Without empty fields."""
+    widest = max(map(len, names)) + 2
+    for number, row in enumerate(cells):
+        if number:
+            print()
+        for name, cell in zip(names, row, strict=True):
+            if cell:
+                print_text(f"{name:<{widest}}{cell}", widest)
+
+
+def print_text(line: str, indent: int = 2) -> None:
+    """On a terminal it is broken between words, with an indent that leaves the longest word room; elsewhere it is one
+    line."""
+    from textwrap import wrap
+
+    if not terminal():
+        print(line)
+        return
+    width = console().width
+    room = width - max(map(len, line.split()), default=0)
+    after = " " * max(0, min(len(line) - len(line.lstrip()) + indent, room))
+    print("\n".join(wrap(line, width, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)) or line)
+
+
+def terminal() -> bool:
+    """Whether stdout is one."""
+    return sys.stdout.isatty()
 
 
 def print_list(

@@ -1,6 +1,6 @@
 """The table of `sluicegate status`: the totals of each agent, and its partitions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sluicegate.streams.cli.terminal.output import age, due, table
@@ -18,13 +18,16 @@ COLUMNS = (
     ">unsent",
     ">dead",
 )
+StatusRow = tuple[list[str], str]
+"""The cells of a line, and its style."""
 ENDLESS = 10_000  # columns
 AROUND = 8  # lines for the title, the column heads, the total and a prompt
 
 
 def view(status: Status, screen: Any, height: int | None = None) -> Any:
-    """For this console. Where it is too narrow for the names of the owners, it shows numbers and a list of the names.
-    Partitions with the least lag are left out, with a note, when there are more than `height` lines."""
+    """For this console. Where it is too narrow for the names of the owners, it shows numbers and a list of the names;
+    where it is too narrow for the names of the partitions, each has a line of its own above its numbers. Partitions
+    with the least lag are left out, with a note, when there are more than `height` lines."""
     from rich.console import Group
     from rich.text import Text
 
@@ -32,14 +35,40 @@ def view(status: Status, screen: Any, height: int | None = None) -> Any:
     notes += [f"{row.topic}/{row.partition} of {row.agent}: {row.note}" for row in status.left_behind]
     others = AROUND + len(status.agents) + len(notes) + len({row.owner for row in status.partitions if row.owner})
     shown = status.partitions if height is None else _fitting(status.partitions, height - others)
+    numbered = {name: str(number) for number, name in enumerate(_owners(shown), 1)}
+    rows = _rows(status, shown, {name: name for name in numbered})
+    narrow = not _fits(_table(rows), screen)
+    if numbered and narrow:
+        rows = _rows(status, shown, numbered)
+        narrow = not _fits(_table(rows), screen)
+        notes = [*(f"owner {number}: {name}" for name, number in numbered.items()), *notes]
+    if narrow and height is not None:
+        shown = _fitting(shown, (height - others - len(status.agents)) // 2)
+        rows = _rows(status, shown, numbered)
     if hidden := len(status.partitions) - len(shown):
         notes.append(f"no room on this screen for {counted(hidden, 'partition')} more; --agent NAME shows one agent")
-    owners = {name: name for name in sorted({row.owner for row in shown if row.owner})}
-    made = _table(status, shown, owners)
-    if owners and screen.measure(made, options=screen.options.update(width=ENDLESS)).maximum > screen.width:
-        notes = [*(f"owner {number}: {name}" for number, name in enumerate(owners, 1)), *notes]
-        made = _table(status, shown, {name: str(number) for number, name in enumerate(owners, 1)})
-    return Group(Text(_title(status)), made, *map(Text, notes))
+    parts = _below_names(rows, screen) if narrow else [_table(rows)]
+    return Group(Text(_title(status)), *parts, *map(Text, notes))
+
+
+def _owners(shown: Sequence[PartitionProgress]) -> list[str]:
+    return sorted({row.owner for row in shown if row.owner})
+
+
+def _fits(made: Any, screen: Any) -> bool:
+    return bool(screen.measure(made, options=screen.options.update(width=ENDLESS)).maximum <= screen.width)
+
+
+def _below_names(rows: Sequence[StatusRow], screen: Any) -> list[Any]:
+    """The table without its first column; each name stands in the line above its numbers."""
+    from rich.segment import Segment, Segments
+    from rich.text import Text
+
+    made = _table([(cells[1:], style) for cells, style in rows], COLUMNS[1:])
+    lines = [Segments([*line, Segment.line()]) for line in screen.render_lines(made, pad=False)]
+    head = lines[: len(lines) - len(rows)]
+    named = zip(rows, lines[len(head) :], strict=True)
+    return [*head, *(part for (cells, style), line in named for part in (Text(cells[0], style=style), line))]
 
 
 def _title(status: Status) -> str:
@@ -54,17 +83,24 @@ def _fitting(rows: Sequence[PartitionProgress], room: int) -> Sequence[Partition
     return [rows[at] for at in sorted(chosen)]
 
 
-def _table(status: Status, shown: Sequence[PartitionProgress], owners: dict[str, str]) -> Any:
-    made = table(COLUMNS, show_edge=False, collapse_padding=True)
-    for column in made.columns[1:]:
-        column.no_wrap = True
+def _rows(status: Status, shown: Sequence[PartitionProgress], owners: Mapping[str, str]) -> list[StatusRow]:
+    rows: list[StatusRow] = []
     for agent in status.agents:
-        made.add_row(agent.agent, "", "", *_numbers(agent), style="bold")
+        rows.append(([agent.agent or "", "", "", *_numbers(agent)], "bold"))
         for row in (row for row in shown if row.agent == agent.agent):
             owner = owners[row.owner] if row.owner else "-"
-            made.add_row(f"  {row.topic}/{row.partition}", owner, _known(row.offset), *_numbers(row))
+            rows.append(([f"  {row.topic}/{row.partition}", owner, _known(row.offset), *_numbers(row)], ""))
     if len(status.agents) > 1:
-        made.add_row("total", "", "", *_numbers(total(None, status.agents)), style="bold")
+        rows.append((["total", "", "", *_numbers(total(None, status.agents))], "bold"))
+    return rows
+
+
+def _table(rows: Sequence[StatusRow], columns: Sequence[str] = COLUMNS) -> Any:
+    made = table(columns, show_edge=False, collapse_padding=True)
+    for column in made.columns:
+        column.no_wrap = True
+    for cells, style in rows:
+        made.add_row(*cells, style=style)
     return made
 
 

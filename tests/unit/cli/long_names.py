@@ -54,7 +54,7 @@ def made(folder: Path) -> str:
     handlers.fails[0] = [ValueError()]
     feed(log, (OPEN, 1), (OPEN, 2), topic=ORDERS)
     log.append(ORDERS, 0, REFUSED.encode(), b"{bad")
-    feed(log, (ROW, 1), (ROW, 2), (ROW, 3), topic=BILLS)
+    feed(log, *((key, 1) for key in (ROW, TIMEOUT) for _ in range(3)), topic=BILLS)
     feed(log, (PARKED, 0), topic=MAILS)
     for number, agent in enumerate(app.agents):
         driver = Driver(agent, store, log, ManualClock(), "finish", member=OWNER if number == 0 else "mails-0")
