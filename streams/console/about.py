@@ -8,6 +8,7 @@ from sluicegate.streams.observe.release import version
 
 PRODUCTS = {
     "memory": "memory",
+    "mariadb": "MariaDB",
     "mongodb": "MongoDB",
     "mysql": "MySQL",
     "postgresql": "PostgreSQL",

@@ -27,7 +27,7 @@ from sluicegate.streams.operations.dead.dead_changes import DeadListing
 from sluicegate.streams.operations.dead.dead_documents import payload
 from sluicegate.streams.operations.desk import StoreDesk
 from sluicegate.streams.operations.groups.group_changes import document, key_of, where
-from sluicegate.streams.operations.groups.open_groups import OpenGroup, why
+from sluicegate.streams.operations.groups.open_groups import OpenGroup, waits_for, why
 from sluicegate.streams.operations.stored_messages import message_document, time_text, timeout_document
 from sluicegate.streams.rules.versions import UNVERSIONED
 from sluicegate.streams.versions import catalogue
@@ -80,9 +80,10 @@ class Questions:
 
     def groups(self, fields: CallFields) -> Facts:
         """One page of the open groups of an agent whose key has the text `search`: of one partition (`place`), and
-        those that are overdue (`late`)."""
+        those that are overdue (`late`), that are `older` than so many seconds, and that wait for the same (`waits`)."""
         agent, search = agent_of(self.app, fields), text(fields, "search", "").casefold()
-        place, late = optional(fields, "place"), optional(fields, "late")
+        place, late, waits = optional(fields, "place"), optional(fields, "late"), optional(fields, "waits")
+        older = number(fields, "older", 0, 10**9)
         first, (key, descending) = number(fields, "first", 0, 10**9), ordered(fields, ORDERS, "-age")
         snapshot, age = self.snapshot.get()
         every = self._of(snapshot, agent)
@@ -92,10 +93,13 @@ class Questions:
             if (not search or search in each.key.decode(errors="replace").casefold())
             and (place is None or where(each) == place)
             and (late is None or (each.fires_in is not None and each.fires_in < age))
+            and each.age + age >= older
+            and (waits is None or waits_for(each, agent) == waits)
         ]
         page = sorted(matches, key=key, reverse=descending)[first : first + PAGE]
-        groups = [_group(each, age) for each in page]
-        return {"groups": groups, "open": len(every), "found": len(matches), "first": first, "page": PAGE, "age": age}
+        groups = [{**_group(each, age), "waits": waits_for(each, agent)} for each in page]
+        facts = {"open": len(every), "waits": sorted({waits_for(each, agent) for each in every})}
+        return {"groups": groups, **facts, "found": len(matches), "first": first, "page": PAGE, "age": age}
 
     def why(self, fields: CallFields) -> Facts:
         """What the groups of this key wait for, and what they have computed."""

@@ -147,14 +147,15 @@ def _looking(
 
 def _relay(agent: Agent, parts: WorkerDependencies) -> Outgoing:
     backoff: Callable[[], Backoff] = lambda: Backoff(0.1, 5.0, parts.random)  # noqa: E731
+    several = len(agent.outputs) > 1
     if agent.delivery == "at-least-once":
         if parts.outputs:
             every = {name: _signed(output, parts.mac) for name, output in parts.outputs.items()}
-            return SplitRelay({name: Relay(output, parts.meter, backoff()) for name, output in every.items()})
-        return Relay(_signed(parts.producer, parts.mac), parts.meter, backoff())
+            return SplitRelay({name: Relay(output, parts.meter, backoff(), several) for name, output in every.items()})
+        return Relay(_signed(parts.producer, parts.mac), parts.meter, backoff(), several)
     if parts.transactions is None:
         raise ConfigurationError(f"agent {agent.name}: delivery transactional needs Kafka transactions")
-    return TransactionalRelay(signing(parts.transactions, parts.mac), parts.pool, parts.meter, backoff)
+    return TransactionalRelay(signing(parts.transactions, parts.mac), parts.pool, parts.meter, backoff, several)
 
 
 def _signed(output: Output, mac: Mac | None) -> Output:

@@ -7,7 +7,7 @@ characters. Nothing is stored: a new run begins without a past.
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ SERIES = 16
 ERRORS = 50
 LONGEST = 1000  # characters
 MOST_BYTES = 2_000_000  # of an agent
-COUNTERS = ("records_consumed", "fires", "dispatch_attempts")
+COUNTERS = ("records_consumed", "fires", "dispatch_attempts", "rows_delivered")
 COMMITS = "commit_seconds"
 NO_COMMITS: Sequence[float] = (0.0,) * (len(BY_NAME[COMMITS].buckets) + 1)
 RESTARTED = "its process ended and was started again"
@@ -65,6 +65,7 @@ class LastHour:
         self._seen: dict[tuple[str, int], _Seen] = {}
         self._samples: dict[str, deque[AgentSample]] = {}
         self._topics: dict[str, Mapping[str, float]] = {}  # records a second at the newest sample
+        self._outputs: dict[str, Mapping[str, float]] = {}  # rows a second, of agents with several outputs
         self._errors: deque[dict[str, Any]] = deque(maxlen=ERRORS)
         self._failing: dict[tuple[str, str, int], tuple[str | None, str | None]] = {}
         self._taken = clock()
@@ -84,7 +85,10 @@ class LastHour:
             newer = {
                 name: [sample for sample in samples if sample.at > since] for name, samples in self._samples.items()
             }
-            agents = {name: _columns(samples) | {"topics": self._topics[name]} for name, samples in newer.items()}
+            agents = {
+                name: _columns(samples) | {"topics": self._topics[name], "outputs": self._outputs[name]}
+                for name, samples in newer.items()
+            }
             return {"every": EVERY, "agents": agents, "errors": list(reversed(self._errors))}
 
     def _note_error(self, agent: str, partition: PartitionReport, now: float) -> None:
@@ -110,6 +114,8 @@ class LastHour:
                 for (topic, _), records in new.offsets.items():
                     topics[topic] += records
             self._topics[agent] = {name: round(records / seconds, 4) for name, records in topics.most_common(SERIES)}
+            outputs = islice(_labelled(counts, "rows_delivered"), SERIES)
+            self._outputs[agent] = {name: round(rows / seconds, 4) for name, rows in outputs}
             samples = self._samples.setdefault(agent, deque(maxlen=SAMPLES))
             samples.append(_sample(now, seconds, of, counts, commits))
 
@@ -147,8 +153,7 @@ def _sample(
     at: float, seconds: float, reports: Sequence[WorkerReport], counts: Mapping[str, float], commits: Sequence[float]
 ) -> AgentSample:
     partitions = [partition for report in reports for partition in report.partitions]
-    fires = ((key.partition("/")[2], count) for key, count in counts.items() if key.startswith("fires/"))
-    reasons = {reason: count / seconds for reason, count in islice(fires, SERIES)}
+    reasons = {reason: count / seconds for reason, count in islice(_labelled(counts, "fires"), SERIES)}
     return AgentSample(
         at,
         counts.get("records_consumed", 0.0) / seconds,
@@ -160,6 +165,11 @@ def _sample(
         quantile(commits, 0.99),
         reasons,
     )
+
+
+def _labelled(counts: Mapping[str, float], name: str) -> Iterator[tuple[str, float]]:
+    """The values of a counter by its label."""
+    return ((key.partition("/")[2], count) for key, count in counts.items() if key.startswith(f"{name}/"))
 
 
 def quantile(counts: Sequence[float], share: float) -> float | None:

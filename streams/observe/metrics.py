@@ -73,6 +73,9 @@ METRICS = (
     Metric("groups_discarded", "counter", "Groups that ended without a result (on_timeout: discard)."),
     _histogram("fire_latency_seconds", "From the record or deadline that ended a group to its commit."),
     Metric("dispatch_attempts", "counter", "Delivery reports of outbox rows.", ("outcome",)),
+    Metric(
+        "rows_delivered", "counter", "Outbox rows that the broker took, of agents with several outputs.", ("topic",)
+    ),
     _histogram("dispatch_seconds", "From the hand-over of an outbox row to its delivery report."),
     Metric("dead_rows", "counter", "Outbox rows that the broker will never take.", ("reason",)),
     Metric("outbox_rows", "gauge", "Rows of applications and leased contracts in the store's outbox.", ("state",)),

@@ -283,8 +283,8 @@ class Relay:
 
     busy = False
 
-    def __init__(self, output: Output, meter: Meter, backoff: Backoff) -> None:
-        self._sender = Sender(output, meter, backoff)
+    def __init__(self, output: Output, meter: Meter, backoff: Backoff, by_topic: bool = False) -> None:
+        self._sender = Sender(output, meter, backoff, by_topic)
         self._shards: list[Shard] = []  # of the last turn
         self._newest: dict[Partition, Shard] = {}  # claimed in this process, with or without an owner now
         self._sources: list[Shard] = []  # these, owned ones first

@@ -5,7 +5,8 @@ This is a hot path: rows are handed over, and their reports handled, many at a t
 its own delivery report; reports of different output partitions come out of order.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import structlog
@@ -34,6 +35,9 @@ class Chunk:
 
     def delivered(self, numbers: Sequence[int]) -> None:
         newest = self._follow()
+        if (topics := self._sender.topics) is not None:
+            rows = (self.rows[number] for number in numbers)
+            topics.update(row.topic for row in rows if newest.under_way(row))
         if newest is self._source:
             arrived = newest.delivered(numbers)
         else:
@@ -52,10 +56,17 @@ class Chunk:
         return self._newest
 
 
+def count_topics(topics: Mapping[str, int], meter: Meter) -> None:
+    """Counts the rows that the broker took, by topic."""
+    for topic, times in topics.items():
+        meter.count("rows_delivered", times, topic=topic)
+
+
 class Sender:
     """All sources of one process on its producer."""
 
-    def __init__(self, output: Output, meter: Meter, backoff: Backoff) -> None:
+    def __init__(self, output: Output, meter: Meter, backoff: Backoff, by_topic: bool = False) -> None:
+        """`by_topic`: the rows of each topic are counted, too."""
         self._output, self._meter, self._backoff = output, meter, backoff
         self._log = structlog.get_logger()
         self._failed_at: float | None = None
@@ -63,6 +74,7 @@ class Sender:
         self._now = 0.0
         self._gathering = False  # rows were handed over that wait for others
         self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
+        self.topics: Counter[str] | None = Counter() if by_topic else None  # these successes by topic
 
     def turn(self, sources: Sequence[RowSource], now: float, more: bool | None = None) -> int:
         """Handle reports and hand over rows while there is room; returns how many rows have no report. Never blocks.
@@ -123,6 +135,9 @@ class Sender:
         for since, times in self._took.items():
             self._meter.observe("dispatch_seconds", now - since, times)
         self._took.clear()
+        if self.topics:
+            count_topics(self.topics, self._meter)
+            self.topics.clear()
 
     def _recover(self, sources: Sequence[RowSource], outstanding: int, failed_at: float) -> None:
         """After a failed delivery: wait for every report, then replace the producer and send again."""

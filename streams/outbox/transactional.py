@@ -9,6 +9,7 @@ The relay does not use sluicegate.streams.outbox.sender: a transaction is a call
 rows at once, and a refused transaction is halved without a pause.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
@@ -23,6 +24,7 @@ from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.outbox.relay import Shard
+from sluicegate.streams.outbox.sender import count_topics
 
 MOST_ROWS, MOST_BYTES = 5_000, 4 * 1024 * 1024  # of one transaction
 MOST_LINEAGES = 60  # that a cursor names: a broker takes 4,096 bytes of metadata with an offset
@@ -66,9 +68,10 @@ class TransactionalRelay:
         pool: Callable[[int], Pool],
         meter: Meter,
         backoff: Callable[[], Backoff],
+        by_topic: bool = False,
     ) -> None:
         self._transactions, self._pool, self._meter, self._backoff = transactions, pool, meter, backoff
-        self._log = structlog.get_logger()
+        self._log, self._by_topic = structlog.get_logger(), by_topic
         self._outputs: dict[Partition, tuple[OutputTransactions, BackgroundCalls]] = {}
         self._lanes: dict[Partition, ShardProducer] = {}
         self._now = 0.0
@@ -183,6 +186,8 @@ class TransactionalRelay:
         lane.backoff.reset()
         lane.shard.arrived(rows)
         self._meter.count("dispatch_attempts", len(rows), outcome="success")
+        if self._by_topic:
+            count_topics(Counter(row.topic for row in rows), self._meter)
         self._meter.observe("dispatch_seconds", self._now - since, len(rows))
 
     def _refused(self, lane: ShardProducer, rows: Sequence[OutboxRow], text: str) -> None:

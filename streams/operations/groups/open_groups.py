@@ -123,6 +123,19 @@ def _is_rewound(contents: PartitionContents, within: GenerationContents) -> bool
     return any(each.number == within.generation and each.policy == REWIND for each in older)
 
 
+def waits_for(group: OpenGroup, agent: Agent) -> str:
+    """What ends the group unless a record does so before, in a word for a filter: `timeout`, `window`, and without a
+    deadline `until` or `count`. A closed window waits for `late records`."""
+    if group.unread is not None:
+        return "rereading"
+    if group.window is not None:
+        return "window" if group.window.after is None else "late records"
+    if group.fires_in is not None:
+        return "timeout"
+    rule = group.under or agent.aggregation
+    return "until" if rule is not None and rule.until is not None else "count"
+
+
 def why(group: OpenGroup, agent: Agent) -> str:
     """A sentence about what the group waits for."""
     owner = f"owner {group.owner}" if group.owner else "no owner"

@@ -23,6 +23,12 @@ SECOND = """\
       count: 100
       timeout: {{after: 15s, since: first}}
     to: {{topic: {ns}-visited}}
+  sorted:
+    from: {ns}-sales
+    where: "true"
+    to:
+      - {{topic: {ns}-large, where: amount >= 10}}
+      - {{topic: {ns}-rest}}
 """
 
 
@@ -122,3 +128,18 @@ def test_what_changes_if_i_deploy_this(reader: Reader, shop: Shop) -> None:
     outcome = reader.page.get_by_role("region", name="What becomes of open groups")
     assert outcome.get_by_role("row", name="convert").is_visible()
     assert reader.clicks == 1
+
+
+def test_an_agent_with_several_outputs_has_a_rate_for_each(reader: Reader, shop: Shop) -> None:
+    """Three of four records go to one topic: its arrow has three times the rate."""
+
+    def rates() -> dict[str, float]:
+        shop.feed(*((f"k{n}", b'{"amount": %d}' % (20 if n % 4 == 0 else 1)) for n in range(400)), topic="sales")
+        history = shop.ask("history?since=")["agents"].get("sorted", {}).get("outputs", {})
+        return {name.rpartition("-")[2]: rate for name, rate in history.items()}
+
+    wait_until(lambda: len(rates()) == 2 and all(rates().values()), 60.0, "the rates")
+    seen = rates()
+    assert 2 < seen["rest"] / seen["large"] < 4
+    graph = reader.page.get_by_role("region", name="Topics and agents")
+    wait_until(lambda: bool(rates()) and graph.locator(".edge text").count() >= 5, 60.0, "the arrows")

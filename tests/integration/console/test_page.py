@@ -77,6 +77,16 @@ def test_ten_thousand_groups_come_in_pages_and_are_searched(page: Any) -> None:
     assert table.get_by_role("cell", name="basket-07771", exact=True).is_visible()
 
 
+def test_groups_are_filtered_by_age_and_by_what_ends_them(page: Any) -> None:
+    table = groups(page)
+    assert table.get_by_role("cell", name="timeout", exact=True).count() == 100
+    page.get_by_label("Waits for").select_option("timeout")
+    page.get_by_text("1 to 100 of 10,000").wait_for()
+    page.locator("#field-older").select_option("over 1 day")
+    page.get_by_text("None of 10,000 open groups matches.").wait_for()
+    assert "older=86400" in page.url
+
+
 def test_the_overview_draws_the_agents_and_the_last_hour(page: Any) -> None:
     graph = page.get_by_role("region", name="Topics and agents")
     assert graph.get_by_role("link", name="baskets").is_visible()

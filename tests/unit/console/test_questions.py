@@ -13,7 +13,8 @@ from sluicegate.connectors import open_store
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.opening.files import loaded
-from sluicegate.streams.console.about import about
+from sluicegate.streams.config.sections.fields import STORES
+from sluicegate.streams.console.about import PRODUCTS, about
 from sluicegate.streams.console.dead_page import DeadShown, dead_counts
 from sluicegate.streams.console.kept import AFTER_CHANGE, LEAST, SHARE, KeptValue
 from sluicegate.streams.console.wording import PAGE
@@ -63,6 +64,34 @@ def test_groups_are_of_one_partition_overdue_or_in_another_order(tmp_path: Path)
         assert (len(ask("place=in/0")), ask("place=in/1"), ask("late=yes")) == (6, [], [])
 
 
+def test_groups_are_chosen_by_their_age_and_by_what_ends_them(tmp_path: Path) -> None:
+    a_driver(tmp_path)
+    now = [0.0]
+    with a_console(tmp_path, lambda: now[0]) as client:
+        ask = lambda query: client.ask(f"groups?agent=a&{query}")  # noqa: E731
+        assert (ask("older=60")["found"], ask("older=0")["found"]) == (0, 2)
+        assert (ask("")["waits"], {each["waits"] for each in ask("")["groups"]}) == (["timeout"], {"timeout"})
+        assert (ask("waits=timeout")["found"], ask("waits=count")["found"], ask("waits=count")["open"]) == (2, 0, 2)
+        now[0] = 61.0  # the reading is kept, and the groups grow older
+        assert ask("older=60")["found"] == 2
+        assert client.send("GET", "/console/groups?agent=a&older=soon")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("rule", "waits"),
+    [
+        ("count: 3, until: {field: ends, equals: true}", "until"),
+        ("count: 3", "count"),
+        ("count: 3, timeout: {after: 10m, since: last}", "timeout"),
+        ("count: 3, until: {field: ends, equals: true}, timeout: {after: 10m, since: last}", "timeout"),
+    ],
+)
+def test_what_ends_a_group_is_a_deadline_or_else_the_records(tmp_path: Path, rule: str, waits: str) -> None:
+    a_driver(tmp_path, FILE.replace("count: 3, timeout: {after: 10m, since: first}", rule))
+    with a_console(tmp_path) as client:
+        assert client.ask("groups?agent=a")["waits"] == [waits]
+
+
 def test_groups_that_became_overdue_since_the_reading_are_late(tmp_path: Path) -> None:
     a_driver(tmp_path)
     now = [0.0]
@@ -110,6 +139,11 @@ def test_the_head_of_the_page_has_no_password() -> None:
     assert (facts["store"], facts["broker"]) == ("PostgreSQL at db.example:5432", "b:9092")
     assert "s3cret" not in str(facts)
     assert about(replace(app, store="postgresql://ann:s3@cret@db/shop"))["store"] == "PostgreSQL"
+    assert about(replace(app, store="mariadb://db.example/shop"))["store"] == "MariaDB at db.example"
+
+
+def test_each_store_that_a_file_may_name_has_the_name_of_its_product() -> None:
+    assert {scheme.partition("+")[0] for scheme in STORES} <= {*PRODUCTS}
 
 
 def test_schedules_are_listed_with_their_next_time(tmp_path: Path) -> None:

@@ -115,6 +115,23 @@ def test_a_report_of_7_before_6_records_7_only(broker: Broker) -> None:
     assert shard.unsent == 1
 
 
+def test_what_the_broker_took_is_counted_by_topic_for_an_agent_with_several_outputs(broker: Broker) -> None:
+    outbox, meter = Outbox(1, 2, 3, 4), Meter()
+    outbox.rows[3] = replace(outbox.rows[3], topic="other")
+    relay = Relay(broker, meter, Backoff(0.1, 5.0, lambda: 0.5), by_topic=True)
+    shard = a_shard(outbox, claimed=4)
+    relay.turn([shard], 1.0)
+    for number in (1, 3, 4):
+        broker.report(number)
+    broker.report(2, "rejected", "MSG_SIZE_TOO_LARGE")
+    relay.turn([shard], 1.1)
+    relay.turn([shard], 1.2)
+    assert {labels: value for name, labels, value in meter.snapshot() if name == "rows_delivered"} == {
+        ("out",): 2,
+        ("other",): 1,
+    }
+
+
 def test_without_exact_acknowledgements_6_is_forgotten(broker: Broker) -> None:
     shard = a_shard(Outbox(6, 7), claimed=7)
     a_relay(broker).turn([shard], 1.0)

@@ -56,6 +56,17 @@ def test_a_sample_has_what_was_counted_since_the_last_one() -> None:
     assert scene.columns(1000 + 2 * EVERY)["at"] == [1000 + 3 * EVERY]
 
 
+def test_the_rates_of_several_outputs_are_apart() -> None:
+    scene = HourScene()
+    for at, large, rest in ((EVERY, 0, 0), (2 * EVERY, 10, 40)):
+        scene.now = 1000 + at
+        meter = Meter()
+        meter.count("rows_delivered", large, topic="large")
+        meter.count("rows_delivered", rest, topic="rest/of all")
+        scene.report(meter.snapshot())
+    assert scene.columns()["outputs"] == {"large": 10 / EVERY, "rest/of all": 40 / EVERY}
+
+
 def test_a_new_process_counts_from_nothing_and_is_an_error() -> None:
     scene = HourScene()
     for at, records, pid in ((EVERY, 100, 1), (2 * EVERY, 200, 1), (3 * EVERY, 30, 2)):

@@ -16,6 +16,7 @@ function joined(old, more, skip) {
       ...(more.reasons[name] || zeros(more.at.length)),
     ];
   made.topics = more.topics;
+  made.outputs = more.outputs;
   return made;
 }
 
@@ -30,6 +31,7 @@ const EMPTY = {
   slowest: [],
   reasons: {},
   topics: {},
+  outputs: {},
 };
 
 export function keep(answer) {
@@ -52,6 +54,7 @@ export function latest(agent) {
     sent: columns.sent.at(-1),
     fired: columns.fired.at(-1),
     topics: columns.topics,
+    outputs: columns.outputs,
   };
 }
 

@@ -99,7 +99,7 @@ function Node({ name, node, at }) {
   >`;
 }
 
-// `agents`: {name, topics, to, note, kind, rate(topic), sent}. `kind` colors it: good, warn or bad.
+// `agents`: {name, topics, to, note, kind, rate(topic), sent(topic)}. `kind` colors it: good, warn or bad.
 export function Graph({ agents }) {
   const nodes = new Map(),
     edges = [],
@@ -112,9 +112,7 @@ export function Graph({ agents }) {
     const id = `agent ${agent.name}`;
     nodes.set(id, { title: agent.name, agent: true, note: agent.note, kind: agent.kind });
     for (const name of agent.topics) edges.push({ from: topic(name), to: id, rate: agent.rate(name) });
-    agent.to.forEach((name) =>
-      edges.push({ from: id, to: topic(name), rate: agent.to.length === 1 ? agent.sent : undefined }),
-    );
+    for (const name of agent.to) edges.push({ from: id, to: topic(name), rate: agent.sent(name) });
   }
   const { places, width, height } = layout(nodes, edges);
   return html`<section class="card" aria-label="Topics and agents">

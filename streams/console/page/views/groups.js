@@ -14,6 +14,19 @@ const LATE = [
   ["", "all"],
   ["yes", "overdue only"],
 ];
+const OLDER = [
+  ["", "any age"],
+  ["60", "over 1 minute"],
+  ["600", "over 10 minutes"],
+  ["3600", "over 1 hour"],
+  ["86400", "over 1 day"],
+];
+
+// What the open groups wait for, and what was chosen before.
+const waits = (there, chosen) => [
+  ["", "anything"],
+  ...[...new Set([...there, ...(chosen ? [chosen] : [])])].map((name) => [name, name]),
+];
 
 const agentOf = (fields, overview) => fields.agent || (overview.agents.find((each) => each.groups) || {}).name;
 
@@ -80,6 +93,7 @@ const columns = (agent, windows) => [
     order: "due",
     kind: "number",
   },
+  { title: "waits for", value: (row) => row.waits },
   { title: "bytes", value: (row) => count(row.bytes), order: "bytes", kind: "number" },
   { title: "owner", value: (row) => row.owner, kind: "text" },
   { title: "", value: (row) => actions(agent, row) },
@@ -93,7 +107,7 @@ export function content(fields, { groups: answer }, overview) {
       >An agent collects records into groups when it has <code>aggregate</code>.<//
     >`;
   if (!answer) return null;
-  const filtered = fields.search || fields.place || fields.late;
+  const filtered = fields.search || fields.place || fields.late || fields.older || fields.waits;
   const empty = filtered
     ? html`<${Empty} title="No group is open."
         >None of ${count(answer.open)} open groups matches.${" "}
@@ -112,6 +126,13 @@ export function content(fields, { groups: answer }, overview) {
       />
       <${Search} label="Search" field="search" value=${fields.search} hint="part of the key" />
       <${Choice} label="Show" field="late" value=${fields.late} options=${LATE} />
+      <${Choice} label="Age" field="older" value=${fields.older} options=${OLDER} />
+      <${Choice}
+        label="Waits for"
+        field="waits"
+        value=${fields.waits}
+        options=${waits(answer.waits, fields.waits)}
+      />
       ${
         fields.place &&
         html`<${To}

@@ -87,7 +87,7 @@ function flow(agent, overview, rows) {
     to: agent.to,
     note: parts.join(" · ") || "reads all",
     kind,
-    sent: now && now.sent,
+    sent: (topic) => now && (agent.to.length === 1 ? now.sent : now.outputs[topic] || 0),
     rate: (topic) => now && (agent.topics.length === 1 ? now.read : now.topics[topic] || 0),
   };
 }
