@@ -16,7 +16,7 @@ from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.ending import with_items
 from sluicegate.streams.aggregation.events import EMPTY
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import COUNT, LAST, ROWS, SEEN, Bags, GroupState
+from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, ROWS, SEEN, Bags, GroupState
 from sluicegate.streams.aggregation.loop import loop_of
 from sluicegate.streams.aggregation.record_view import RecordView
 from sluicegate.streams.causes import Cause, cause, masked, message
@@ -142,6 +142,8 @@ def _apply(groups: Groups, key: bytes, record: Record, gone: ReadRow | None, com
             groups.collect(key, state, [None if item is None else bag.form.without(item) for bag, item in bags])
     state[COUNT] += 1
     groups.touched[key] = state
+    if groups.counts.links is not None:
+        groups.counts.links.note(state[FIRST], record)
     if not state[ROWS]:
         groups.fire(key, EMPTY, now)
     elif early.emit is not None:
@@ -243,6 +245,8 @@ def add_to(
         state[SEEN] = now
     over = deadline is not None and groups.give_deadline(key, state, deadline, now)
     groups.touched[key] = state
+    if groups.counts.links is not None:
+        groups.counts.links.note(state[FIRST], record)
     if ends or state[COUNT] >= rule.completion.most:
         groups.end(key, state, ends, now)
     elif over:

@@ -52,16 +52,54 @@ from sluicegate.streams.reduction import BagForm
 
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55
+MOST_LINKS = 128  # of one span: OpenTelemetry keeps no more, unless OTEL_SPAN_LINK_COUNT_LIMIT is higher
+MOST_TRACES = 50_000  # of the open groups of a partition, about 6 MB
 LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit into a changelog entry
 # in the bags of the groups that one expiry fires: their results are in one commit, several times over
 SLICE_BYTES = 4 * 1024 * 1024
 
 
+class GroupLinks:
+    """The values of `traceparent` of the records of each group, by the offset of its first record: of those that this
+    process took, and at most MOST_TRACES. The oldest group gives way."""
+
+    __slots__ = ("_count", "_traces")
+
+    def __init__(self) -> None:
+        self._traces: dict[int, dict[str, None]] = {}
+        self._count = 0
+
+    def note(self, first: int, record: Record) -> None:
+        """The group has one record more."""
+        trace = traceparent(record)
+        if trace is None:
+            return
+        traces = self._traces.setdefault(first, {})
+        if len(traces) < MOST_LINKS and trace not in traces:
+            traces[trace] = None
+            self._count += 1
+        while self._count > MOST_TRACES:
+            self._take(next(iter(self._traces)))
+
+    def of(self, fire: Fire) -> list[str]:
+        """Those of a group that fired, at most MOST_LINKS, each once. A group that ended is forgotten."""
+        shared = fire.goes_on or (fire.window is not None and fire.window.shared)
+        traces = self._traces.get(fire.first, {}) if shared else self._take(fire.first)
+        first = {} if fire.trace is None else {fire.trace: None}
+        return list(first | traces)[:MOST_LINKS]
+
+    def _take(self, first: int) -> dict[str, None]:
+        traces = self._traces.pop(first, {})
+        self._count -= len(traces)
+        return traces
+
+
 class RecordCounts(dict[str, int]):
     """How many records there were of each kind, for the metrics. `left_out` gets the offsets of the records that are
-    neither in a group nor refused, while it is a set."""
+    neither in a group nor refused, while it is a set. `links` is None without spans."""
 
     left_out: set[int] | None = None
+    links: GroupLinks | None = None
 
 
 class ColdKeys:
@@ -130,6 +168,7 @@ class Groups:
         self.behind = False
         self.idle = 0.0
         self.counts = RecordCounts(skipped=0, discarded=0)
+        self.counts.links = GroupLinks() if rule.reader.traced else None
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
     def clock(self, whole: bool) -> ClockState | None:

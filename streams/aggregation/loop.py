@@ -21,7 +21,7 @@ from sluicegate.streams.agent import Until
 from sluicegate.streams.aggregation.clauses import clause, decoder_of, needed, typed_code
 from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
 from sluicegate.streams.aggregation.groups import LARGEST_ITEM
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, LAST, SEEN
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, LAST, SEEN
 from sluicegate.streams.aggregation.loop_group import of_group
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.bags import SET, ListForm
@@ -192,6 +192,9 @@ if I is not None:
     size += GROWTH(None if state is None else bags[key][INDEX], I)
 """
 _SEEN = "state[SEEN] = now"
+_LINKED = """
+groups.counts.links.note(state[FIRST], record)
+"""
 _UNTIL = "N == X"
 _END = """
 if X:
@@ -384,7 +387,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
     if bags:
         items += _sizes([bag for bag, _ in bags], values)
         collect = [*statements("grown = 0"), *collect, *statements(_GROWN, **_SLOTS)]
-    more = statements(placing.joins + (_SEEN if completion.since_last < inf else ""), **_SLOTS)
+    more = placing.joins + (_SEEN if completion.since_last < inf else "") + (_LINKED if rule.reader.traced else "")
     add = statements(_ADD, REDUCERS=[stage("reducers"), *reducers] if reducers else [], **_SLOTS)
     judged = _judged(rule, values, add)
     if judged:
@@ -404,7 +407,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
         CLOSED=statements(placing.closed + placing.again),
         OPENED=statements(placing.opened),
         JUDGED=judged,
-        REDUCERS=[*add, *more],
+        REDUCERS=[*add, *statements(more, **_SLOTS)],
         COLLECT=[stage("bags"), *collect] if collect else [],
         END=_end(rule, ends, placing),
         FINISH=statements((_COUNTED if asks and rule.where is not None else "") + (_ENDED if judged else "")),
@@ -426,7 +429,7 @@ def _found(placing: Placing, values: _Values) -> list[ast.stmt]:
 
 
 _SLOTS: dict[str, Any] = {"COUNT": ast.Constant(COUNT), "LAST": ast.Constant(LAST), "BYTES": ast.Constant(BYTES)}
-_SLOTS |= {"SEEN": ast.Constant(SEEN), "COLUMNS": ast.Constant(COLUMNS)}
+_SLOTS |= {"SEEN": ast.Constant(SEEN), "FIRST": ast.Constant(FIRST), "COLUMNS": ast.Constant(COLUMNS)}
 _COUNTED = """
 groups.outcomes["where", "true"] += len(records) - left_out - aside
 groups.outcomes["where", "false"] += left_out

@@ -22,7 +22,8 @@ class RecordReader:
     text that is kept of a record that is collected; None: the record itself. `events` are the topics whose records are
     CloudEvents, `changes` those whose records are change events: `envelope` makes the envelope by itself of a value.
     `header_ids`: ids of schemas may be in headers. `inline`: the first field is a number that the compiled loop may
-    read by itself. `keeps`: values of fields are kept as they are, or a handler gets them."""
+    read by itself. `keeps`: values of fields are kept as they are, or a handler gets them. `traced`: the `traceparent`
+    of each record is noted for the span of its group."""
 
     __slots__ = (
         "_parse",
@@ -39,6 +40,7 @@ class RecordReader:
         "kept",
         "lets",
         "message",
+        "traced",
         "unchecked",
         "valid",
     )
@@ -47,6 +49,7 @@ class RecordReader:
         """Raises ConfigurationError."""
         self.codec, self.message, self.keeps = codec, codec.decode, _keeps(agent)
         self.valid = decode_any if codec.name == "json" else codec.decode
+        self.traced = False
         self.header_ids = agent.schema is not None and bool(agent.schema.registry)
         window = aggregation.window
         rekeyed = window is not None and window.origins  # the values are documents of events, and there are time marks

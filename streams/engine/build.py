@@ -59,6 +59,7 @@ def build(
     tables = _tables(agent, parts)
     lookups = Lookups(agent.lookups, parts.store, tables)
     setting = _runtime(app, agent, member, on_rule_change, parts, deployed, lookups)
+    setting.rule.reader.traced = parts.spans is not None
     claims = Claims(setting, app.name, parts.meter, parts.token, parts.random, parts.clock.monotonic, parts.spans)
     return Worker(app, setting.agent, number, setting, claims, _relay(agent, parts), parts, tables)
 

@@ -6,7 +6,7 @@ OTEL_SERVICE_NAME, ...).
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -115,21 +115,21 @@ class Spans:
         self._provider, self.time = provider, time
         self._tracer = provider.get_tracer("sluicegate")
 
-    def fired(self, place: tuple[str, int], attributes: Attributes, seconds: float, trace: str | None) -> None:
+    def fired(self, place: tuple[str, int], attributes: Attributes, seconds: float, traces: Sequence[str]) -> None:
         """Records a group that was completed `seconds` ago and is committed now: the records of a topic's partition
-        (`place`) were processed. `trace` is the `traceparent` of its first record."""
+        (`place`) were processed. `traces` are the values of `traceparent` of its records: a span that is sampled is
+        linked to each one that is valid."""
         now = self.time()
-        span = self._trace.get_current_span(self._context(trace)).get_span_context()
-        links = [self._trace.Link(span)] if span.is_valid else []
         start = now - max(0, int(seconds * 1e9))
         made = self._tracer.start_span(
             f"process {place[0]}",
             self._context(None),
             kind=self._trace.SpanKind.CONSUMER,
-            links=links,
             attributes={**_messaging("process", *place), **attributes},
             start_time=start,
         )
+        for trace in traces if made.is_recording() else ():
+            made.add_link(self._trace.get_current_span(self._context(trace)).get_span_context())
         made.end(now)
 
     def dispatched(

@@ -6,7 +6,6 @@ from math import inf
 import structlog
 
 from sluicegate.streams.aggregation.events import Event, Fire
-from sluicegate.streams.aggregation.groups import RecordCounts
 from sluicegate.streams.contracts.ids import fire_ids
 from sluicegate.streams.contracts.stores import Gauge
 from sluicegate.streams.observe.counting import count_answers
@@ -75,7 +74,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
     for groups in owner.groups.every():
         for name, times in groups.counts.items():
             counts[name] += times
-        groups.counts = RecordCounts(dict.fromkeys(groups.counts, 0))
+        groups.counts.update(dict.fromkeys(groups.counts, 0))
         count_answers(groups.outcomes, meter)
         groups.outcomes.clear()
     passed_over, owner.intake.passed_over = owner.intake.passed_over, 0
@@ -138,6 +137,7 @@ def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Sp
     if spans is None or not events:
         return
     partition, source = owner.partition, owner.claim.source
+    links = owner.groups.newest.counts.links
     identify = fire_ids(partition, source.name if source else "")
     for fire in events:
         if isinstance(fire, Fire):
@@ -150,4 +150,5 @@ def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Sp
                 "sluicegate.first": fire.first,
                 "sluicegate.last": fire.last,
             }
-            spans.fired(owner.place, attributes, latency, fire.trace)
+            first = [] if fire.trace is None else [fire.trace]
+            spans.fired(owner.place, attributes, latency, first if links is None else links.of(fire))

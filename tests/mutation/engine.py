@@ -14,7 +14,30 @@ CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice",)
 OWNERSHIP, SEEK_AGAIN = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_seek_again.py",)
 
+SPANS = (f"{E}test_spans.py",)
+
 GUARDS = (
+    Guard(
+        "the links of open groups are bounded",
+        "streams/aggregation/groups.py",
+        "        while self._count > MOST_TRACES:",
+        "        while False:",
+        SPANS,
+    ),
+    Guard(
+        "a record that is taken with care is linked, too",
+        "streams/aggregation/accept.py",
+        "        groups.counts.links.note(state[FIRST], record)\n    if ends or",
+        "        pass\n    if ends or",
+        SPANS,
+    ),
+    Guard(
+        "a commit keeps the links of groups that are open",
+        "streams/ownership/status.py",
+        "        groups.counts.update(dict.fromkeys(groups.counts, 0))",
+        "        groups.counts = type(groups.counts)(dict.fromkeys(groups.counts, 0))",
+        SPANS,
+    ),
     Guard(
         "retention that passed the offset is loud",
         "streams/ownership/checks.py",

@@ -351,6 +351,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    if True:\n        return set()",
         ),
     ),
+    "links-of-the-loop": (
+        Edit("streams/aggregation/loop.py", "(_LINKED if rule.reader.traced else", "(_LINKED if False else"),
+    ),
     "mandatory-attributes": (
         Edit(
             "schemas/cloud_events.py",

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -10,8 +11,16 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import SpanKind
 
 from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.schemas import codec
+from sluicegate.streams.agent import Reducer, Window
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.groups import MOST_TRACES, GroupLinks, Groups
+from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.tracing import Spans
+from sluicegate.streams.testing.log import LogRecord
+from sluicegate.streams.windows.opening import code_of
+from tests.mutation.twins import without
 from tests.spans import PARENT, TRACE, TRACEPARENT, Recorder, messaging, told
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import an_agent, distinct, feed, hooked
@@ -63,6 +72,108 @@ def test_each_group_that_fires_has_a_span_linked_to_its_first_record(
     ] * 2
 
 
+RULES: dict[str, dict[str, Any]] = {
+    "the loop": {},
+    "the loop with where and until": {"until": "group.count == 3", "count": 9},
+    "a loop of windows": {"window": Window(3600.0, max_ahead=1e12), "since_first": inf, "count": inf},
+    "with care": {"compute": (Reducer("largest", "reduce", None, "tests.unit.aggregation.test_loop:largest"),)},
+}
+
+
+def traced(log: Log, key: bytes, number: int) -> None:
+    log.append("in", 0, key, MESSAGE, [("traceparent", f"00-{TRACE:032x}-{number:016x}-01".encode())])
+
+
+def linked(span: ReadableSpan) -> list[int]:
+    return [link.context.span_id for link in span.links]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_span_is_linked_to_all_records_of_its_group(
+    log: Log, store: MemoryStore, clock: ManualClock, name: str
+) -> None:
+    for number, key in enumerate((b"a", b"b", b"a", b"b", b"a"), 1):
+        traced(log, key, number)
+    recorder = Recorder()
+    driver = Driver(an_agent(**RULES[name]), store, log, clock, spans=recorder.spans).give(0).turns()
+    driver.later(31).turns()
+    driver.later(31).turns()
+    spans = {told(span)["first"]: linked(span) for span in recorder.done}
+    assert spans == {0: [1, 3, 5], 1: [2, 4]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"), [("hopping", [[1, 2], [1, 2], [3]]), ("sliding", [[], [1], [2], [3]]), ("session", [[1, 2, 3]])]
+)
+def test_links_of_windows_that_overlap(
+    log: Log, store: MemoryStore, clock: ManualClock, kind: Any, wanted: list[list[int]]
+) -> None:
+    every = {"hopping": 5.0}.get(kind)
+    window = Window(10.0, kind=kind, every=every, time="amount", unit="s", max_ahead=1e12)
+    recorder = Recorder()
+    for number, time in ((1, 1), (2, 2), (3, 6)):
+        header = f"00-{TRACE:032x}-{number:016x}-01".encode()
+        log.append("in", 0, b"a", b'{"amount":%d}' % time, [("traceparent", header)])
+    log.append("in", 0, b"z", b'{"amount":100}')
+    agent = an_agent(window=window, since_first=inf, count=inf)
+    Driver(agent, store, log, clock, spans=recorder.spans).give(0).turns(12)
+    assert sorted(linked(span) for span in recorder.done) == wanted
+
+
+def test_twin_without_its_note_the_loop_links_the_first_record_alone(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    for number in (1, 2, 3):
+        traced(log, b"a", number)
+    recorder = Recorder()
+    with without("links-of-the-loop"):
+        Driver(an_agent(), store, log, clock, spans=recorder.spans).give(0).turns()
+    assert linked(recorder.done[0]) == [1]
+
+
+def test_after_a_claim_the_first_record_is_linked_and_those_that_this_process_took(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    recorder = Recorder()
+    traced(log, b"a", 1)
+    traced(log, b"a", 2)
+    Driver(an_agent(), store, log, clock, spans=recorder.spans).give(0).turns()
+    traced(log, b"a", 3)
+    Driver(an_agent(), store, log, clock, spans=recorder.spans).give(0).turns()
+    assert [linked(span) for span in recorder.done] == [[1, 3]]
+
+
+def test_a_span_has_as_many_links_as_opentelemetry_keeps_and_one_for_each_span(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    recorder = Recorder()
+    for number in range(1, 100):
+        traced(log, b"a", number)
+        traced(log, b"a", number)
+    for number in range(1, 150):
+        traced(log, b"b", number)
+    Driver(an_agent(count=149), store, log, clock, spans=recorder.spans).give(0).turns(2).later(31).turns()
+    late, full = sorted((linked(span) for span in recorder.done), key=len)[-2:]
+    assert (late, full) == ([*range(1, 76)], [*range(1, 129)])
+
+
+def test_the_links_of_open_groups_are_bounded() -> None:
+    links, header = GroupLinks(), [("traceparent", TRACEPARENT.encode())]
+    for first in range(MOST_TRACES + 10):
+        links.note(first, LogRecord("in", 0, first, b"k", MESSAGE, header))
+    ended = [links.of(Fire(b"k", 1, "count", first, first, 0.0, 0.0, None, {})) for first in (9, 10, 10)]
+    assert ended == [[], [TRACEPARENT], []]
+
+
+def test_without_spans_the_loop_has_no_code_for_links() -> None:
+    rule = Rule(an_agent(), codec("json"))
+    assert "note(" not in code_of(rule)
+    assert Groups(rule).counts.links is None
+    rule = Rule(an_agent(), codec("json"))
+    rule.reader.traced = True
+    assert code_of(rule).count("note(") == 1
+
+
 def test_a_span_is_as_long_as_the_commit_took(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     feed(log, ("a", 1))
     recorder = Recorder()
@@ -109,7 +220,7 @@ def test_what_was_made_is_sent_at_the_end_and_would_be_lost_without(
 def test_a_collector_that_does_not_answer_holds_nobody_up() -> None:
     collector = Collector()
     spans = batched(collector)
-    spans.fired(("in", 0), {}, 0.0, None)
+    spans.fired(("in", 0), {}, 0.0, [])
     spans.flush(0.05)
     assert collector.asked.is_set()
     assert collector.names == []

@@ -121,7 +121,7 @@ def test_a_workers_process_loads_it_only_when_it_is_asked_for(
 def test_a_span_that_is_current_in_this_thread_is_no_parent() -> None:
     recorder = Recorder()
     with TracerProvider(shutdown_on_exit=False).get_tracer("handler").start_as_current_span("of a handler"):
-        recorder.spans.fired(("in", 0), {}, 0.0, None)
+        recorder.spans.fired(("in", 0), {}, 0.0, [])
         recorder.spans.dispatched(("out", 0), {}, 1, None, None)
     assert [span.parent for span in recorder.done] == [None, None]
 
@@ -172,7 +172,7 @@ def test_spans_reach_a_collector_under_the_apps_name_or_the_one_that_is_set(
         monkeypatch.setenv("OTEL_SERVICE_NAME", name)
     spans = tracing.opened({"OTEL_EXPORTER_OTLP_ENDPOINT": address}, "app", lambda: 2_000_000_000)
     assert spans is not None
-    spans.fired(("in", 0), {"sluicegate.first": 3}, 0.5, None)
+    spans.fired(("in", 0), {"sluicegate.first": 3}, 0.5, [])
     spans.dispatched(("out", 1), {"messaging.message.id": "m1"}, 1_500_000_000, None, "no room")
     spans.flush(20)
     [(path, body)] = found
@@ -207,7 +207,7 @@ def test_spans_reach_a_collector_by_grpc(monkeypatch: pytest.MonkeyPatch) -> Non
     try:
         spans = tracing.opened(environment, "app", lambda: 2_000_000_000)
         assert spans is not None
-        spans.fired(("in", 0), {}, 0.5, None)
+        spans.fired(("in", 0), {}, 0.5, [])
         spans.flush(20)
     finally:
         server.stop(None).wait(20)
