@@ -66,6 +66,7 @@ chaos: setup setup-servers
 SEEDS ?= 10000
 simulate: setup
 	$(RUN) -m tests.simulation --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
+	$(RUN) -m tests.simulation --swarm --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 	$(RUN) -m tests.simulation --dispatch --seeds $$(($(SEEDS) / 10)) $(if $(FIRST),--first $(FIRST))
 
 # Random files of all clauses, against plain Python; `make test` plays six hundred of them. `make oracle SEEDS=1000 FIRST=50000`

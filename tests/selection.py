@@ -96,6 +96,7 @@ LONG = (
     "tests/soak/test_soak.py",
     "tests/soak/test_calm.py",
     "tests/simulation/test_seeds.py::test_the_seeds_of_the_day",
+    "tests/simulation/test_seeds.py::test_the_swarms_of_the_day",
     "tests/simulation/dispatch/test_dispatching.py::test_the_seeds_of_the_day",
     # The long state machine of the buffer.
     "tests/contracts/buffer/test_machine.py",

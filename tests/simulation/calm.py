@@ -19,7 +19,7 @@ def drain(world: Any) -> None:
     """Turn every process until nothing is left to do; what is not done then is a finding."""
     world.settle()
     for process in world.processes:
-        process.input.away = process.input.ahead = 0
+        process.input.away = process.input.ahead = process.input.stale = 0
         process.store.buffer.late, process.store.buffer.lost = 0, False
     quiet = rounds = 0
     enough = 1 if any(agent.times for agent in world.plan.agents) else 3  # time marks are due for ever

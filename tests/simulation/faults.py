@@ -73,6 +73,11 @@ def _ahead(world: Any, fault: Fault, process: Any) -> bool:
     return False  # noted when a fetch passes records over
 
 
+def _stale(world: Any, fault: Fault, process: Any) -> bool:
+    process.input.stale = int(fault.size)
+    return False  # noted when a broker answers with an end that is old
+
+
 def _kafka_away(world: Any, fault: Fault, process: Any) -> bool:
     for each in world.processes if fault.target % 2 else [process]:
         each.input.away = world.number + int(fault.size)
@@ -180,6 +185,7 @@ OF_WORKERS: dict[str, Action] = EVERYWHERE | {
     "rebalance": _rebalance,
     "redeliver": _redeliver,
     "ahead": _ahead,
+    "stale": _stale,
     "kafka-away": _kafka_away,
     "rewind": _rewind,
     "gap": _gap,

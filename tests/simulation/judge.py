@@ -161,7 +161,8 @@ def _partition(
     outputs = Counter[int | tuple[int, ...]]()
     for number, key, value, topic in fold.outputs():
         id, raw = output_id(identify(number), outputs[number]), agent.forwards or bool(agent.rekeys)
-        wanted[id] = Wanted(topic, key, value, (partition, key), fold.at(number), raw)
+        line = (partition, number if key is None and _concurrent(agent) else key)
+        wanted[id] = Wanted(topic, key, value, line, fold.at(number), raw)
         outputs[number] += 1
     found += fold.left(world, partition)
     if isinstance(fold, Fold):
@@ -227,12 +228,17 @@ def _crashes(world: Any, partition: Partition, records: Sequence[LogRecord], cra
     return found
 
 
+def _concurrent(agent: Agent) -> bool:
+    """Whether its calls run beside each other: messages without a key have no order then."""
+    return agent.handler is not None and agent.handler.concurrency > 0
+
+
 def _cut_off(
     world: Any, agent: Agent, partition: Partition, records: Sequence[LogRecord], sent: Sequence[Seen]
 ) -> set[int]:
     """Messages of slow handlers whose attempts were used up: those that failed, and those that a process began and did
     not end."""
-    if agent.handler is None or not agent.handler.concurrency:
+    if not _concurrent(agent):
         return set()
     found = set()
     letters = {

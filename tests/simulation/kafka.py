@@ -73,14 +73,15 @@ class Input:
     """One member's consumer: satisfies sluicegate.streams.contracts.stores.Input. `away` until that step Kafka does not
     answer, and no error tells: what was said of the ends of partitions stays. `ahead` records are passed over by the
     next fetch after a seek, as where a fetch was under way. Behind that answer the client asks for later records: the
-    same one does not come too early twice in a row."""
+    same one does not come too early twice in a row. `stale`: the next answer about a partition comes from a broker
+    that does not know the last so many records."""
 
     def __init__(self, inner: LogInput, process: Any) -> None:
         self._inner, self._process = inner, process
         self.news: list[News] = []
         self._ends: dict[TopicPartition, int] = {}
         self.away = 0
-        self.ahead = 0
+        self.ahead = self.stale = 0
         self._early: dict[TopicPartition, int] = {}  # the position of the last answer that came too early
 
     def __getattr__(self, name: str) -> Any:
@@ -120,7 +121,11 @@ class Input:
 
     def facts(self, topic: str, number: int) -> Any:
         self._answer()
-        return self._inner.facts(topic, number)
+        facts = self._inner.facts(topic, number)
+        behind, self.stale = min(self.stale, facts.high - facts.low), 0
+        if behind:
+            self._process.world.note("stale", f"{topic}/{number} {facts.high}-{behind}")
+        return facts._replace(high=facts.high - behind)
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
         self._answer()

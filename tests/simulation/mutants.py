@@ -77,6 +77,7 @@ from tests.simulation.taken_out_shared import (
     unmarked,
     watermark_first,
 )
+from tests.simulation.taken_out_slow import key_not_in_order, loss_counts_as_death
 from tests.simulation.taken_out_windows import (
     by_batch,
     closed_forgotten,
@@ -132,6 +133,8 @@ AHEAD = (Fault(300, "store-clock", 0, "", 3600.0), Fault(380, "store-clock", 0, 
 BACK = tuple(Fault(step, "rewind", 0, "", size) for step, size in ((120, 2), (180, 3), (240, 2), (300, 4), (350, 3)))
 ERRORS = tuple(Fault(step, "raise-at", 0, "before-commit") for step in (100, 250) for _ in range(15))
 """So many processes in a row end by an error at what they work on."""
+LOSSES = tuple(Fault(step, "lost-at", 0, "commit-asked") for step in range(20, 380, 4))
+"""Claims are lost all the time, while calls run."""
 
 MUTANTS = (
     Mutant("no-compare-and-set", "count", "fence"),
@@ -163,6 +166,8 @@ MUTANTS = (
     Mutant("no-dedupe", "dedupe", "dedupe"),
     Mutant("session-apart", "session", "session"),
     Mutant("sealed-forgotten", "slow", "sealed"),
+    Mutant("items-of-a-key-run-beside-each-other", "slow", key_not_in_order),
+    Mutant("a-lost-claim-counts-as-a-death", "slow", loss_counts_as_death, 3, more=LOSSES),
     Mutant("gaps-not-checked", "count", "claim-checks", 91),
     Mutant("rewound-by-version", "until", rewound_by_version, 1244),
     Mutant("receiver-with-watermark", "gaps", watermark),

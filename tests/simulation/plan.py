@@ -1,13 +1,14 @@
 """What a seed means: an app, its input, and the faults with the steps at which they come. All of it is drawn before
 anything runs."""
 
+from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.testing.deaths import AROUND, ENGINE, HANDLERS
 from tests.simulation import deployed, silence
-from tests.simulation.apps import KINDS, Entry, agents, records
+from tests.simulation.apps import KINDS, MORE_KINDS, Entry, agents, records
 from tests.simulation.changed import files
 from tests.simulation.shared import SHARED
 
@@ -47,6 +48,8 @@ OFTEN = {
     "clock": 3,
 }
 """How often each fault is drawn, relative to the others."""
+OF_SWARM = {"stale": 4}
+"""Faults of swarms alone, so that the numbers of other seeds go on to mean what they meant."""
 
 
 class Fault(NamedTuple):
@@ -86,13 +89,38 @@ def plan(seed: int, kind: str | None = None) -> Plan:
     partitions, workers = chance.randint(2, 3), chance.randint(2, 3)
     made = agents(kind, chance)
     entries = records(kind, chance, chance.randint(500, 540), STEPS * 9 // 10, partitions)
-    faults = [_fault(chance, kind) for _ in range(FAULTS)]
+    faults = [_fault(chance, kind, OFTEN) for _ in range(FAULTS)]
     if seed // len(KINDS) % 2:
         faults = [fault for fault in faults if fault.kind != "store-clock"]
     faults += [
         Fault(chance.randrange(20, 300), "pause-at", 0, "commit-asked", chance.randrange(12, 40)) for _ in range(3)
     ]
-    if seed // len(KINDS) % 8 == 7 and kind not in ("slow", "poison", "session"):
+    rewinds = seed // len(KINDS) % 8 == 7
+    faults, others = _of_kind(kind, chance, made, faults, rewinds, workers)
+    cooperative = kind == "slow" or chance.random() < 0.5
+    return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, cooperative, files=others)
+
+
+def swarm(seed: int) -> Plan:
+    """A plan with some kinds of faults left out, so that those that stay come more often and in longer rows: what one
+    kind of fault hides from another is met then (Groce et al., Swarm Testing, ISSTA 2012)."""
+    chance = Random(f"swarm {seed}")
+    kind = chance.choice((*KINDS, *MORE_KINDS))
+    partitions, workers = chance.randint(1, 4), chance.randint(2, 4)
+    made = agents(kind, chance)
+    entries = records(kind, chance, chance.randint(300, 600), STEPS * 9 // 10, partitions)
+    chosen = {name: often for name, often in (OFTEN | OF_SWARM).items() if chance.random() < 0.5} or OFTEN
+    faults = [_fault(chance, kind, chosen) for _ in range(chance.choice((10, 30, 60, 120)))]
+    faults, others = _of_kind(kind, chance, made, faults, chance.random() < 0.1, workers)
+    cooperative = kind == "slow" or chance.random() < 0.5
+    return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, cooperative, files=others)
+
+
+def _of_kind(
+    kind: str, chance: Random, made: tuple[Agent, ...], faults: list[Fault], rewinds: bool, workers: int
+) -> tuple[list[Fault], tuple[Agent, ...]]:
+    """The faults that this kind of agents has, and the files that its processes may have."""
+    if rewinds and kind not in ("slow", "poison", "session"):
         faults.append(Fault(STEPS - chance.randrange(5, 40), "rewind", 0, "", chance.randrange(1, 60)))
     if kind == silence.KIND:
         faults = _of_connections(chance, faults)
@@ -113,8 +141,7 @@ def plan(seed: int, kind: str | None = None) -> Plan:
     if made[0].scope == "shared":
         faults = [fault for fault in faults if fault.kind != "rewind"]
         faults += [_of_buffer(chance) for _ in range(20)]
-    cooperative = kind == "slow" or chance.random() < 0.5
-    return Plan(seed, kind, made, entries, tuple(sorted(faults)), workers, partitions, cooperative, files=others)
+    return faults, others
 
 
 def _deployments(chance: Random, workers: int) -> list[Fault]:
@@ -140,8 +167,8 @@ def _of_buffer(chance: Random) -> Fault:
     return Fault(chance.randrange(STEPS * 19 // 20), name, chance.randrange(60), place, chance.randrange(3, 40))
 
 
-def _fault(chance: Random, kind: str) -> Fault:
-    [name] = chance.choices(list(OFTEN), list(OFTEN.values()))
+def _fault(chance: Random, kind: str, often: Mapping[str, int]) -> Fault:
+    [name] = chance.choices(list(often), list(often.values()))
     place = ""
     if name == "lost-at":
         place = chance.choice(ANSWERS)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.calling.pool import InlinePool, Pool
+from sluicegate.streams.calling.pool import Pool
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build import build
@@ -12,7 +12,7 @@ from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.testing.log import LogInput
 from tests.simulation.kafka import Input, Producer
 from tests.simulation.store import Reached
-from tests.simulation.turned import Threads, Turned
+from tests.simulation.turned import HandlerThreads, Threads, Turned
 
 APP = "app"
 
@@ -47,10 +47,7 @@ class Process(Turned):
         self.worker: Worker = build(app, rule, number, self.name, choice, parts, self.deployed)
 
     def _pool(self, size: int) -> Pool:
-        """Slow handlers are called inline."""
-        if self.agent.scope != "shared":
-            return InlinePool(size)
-        self.threads.append(Threads(self.world))
+        self.threads.append(Threads(self.world) if self.agent.scope == "shared" else HandlerThreads(self, size))
         return self.threads[-1]
 
     @property

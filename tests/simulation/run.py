@@ -15,6 +15,7 @@ from sluicegate.streams.engine import build_shared as shared
 from sluicegate.streams.engine import commits, worker
 from sluicegate.streams.outbox import relay
 from sluicegate.streams.ownership import beginning
+from tests.simulation.coverage import Met
 from tests.simulation.judge import judge
 from tests.simulation.plan import Plan, plan
 from tests.simulation.world import World
@@ -42,7 +43,8 @@ CONSEQUENCES = ("evicted", "touched again", "fenced", "late bytes land", "late b
 
 
 class Outcome(NamedTuple):
-    """`findings` is empty when every promise held; `hits` counts the faults that came true."""
+    """`findings` is empty when every promise held; `hits` counts the faults that came true, `met` those by
+    state."""
 
     plan: Plan
     findings: tuple[str, ...]
@@ -50,6 +52,7 @@ class Outcome(NamedTuple):
     overlaps: int
     digest: str
     trace: Sequence[str]
+    met: Met
 
     @property
     def faults(self) -> int:
@@ -98,4 +101,4 @@ def run(which: Plan | int, keep_trace: bool = False, **how: Any) -> Outcome:
     with small():
         world = World(chosen, keep_trace).run()
         findings = tuple(judge(world))
-        return Outcome(chosen, findings, world.hits, world.overlaps, world.digest(), world.trace or ())
+        return Outcome(chosen, findings, world.hits, world.overlaps, world.digest(), world.trace or (), world.met)

@@ -36,6 +36,7 @@ class Scheduler:
         self.log = Log()
         self.number = self._tokens = self._depth = self.overlaps = 0
         self.hits: Counter[str] = Counter()
+        self.met: Counter[tuple[str, str]] = Counter()  # faults by the state that they met, or by their place
         self.findings: list[str] = []
         self.calls: list[tuple[int, str, Callable[[], Any]]] = []  # late ones: step, name, and what they do
         self.armed: dict[str, list[Fault]] = {}
@@ -61,6 +62,10 @@ class Scheduler:
 
     def left(self, process: Any, suspect: bool) -> None:
         """It stands still or is gone; `suspect`: it may be what crash marks say of it."""
+
+    def state(self, process: Any) -> str:
+        """What it is doing between two turns, for the coverage of states."""
+        return ""
 
     # -- what happened -------------------------------------------------------------------------------------------------
 
@@ -121,7 +126,9 @@ class Scheduler:
             self.armed.setdefault(fault.place, []).append(fault)
             return
         able = self.able
-        if self.actions[fault.kind](self, fault, able[fault.target % len(able)]):
+        process = able[fault.target % len(able)]
+        self.met[fault.kind, self.state(process)] += 1
+        if self.actions[fault.kind](self, fault, process):
             self.note(fault.kind, f"target {fault.target} size {fault.size:g}")
 
     def outside(self) -> None:
@@ -133,9 +140,7 @@ class Scheduler:
             self._landed(late[1], late[2])
         for process in [*self.processes, *self.gone]:
             for threads in process.threads if not process.paused else ():
-                before, self.current = self.current, process
-                threads.turn(self.number)
-                self.current = before
+                self._turn_threads(process, threads)
         for process in self.processes:
             process.producer.write()
         for wake in [wake for wake in self._wake if wake[0] <= self.number]:
@@ -146,6 +151,15 @@ class Scheduler:
             process = back[1]()
             self.processes.append(process)
             self.joined(process)
+
+    def _turn_threads(self, process: Any, threads: Any) -> None:
+        before, self.current = self.current, process
+        try:
+            threads.turn(self.number)
+        except Death as death:
+            self.die(process, str(death))
+        finally:
+            self.current = before
 
     def _landed(self, name: str, act: Callable[[], Any]) -> None:
         try:
@@ -167,13 +181,20 @@ class Scheduler:
         except Death as death:
             self.die(process, str(death))
         except Failpoint:
-            process.let_go()
-            self.die(process, "an error", not process.marks_cleared)
+            self._end_by_error(process)
         except Exception:
             self.findings.append(f"step {self.number}: {traceback.format_exc(limit=-6)}")
             self.die(process, "a bug")
         finally:
             self.current = before
+
+    def _end_by_error(self, process: Any) -> None:
+        try:
+            process.let_go()
+        except Death as death:  # in a call of a handler that was still running
+            self.die(process, str(death))
+        else:
+            self.die(process, "an error", not process.marks_cleared)
 
     def reach(self, place: str) -> None:
         """The process that is turned, or a thread of it, is at this place: whatever is armed there comes true."""
@@ -185,6 +206,7 @@ class Scheduler:
             return
         waiting.pop(0)
         self.note(fault.kind, place)
+        self.met[fault.kind, place] += 1
         if fault.kind == "kill-at":
             raise Death(place)
         if fault.kind == "lost-at":

@@ -1,6 +1,6 @@
-"""`make test` runs a hundred seeds, the same every day. The rest adds 340 seeds of the day, all of which held
-when they were run last. `make simulate` tries new seeds, and so does SLUICEGATE_SEED, which replaces the first seed of
-the day.
+"""`make test` runs a hundred seeds and twenty swarms, the same every day. The rest adds 340 seeds and 80 swarms of the
+day, all of which held when they were run last. `make simulate` tries new seeds, and so does SLUICEGATE_SEED, which
+replaces the first seed of the day.
 """
 
 import os
@@ -13,7 +13,8 @@ import pytest
 
 from tests.selection import today
 from tests.simulation.apps import KINDS
-from tests.simulation.plan import Fault, Plan, plan
+from tests.simulation.coverage import BETWEEN, Met, never, table
+from tests.simulation.plan import Fault, Plan, plan, swarm
 from tests.simulation.run import run, told
 from tests.simulation.shrink import shrunk
 
@@ -23,6 +24,7 @@ HELD = 10_200
 """The seeds below this number held when they were run last. The seeds of a day are 340 of them."""
 BLOCK = SHARDS * EACH
 FIRST = int(os.environ.get("SLUICEGATE_SEED") or today() % (HELD // BLOCK) * BLOCK)
+SWARMS, SWARMS_HELD = 80, 4_000
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -46,6 +48,43 @@ def test_every_promise_holds_under_the_faults_of_a_seed(shard: int) -> None:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_the_seeds_of_the_day_hold(shard: int) -> None:
     all_hold(range(FIRST + shard * EACH, FIRST + (shard + 1) * EACH))
+
+
+def swarms_hold(seeds: range) -> None:
+    met: Met = Counter()
+    for seed in seeds:
+        outcome = run(swarm(seed))
+        met += outcome.met
+        assert not outcome.findings, f"python -m tests.simulation --swarm --seed {seed}: {outcome.findings[:3]}"
+    assert sum(times for (fault, _), times in met.items() if fault == "stale") > len(seeds) // 2, met
+
+
+def test_every_promise_holds_where_kinds_of_faults_are_left_out() -> None:
+    swarms_hold(range(20))
+
+
+def test_the_swarms_of_the_day_hold() -> None:
+    first = today() % (SWARMS_HELD // SWARMS) * SWARMS
+    swarms_hold(range(first, first + SWARMS))
+
+
+def test_a_swarm_leaves_out_kinds_of_faults_and_keeps_the_seed_of_others() -> None:
+    kinds = [{fault.kind for fault in swarm(seed).faults} for seed in range(40)]
+    assert any("kill" not in names for names in kinds)
+    assert any("kill" in names for names in kinds)
+    assert swarm(7) == swarm(7)
+    assert not any(fault.kind == "stale" for seed in range(40) for fault in plan(seed).faults)
+
+
+def test_the_coverage_names_what_no_seed_has_met() -> None:
+    met: Met = Counter()
+    for seed in range(8):
+        met += run(swarm(seed)).met
+    missed = never(met)
+    assert all(f"{fault} x {state}" not in missed for fault, state in met)
+    assert "kill x halted" in missed
+    assert {state for fault, state in met if fault in BETWEEN} >= {"none", "waiting", "unsent", "pending"}
+    assert f"| `kill` | {met['kill', 'none']:,} |" in table(met)
 
 
 with_faults_of_its_own = pytest.mark.parametrize(

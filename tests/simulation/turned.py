@@ -43,6 +43,23 @@ class Threads:
         raise NotImplementedError
 
 
+class HandlerThreads(Threads):
+    """The threads of slow handlers, `size` at once. Those of a process that is gone run no further."""
+
+    waits = True
+
+    def __init__(self, process: "Turned", size: int) -> None:
+        super().__init__(process.world)
+        self._process, self._size = process, size
+
+    def turn(self, number: int) -> None:
+        if self._process.alive:
+            super().turn(number)
+
+    def free(self) -> int:
+        return self._size - len(self._jobs)
+
+
 class Turned:
     """A process as the scheduler knows it. `away`: until that step no call to the store gets through; `late` and
     `twice`: so many steps later the bytes of its next call land, which says that its result is unknown, for the first

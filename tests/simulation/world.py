@@ -8,6 +8,7 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, Partition
 from tests.simulation import deployed, handlers
 from tests.simulation.calm import drain
+from tests.simulation.coverage import state_of
 from tests.simulation.faults import OF_WORKERS
 from tests.simulation.kafka import Group
 from tests.simulation.plan import Plan
@@ -106,6 +107,9 @@ class World(Scheduler):
     def share(self, agent: str, first: int) -> int:
         """The group gives each partition to a member that is not silent."""
         return self.groups[agent].assign([each for each in self.able if each.agent.name == agent], first)
+
+    def state(self, process: Process) -> str:
+        return state_of(process.worker)
 
     def joined(self, process: Process) -> None:
         self.share(process.agent.name, self.chance.randrange(9))
