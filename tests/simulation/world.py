@@ -1,6 +1,7 @@
 """One run of a plan: workers of its agents, their groups, the log and the store."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from sluicegate.connectors.memory.state import MemoryStore
@@ -148,6 +149,9 @@ class World(Scheduler):
         if mark is not None:
             self.marks.setdefault((partition, mark.offset), set()).update(marked(mark))
         others = [each for each in self.processes if each is not process and each.alive and each.believes(partition)]
+        for other in self.processes:
+            if other is not process and other not in others and other.agent.name == partition.agent:
+                self._unlearned(other, [partition])
         if others:
             self.overlaps += 1
             self.say("overlap", f"{partition.topic}/{partition.number} of {others[0].name}")
@@ -159,16 +163,19 @@ class World(Scheduler):
         for owner in process.worker._owners.values():
             cut = {held.number for held in owner.sealed.held.values() if held.attempts} | set(owner.sealed.ours)
             self.cut_off += [(process.name, owner.partition, number) for number in sorted(cut)]
-        if not process.alive and process.worker._setting.slow is not None:
-            self._unlearned(process)
+        if not process.alive:
+            places = self.groups[process.agent.name].places
+            self._unlearned(process, [Partition(APP, process.agent.name, *place) for place in places])
 
-    def _unlearned(self, process: Process) -> None:
-        """The process dies after it lost its claim to a commit whose outcome it does not know, and before it claims
-        again. It cannot take back the attempts that it began under that claim, so the next owner counts them."""
-        for place, began in process.worker._setting.slow._ours.items():
+    def _unlearned(self, process: Process, partitions: Sequence[Partition]) -> None:
+        """The process lost its claim to a commit whose outcome it does not know. It dies, or another claims the
+        partition, before it claims again. So it cannot take back the attempts that it began under that claim, and the
+        next owner counts them."""
+        began = process.worker._setting.slow._ours if process.worker._setting.slow is not None else {}
+        for partition in partitions:
+            place = partition.topic, partition.number
             if place not in process.worker._owners:
-                partition = Partition(APP, process.agent.name, *place)
-                self.cut_off += [(process.name, partition, number) for number in sorted(began)]
+                self.cut_off += [(process.name, partition, number) for number in sorted(began.get(place, ()))]
 
     def hashed(self) -> Any:
         whole = super().hashed()
