@@ -140,6 +140,9 @@ DRIVERS = {
     "pymongo": "connectors.mongodb",
     "bson": "connectors.mongodb",
     "opentelemetry": "streams.observe.tracing",
+    "opentelemetry.sdk.metrics": "streams.observe.otel_metrics",
+    "opentelemetry.sdk.resources": "streams.observe.otel",
+    "opentelemetry.sdk.util": "streams.observe.otel_metrics",
 }
 
 FOR_TESTS = ("connectors.memory", "connectors.sql.scratch")  # what streams.testing may import, inside of functions

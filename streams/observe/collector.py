@@ -1,6 +1,6 @@
 """The Prometheus metrics, from the newest report of every worker and from the supervisor."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -14,6 +14,8 @@ from sluicegate.streams.observe.metrics import METRICS, Meter, Metric, Sample
 from sluicegate.streams.observe.report import PartitionReport, WorkerReport
 
 PREFIX = "sluicegate_"
+LabeledValue = tuple[list[str], float | list[float]]
+"""The values of the labels, and the value as in Sample."""
 
 
 class Collector(PrometheusCollector):
@@ -25,17 +27,27 @@ class Collector(PrometheusCollector):
 
     def collect(self) -> Iterator[Family]:
         """Every metric of METRICS, including metrics without a value."""
-        samples: dict[str, list[tuple[list[str], float | list[float]]]] = {}
-        for report in self._board.reports():
-            worker = [report.agent, str(report.worker)]
-            for name, labels, value in [*report.metrics, *gauges(report, self._board.silence(report))]:
-                samples.setdefault(name, []).append(([*worker, *labels], value))
-        for name, labels, value in self._own.snapshot():
-            samples.setdefault(name, []).append((list(labels), value))
-        for (agent, number), ready in self._board.readiness():
-            samples.setdefault("ready", []).append(([agent, str(number)], float(ready)))
-        for metric in METRICS:
-            yield _family(metric, samples.get(metric.name, ()))
+        for metric, values in gathered(self._board, self._own):
+            yield _family(metric, values)
+
+
+def gathered(board: Board, own: Meter) -> Iterator[tuple[Metric, Sequence[LabeledValue]]]:
+    """Every metric of METRICS with its values."""
+    values: dict[str, list[LabeledValue]] = {}
+    for report in board.reports():
+        worker = [report.agent, str(report.worker)]
+        for name, labels, value in [*report.metrics, *gauges(report, board.silence(report))]:
+            values.setdefault(name, []).append(([*worker, *labels], value))
+    for name, labels, value in own.snapshot():
+        values.setdefault(name, []).append((list(labels), value))
+    for (agent, number), ready in board.readiness():
+        values.setdefault("ready", []).append(([agent, str(number)], float(ready)))
+    return ((metric, values.get(metric.name, ())) for metric in METRICS)
+
+
+def labels_of(metric: Metric) -> list[str]:
+    """The names of its labels, in the order of a LabeledValue."""
+    return list(metric.labels) if metric.source == "supervisor" else ["agent", "worker", *metric.labels]
 
 
 def exposition(board: Board, own: Meter) -> bytes:
@@ -74,8 +86,8 @@ def _partition_gauges(partition: PartitionReport) -> Iterable[tuple[str, float |
     )
 
 
-def _family(metric: Metric, samples: Iterable[tuple[list[str], float | list[float]]]) -> Family:
-    labels = list(metric.labels) if metric.source == "supervisor" else ["agent", "worker", *metric.labels]
+def _family(metric: Metric, samples: Iterable[LabeledValue]) -> Family:
+    labels = labels_of(metric)
     if metric.kind == "histogram":
         histogram = HistogramMetricFamily(PREFIX + metric.name, metric.meaning, labels=labels)
         bounds = [*map(str, metric.buckets), "+Inf"]

@@ -7,23 +7,14 @@ OTEL_SERVICE_NAME, ...).
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.observe import otel
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SpanExporter
 
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-HTTP, GRPC = "http/protobuf", "grpc"
-OTLP = {HTTP: "opentelemetry.exporter.otlp.proto.http", GRPC: "opentelemetry.exporter.otlp.proto.grpc"}
-EXTRAS = {HTTP: "otel", GRPC: "otel,otel-grpc"}
-UNNAMED = "unknown_service"
 FLUSH_SECONDS = 3.0  # at the end of a process, which the supervisor gives 5 s more than the time to drain
 
 Attributes = Mapping[str, str | int]
@@ -32,66 +23,22 @@ Attributes = Mapping[str, str | int]
 def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The exporters that the variables request. Raises ConfigurationError for an exporter that is unknown or not
     installed."""
-    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return ()
-    default = "otlp" if any(environment.get(endpoint) for endpoint in ENDPOINTS) else "none"
-    wanted = [each.strip() for each in (environment.get("OTEL_TRACES_EXPORTER", "").strip() or default).split(",")]
-    names = tuple(dict.fromkeys(each for each in wanted if each not in ("", "none")))
-    for name in names:
-        _refuse_unknown(name, environment)
-    return names
-
-
-def _protocol(environment: Mapping[str, str]) -> str:
-    """Raises ConfigurationError for one that OTLP does not have here."""
-    protocol = next((environment[name] for name in PROTOCOLS if environment.get(name)), HTTP)
-    if protocol not in OTLP:
-        raise ConfigurationError(f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}: write {HTTP} or {GRPC}")
-    return protocol
-
-
-def _refuse_unknown(name: str, environment: Mapping[str, str]) -> None:
-    if name not in ("console", "otlp"):
-        raise ConfigurationError(
-            f"OTEL_TRACES_EXPORTER: there is no exporter {name!r}; known are console, none and otlp"
-        )
-    protocol = _protocol(environment) if name == "otlp" else HTTP
-    try:
-        missing = find_spec(OTLP[protocol] if name == "otlp" else "opentelemetry.sdk") is None
-    except ImportError:
-        missing = True
-    if missing:
-        hint = f'pip install "sluicegate[{EXTRAS[protocol]}]", or set OTEL_SDK_DISABLED=true'
-        raise ConfigurationError(f"the variables OTEL_* ask for spans, and OpenTelemetry is not installed: {hint}")
+    return otel.asked(environment, otel.SPANS)
 
 
 def opened(environment: Mapping[str, str], service: str, time: Callable[[], int]) -> "Spans | None":
     """The spans, or None if the variables request none. `service` is the service name unless a variable sets it. `time`
     is as in Spans. Raises ConfigurationError."""
-    names = asked(environment)
-    if not names:
+    if not asked(environment):
         return None
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    resource = Resource.create()
-    if str(resource.attributes.get("service.name", UNNAMED)).startswith(UNNAMED):
-        resource = resource.merge(Resource({"service.name": service}))
     # The provider's shutdown may wait half a minute for a collector that is down, so `flush` with its limit is used.
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    for name in names:
-        provider.add_span_processor(BatchSpanProcessor(_exporter(name, environment)))
+    provider = TracerProvider(resource=otel.resource(service), shutdown_on_exit=False)
+    for exporter in otel.exporters(environment, otel.SPANS):
+        provider.add_span_processor(BatchSpanProcessor(exporter))
     return Spans(provider, time)
-
-
-def _exporter(name: str, environment: Mapping[str, str]) -> "SpanExporter":
-    if name == "console":
-        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
-
-        return ConsoleSpanExporter()
-    exporter: SpanExporter = import_module(f"{OTLP[_protocol(environment)]}.trace_exporter").OTLPSpanExporter()
-    return exporter
 
 
 def _messaging(operation: str, topic: str, partition: int) -> Attributes:

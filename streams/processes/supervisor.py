@@ -29,6 +29,7 @@ from sluicegate.streams.observe.board import Board, WorkerName
 from sluicegate.streams.observe.http import NO_CALLS, HttpCalls, serve
 from sluicegate.streams.observe.logs import configure
 from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.observe.otel_metrics import exported
 from sluicegate.streams.observe.pages import pages
 from sluicegate.streams.observe.release import version
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
@@ -98,7 +99,7 @@ def run(
             _checked(app)
             names = chosen(app, agents)
             with (
-                _port(app if http else None, board, meter, calls),
+                _observed(app, http, board, meter, calls),
                 prepare(app, names, lambda seconds: _pause(events, seconds)) as ready,
                 watch(app, names, board),
             ):
@@ -303,9 +304,11 @@ def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _port(app: App | None, board: Board, meter: Meter, calls: MakeCalls | None) -> Iterator[None]:
+def _observed(app: App, http: bool, board: Board, meter: Meter, calls: MakeCalls | None) -> Iterator[None]:
+    """Meanwhile the HTTP port answers, and the metrics are exported."""
     with contextlib.ExitStack() as stack:
-        if app is not None and app.http is not None:
+        stack.enter_context(exported(os.environ, app.name, board, meter))
+        if http and app.http is not None:
             made = NO_CALLS
             if calls is not None:
                 made, close = calls(board)

@@ -195,8 +195,9 @@ def test_the_library_of_a_login(command: str, login: str, shop: Shop) -> None:
 @pytest.mark.parametrize("command", ["check", "run"])
 def test_open_telemetry(command: str, shop: Shop) -> None:
     shop.write(SQLITE, COUNT)
-    result = shop.ended("opentelemetry", command, "shop.yaml", OTEL_TRACES_EXPORTER="otlp")
-    assert "OTEL_* ask for spans" in refused(result, "otel")
+    for variable, what in (("OTEL_TRACES_EXPORTER", "spans"), ("OTEL_METRICS_EXPORTER", "metrics")):
+        result = shop.ended("opentelemetry", command, "shop.yaml", **{variable: "otlp"})
+        assert f"OTEL_* ask for {what}" in refused(result, "otel")
 
 
 def test_the_demo_makes_up_its_flights(shop: Shop) -> None:

@@ -4,13 +4,15 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
+from tests import collectors
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
@@ -105,3 +107,29 @@ def test_a_second_run_on_the_store_of_the_first_says_what_to_delete(chain: Chain
     finally:
         second.close()
     assert "the embedded broker makes its topics again with each run: delete the store" in halted["error"]
+
+
+def fires(bodies: Sequence[tuple[str, bytes]]) -> float:
+    """Of all workers, as a collector got them last."""
+    if not bodies:
+        return 0.0
+    request = ExportMetricsServiceRequest.FromString(bodies[-1][1])
+    metrics = request.resource_metrics[0].scope_metrics[0].metrics
+    return sum(p.as_double for metric in metrics if metric.name == "sluicegate_fires" for p in metric.sum.data_points)
+
+
+def test_the_metrics_of_all_workers_reach_a_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with collectors.by_http() as (address, received):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", f"{address}/v1/metrics")
+        monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "200")
+        chain = Chain(tmp_path, "sqlite:///state.db")
+        try:
+            chain.send(range(100))
+            wait_until(lambda: chain.take() >= 25, 30, "25 results")
+            wait_until(lambda: fires(received) == 75, 30, "the fires of both agents")
+            chain.run.signal(signal.SIGTERM)
+            assert chain.run.exit_code() == 0
+            assert chain.run.noise == []
+            assert fires(received) == 75
+        finally:
+            chain.close()

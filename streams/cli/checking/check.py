@@ -38,7 +38,7 @@ def check(
 
     if sample is not None and not connect:
         raise ConfigurationError("--sample reads records from the brokers: write --connect, too")
-    loaded = _with_spans(file, _with_clients(file, load(file, os.environ, tolerant=not connect)))
+    loaded = _with_telemetry(file, _with_clients(file, load(file, os.environ, tolerant=not connect)))
     findings: list[SystemFinding] = []
     answers: list[dict[str, Any]] | None = None
     if connect and loaded.app is not None:
@@ -115,13 +115,15 @@ def _of_store(app: App) -> str | None:
         return extras.lacking(app)
 
 
-def _with_spans(file: str, loaded: "Loaded") -> "Loaded":
-    """With a problem when the spans that OpenTelemetry's variables ask for cannot be made: `run` would end with it."""
+def _with_telemetry(file: str, loaded: "Loaded") -> "Loaded":
+    """With a problem when the spans or metrics that OpenTelemetry's variables ask for cannot be sent: `run` would end
+    with it."""
     from sluicegate.streams.config import Problem
-    from sluicegate.streams.observe import tracing
+    from sluicegate.streams.observe import otel_metrics, tracing
 
     try:
         tracing.asked(os.environ)
+        otel_metrics.asked(os.environ)
     except ConfigurationError as error:
         what, _, hint = str(error).rpartition(": ")
         problem = Problem(file, 1, 1, "environment", what or hint, hint if what else "correct the variables OTEL_*")

@@ -74,11 +74,12 @@ def start(
     `read` reads the file again, where there is one. Raises ConfigurationError."""
     from sluicegate.streams.cli.workers.unowned import watched
     from sluicegate.streams.cli.workers.wiring import AS_RUN, prepare
-    from sluicegate.streams.observe import tracing
+    from sluicegate.streams.observe import otel_metrics, tracing
     from sluicegate.streams.processes import supervisor
 
     extras.require(app)
     tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
+    otel_metrics.asked(os.environ)
     ready = partial(prepare, options=options or AS_RUN, leave=leave)
     return supervisor.run(
         app,

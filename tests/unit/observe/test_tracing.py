@@ -3,21 +3,13 @@
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
-    TraceServiceServicer,
-    add_TraceServiceServicer_to_server,
-)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import add_TraceServiceServicer_to_server
 from opentelemetry.sdk.trace import TracerProvider
 from typer.testing import CliRunner
 
@@ -26,6 +18,7 @@ from sluicegate.streams.cli import child, main
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.observe import tracing
 from sluicegate.streams.processes.child import WorkerPlan
+from tests import collectors
 from tests.spans import Recorder
 from tests.unit.cli.files import written
 
@@ -141,41 +134,21 @@ def test_worker_and_dispatcher_are_made_with_the_spans_of_their_process(monkeypa
         child.make_worker(WorkerPlan(app, agent, 0, "refuse", 1.0), print)
 
 
-@pytest.fixture
-def collected() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """The address of a collector, and (path, body) of what it was sent."""
-    found: list[tuple[str, bytes]] = []
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.append((self.path, body))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", found
-        server.shutdown()
-
-
 @pytest.mark.parametrize("name", ["", "shop"])
 def test_spans_reach_a_collector_under_the_apps_name_or_the_one_that_is_set(
-    collected: tuple[str, list[tuple[str, bytes]]], monkeypatch: pytest.MonkeyPatch, name: str
+    monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    address, found = collected
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-    if name:
-        monkeypatch.setenv("OTEL_SERVICE_NAME", name)
-    spans = tracing.opened({"OTEL_EXPORTER_OTLP_ENDPOINT": address}, "app", lambda: 2_000_000_000)
-    assert spans is not None
-    spans.fired(("in", 0), {"sluicegate.first": 3}, 0.5, [])
-    spans.dispatched(("out", 1), {"messaging.message.id": "m1"}, 1_500_000_000, None, "no room")
-    spans.flush(20)
-    [(path, body)] = found
+    with collectors.by_http() as (address, received):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+        if name:
+            monkeypatch.setenv("OTEL_SERVICE_NAME", name)
+        spans = tracing.opened({"OTEL_EXPORTER_OTLP_ENDPOINT": address}, "app", lambda: 2_000_000_000)
+        assert spans is not None
+        spans.fired(("in", 0), {"sluicegate.first": 3}, 0.5, [])
+        spans.dispatched(("out", 1), {"messaging.message.id": "m1"}, 1_500_000_000, None, "no room")
+        spans.flush(20)
+    [(path, body)] = received
     [resource] = ExportTraceServiceRequest.FromString(body).resource_spans
     sent = [(each.name, each.start_time_unix_nano, each.end_time_unix_nano) for each in resource.scope_spans[0].spans]
     assert path == "/v1/traces"
@@ -185,31 +158,14 @@ def test_spans_reach_a_collector_under_the_apps_name_or_the_one_that_is_set(
     )
 
 
-class Collector(TraceServiceServicer):
-    """Takes spans by gRPC."""
-
-    def __init__(self) -> None:
-        self.requests: list[ExportTraceServiceRequest] = []
-
-    def Export(self, request: ExportTraceServiceRequest, context: object) -> ExportTraceServiceResponse:
-        self.requests.append(request)
-        return ExportTraceServiceResponse()
-
-
 def test_spans_reach_a_collector_by_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
-    collector, server = Collector(), grpc.server(ThreadPoolExecutor(1))
-    add_TraceServiceServicer_to_server(collector, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    try:
+    with collectors.by_grpc(add_TraceServiceServicer_to_server, ExportTraceServiceResponse()) as (address, received):
+        environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
         spans = tracing.opened(environment, "app", lambda: 2_000_000_000)
         assert spans is not None
         spans.fired(("in", 0), {}, 0.5, [])
         spans.flush(20)
-    finally:
-        server.stop(None).wait(20)
-    [request] = collector.requests
+    [request] = received
     assert [span.name for span in request.resource_spans[0].scope_spans[0].spans] == ["process in"]

@@ -1,0 +1,151 @@
+"""The Prometheus metrics, sent to OpenTelemetry's exporters if its environment variables ask for metrics.
+
+A metric has the name that it has for Prometheus, without `_total`: a collector that writes it for Prometheus makes the
+same name of it again. All sums and histograms are cumulative.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.observe import otel
+from sluicegate.streams.observe.board import Board
+from sluicegate.streams.observe.collector import PREFIX, LabeledValue, gathered, labels_of
+from sluicegate.streams.observe.metrics import Meter, Metric
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricsData
+
+INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
+EVERY = 60_000  # milliseconds: OpenTelemetry's default
+LAST_SECONDS = 3.0  # for what is sent at the end of the run
+UNITS = {"seconds": "s", "bytes": "By"}
+SeriesStart = tuple[int, float]
+"""When a series began to count, in nanoseconds since 1970, and its newest count."""
+
+
+def interval(environment: Mapping[str, str]) -> float:
+    """The seconds between two exports. Raises ConfigurationError."""
+    text = environment.get(INTERVAL, "").strip() or str(EVERY)
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ConfigurationError(f"{INTERVAL} is {text!r}: write a number of milliseconds above 0")
+    return int(text) / 1000
+
+
+def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The exporters that the variables request. Raises ConfigurationError."""
+    names = otel.asked(environment, otel.METRICS)
+    if names:
+        interval(environment)
+    return names
+
+
+@contextmanager
+def exported(environment: Mapping[str, str], app: str, board: Board, own: Meter) -> Iterator[None]:
+    """Meanwhile the metrics of the run are sent. Raises ConfigurationError."""
+    if not asked(environment):
+        yield
+        return
+    source = ExportedMetrics(app, board, own)
+    made = MetricExport(source, otel.exporters(environment, otel.METRICS), interval(environment))
+    try:
+        yield
+    finally:
+        made.close()
+
+
+class MetricExport:
+    """Sends what `source` has to all exporters, every so many seconds, from a thread of its own."""
+
+    def __init__(self, source: "ExportedMetrics", exporters: Sequence[Any], seconds: float) -> None:
+        self._source, self._exporters, self._seconds = source, exporters, seconds
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="metrics-export", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Sends the newest values, and waits at most LAST_SECONDS for it."""
+        self._closing.set()
+        self._thread.join(LAST_SECONDS)
+
+    def _run(self) -> None:
+        while not self._closing.wait(self._seconds):
+            self._send()
+        self._send()
+
+    def _send(self) -> None:
+        data = self._source.read(time_ns())
+        for exporter in self._exporters:
+            try:
+                exporter.export(data)
+            except Exception as error:  # an exporter reports an outage by itself: this is a failure of another kind
+                structlog.get_logger().warning("metrics.not_sent", error=f"{type(error).__name__}: {error}")
+
+
+class ExportedMetrics:
+    """Reads the metrics of a run as OpenTelemetry's data. A series that counts less than before began anew: its worker
+    was started again."""
+
+    def __init__(self, app: str, board: Board, own: Meter) -> None:
+        from opentelemetry.sdk.metrics import export
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+        self._types, self._scope = export, InstrumentationScope("sluicegate")
+        self._resource = otel.resource(app, **{"instance.id": f"{socket.gethostname()}-{os.getpid()}"})
+        self._board, self._own = board, own
+        self._began = time_ns()
+        self._starts: dict[tuple[str, tuple[str, ...]], SeriesStart] = {}
+
+    def read(self, now: int) -> "MetricsData":
+        """The newest values at `now`, in nanoseconds since 1970. Metrics without a value are left out."""
+        types = self._types
+        metrics = [
+            types.Metric(PREFIX + metric.name, metric.meaning, unit(metric.name), self._data(metric, values, now))
+            for metric, values in gathered(self._board, self._own)
+            if values
+        ]
+        scope = types.ScopeMetrics(self._scope, metrics, "")
+        return types.MetricsData([types.ResourceMetrics(self._resource, [scope], "")])
+
+    def _data(self, metric: Metric, values: Sequence[LabeledValue], now: int) -> Any:
+        types, names = self._types, labels_of(metric)
+        points = [self._point(metric, dict(zip(names, labels, strict=True)), value, now) for labels, value in values]
+        cumulative = types.AggregationTemporality.CUMULATIVE
+        match metric.kind:
+            case "gauge":
+                return types.Gauge(points)
+            case "counter":
+                return types.Sum(points, cumulative, is_monotonic=True)
+            case _:
+                return types.Histogram(points, cumulative)
+
+    def _point(self, metric: Metric, labels: dict[str, str], value: Any, now: int) -> Any:
+        """Numbers are floats: a series has one type."""
+        key, number = (metric.name, tuple(labels.values())), self._types.NumberDataPoint
+        if metric.kind == "gauge":
+            return number(labels, 0, now, float(value))
+        if metric.kind == "counter":
+            return number(labels, self._start(key, value, now), now, float(value))
+        counts = [int(count) for count in value[:-1]]
+        start, total = self._start(key, sum(counts), now), sum(counts)
+        return self._types.HistogramDataPoint(
+            labels, start, now, total, float(value[-1]), counts, metric.buckets, None, None
+        )
+
+    def _start(self, key: tuple[str, tuple[str, ...]], count: float, now: int) -> int:
+        start, before = self._starts.get(key, (self._began, 0.0))
+        start = now if count < before else start
+        self._starts[key] = start, count
+        return start
+
+
+def unit(name: str) -> str:
+    """As OpenTelemetry writes it. Counts have none: a unit 1 would make a ratio of them for Prometheus."""
+    return UNITS.get(name.rpartition("_")[2], "")
