@@ -61,6 +61,11 @@ class MessageHeaders(dict[str, bytes | None]):
         """Empty where the message has no such header."""
         return self.get(name) or b""
 
+    @property
+    def retried(self) -> bool:
+        """Whether `dead retry` sent this copy of a message back to its topic. The copy names no shard."""
+        return RETRIED_FOR in self and SHARD not in self
+
     def text(self, name: str) -> str:
         return (self.get(name) or b"").decode("utf-8", "replace")
 

@@ -181,8 +181,9 @@ class KnownOutputs:
 
 class Messages:
     """Passes each message of an agent to the KnownOutputs of its input partition. `results` are the topics of
-    results and of the history: each of its messages must name its shard. A message that its `proof` does not believe is
-    of another program: `unproven` counts those that name one of the partitions."""
+    results and of the history: each of its messages must name its shard, but for a copy that `dead retry` sent. A
+    message that its `proof` does not believe is of another program: `unproven` counts those that name one of the
+    partitions."""
 
     def __init__(
         self, known: Sequence[KnownOutputs], results: Collection[str | None], rekeys: bool, handled: bool = False
@@ -200,7 +201,7 @@ class Messages:
             return
         known = self._known.get(shard.rpartition(b">")[0])
         try:
-            if not shard and record.topic() in self._results:
+            if not shard and record.topic() in self._results and not named.retried:
                 raise UnreadableHeader(SHARD)
             if known is not None:
                 known.take(record, named, self._rekeys, self._handled)
