@@ -3,20 +3,33 @@
 A run with 1,000 open groups takes RECORDS records a second. In each round it does so for SECONDS twice, without and
 with a client that asks every two seconds what the page asks. Prints the CPU of the worker and of the supervisor, which
 answers the client, in percent of one core; and how long answers take.
+
+Then a run with 10,000 open groups and 1,000 dead letters reads a backlog as fast as it can, in each round for WINDOW
+seconds without the client, and for as long with it. Prints the ratio of its speed, and of its records per second of the
+worker's CPU, with the client and without.
 """
 
+import signal
 import sys
 import tempfile
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import psutil
+from confluent_kafka import Producer
 
-from tests.integration.console.shop import Shop
+from sluicegate.connectors import open_store
+from sluicegate.streams.cli.opening.files import loaded
+from tests.integration.console.shop import SLUICEGATE, Shop
+from tests.integration.supervised.run import Run
 
 RECORDS, KEYS, SECONDS, EVERY = 20_000, 1000, 20, 2.0
+GROUPS, DEAD, WINDOW, CHUNK = 10_000, 1000, 6.0, 100_000
+MOST = 300_000  # records that a worker reads in a second, at most
 QUESTIONS = ("overview", "partitions", "history?since=", "overview", "groups?agent=baskets", "dead")
 
 
@@ -63,22 +76,94 @@ def measured(shop: Shop, page: OpenPage | None) -> tuple[float, float]:
     return 100 * used[0] / seconds, 100 * used[1] / seconds
 
 
+class Speed(NamedTuple):
+    """Records a second, and records per second of the worker's CPU."""
+
+    rate: float
+    work: float
+
+
+class Backlog:
+    """A run that has `records` to read, with GROUPS open groups and DEAD dead letters."""
+
+    def __init__(self, folder: Path, kafka: str, records: int) -> None:
+        self.shop = shop = Shop(folder, kafka, f"bench-backlog-{time.time_ns()}")
+        shop.fill(GROUPS, DEAD)
+        shop.run.signal(signal.SIGTERM)
+        shop.run.exit_code(60)
+        shop.run.close()
+        producer = Producer({"bootstrap.servers": kafka, "queue.buffering.max.messages": 2 * CHUNK})
+        keys = [f"basket-{number:05}".encode() for number in range(GROUPS - 1)]
+        for begin in range(0, records, CHUNK):
+            messages = [{"key": keys[n % len(keys)], "value": b'{"v": 1}'} for n in range(begin, begin + CHUNK)]
+            producer.produce_batch(f"{shop.ns}-in", messages)
+            producer.flush(60)
+        shop.run = Run(str(SLUICEGATE), "run", shop.file)
+        shop.run.wait("partition.claimed", 2, 60.0)
+        shop.port = shop.run.wait("http.listening")[0]["port"]
+        self._pid = shop.run.events("worker.started", agent="baskets")[-1]["pid"]
+        self._app, self._records = loaded(shop.file), records
+
+    def measured(self, page: OpenPage | None) -> Speed:
+        if page is not None:
+            page.start()
+        taken, used, began = self._taken(), cpu(self._pid), time.monotonic()
+        time.sleep(WINDOW)
+        taken, used, seconds = self._taken() - taken, cpu(self._pid) - used, time.monotonic() - began
+        if page is not None:
+            page.stop()
+        assert self._taken() < self._records, "the backlog was read to its end: raise MOST"
+        return Speed(taken / seconds, taken / used)
+
+    def _taken(self) -> int:
+        """The committed records."""
+        with closing(open_store(self._app.store, self._app.folder)) as store:
+            return sum(view.claim.offset for p in store.partitions(self._app.name) if (view := store.read(p)))
+
+
 def main(kafka: str, rounds: int) -> None:
     """Prints one line for each round, then the medians and the spread."""
     with tempfile.TemporaryDirectory() as folder:
-        shop = Shop(Path(folder), kafka, f"bench-console-{time.time_ns()}")
-        try:
-            measured(shop, OpenPage(shop))
-            workers, supervisors, answers = list[float](), list[float](), list[float]()
-            for _ in range(rounds):
-                page = OpenPage(shop)
-                without, with_page = measured(shop, None), measured(shop, page)
-                answers += page.answers
-                workers.append(with_page[0] - without[0])
-                supervisors.append(with_page[1] - without[1])
-                print("without", *map("{:.2f}".format, without), "with", *map("{:.2f}".format, with_page), flush=True)
-        finally:
-            shop.run.close()
+        constant_rate(Path(folder), kafka, rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        full_speed(Path(folder), kafka, rounds)
+
+
+def full_speed(folder: Path, kafka: str, rounds: int) -> None:
+    backlog = Backlog(folder, kafka, MOST * int(WINDOW) * 2 * (rounds + 1))
+    rates, works = list[float](), list[float]()
+    try:
+        backlog.measured(OpenPage(backlog.shop))
+        for number in range(rounds):
+            speeds = {
+                with_page: backlog.measured(OpenPage(backlog.shop) if with_page else None)
+                for with_page in ((False, True) if number % 2 else (True, False))
+            }
+            rates.append(speeds[True].rate / speeds[False].rate)
+            works.append(speeds[True].work / speeds[False].work)
+            print(
+                "records/s without", *map("{:.0f}".format, speeds[False]), "with", *map("{:.0f}".format, speeds[True])
+            )
+    finally:
+        backlog.shop.run.close()
+    for name, values in (("speed", rates), ("records per second of the worker's CPU", works)):
+        print(f"{name}, with a page / without: median {median(values):.3f}, {min(values):.3f} to {max(values):.3f}")
+
+
+def constant_rate(folder: Path, kafka: str, rounds: int) -> None:
+    shop = Shop(folder, kafka, f"bench-console-{time.time_ns()}")
+    try:
+        measured(shop, OpenPage(shop))
+        workers, supervisors, answers = list[float](), list[float](), list[float]()
+        for _ in range(rounds):
+            page = OpenPage(shop)
+            without, with_page = measured(shop, None), measured(shop, page)
+            answers += page.answers
+            workers.append(with_page[0] - without[0])
+            supervisors.append(with_page[1] - without[1])
+            print("without", *map("{:.2f}".format, without), "with", *map("{:.2f}".format, with_page), flush=True)
+    finally:
+        shop.run.close()
     for name, values in (("worker", workers), ("supervisor", supervisors)):
         print(f"{name}, more % of a core: median {median(values):.2f}, from {min(values):.2f} to {max(values):.2f}")
     answers.sort()
