@@ -220,7 +220,7 @@ class Unfetchable(Halt):
 
 
 class RewindMismatch(Halt):
-    """What a deployment that rewinds reads again is not what was read before."""
+    """The records that a deployment with `--open rewind` reads again are not those that were read before."""
 
     code = "rewind-mismatch"
 

@@ -45,7 +45,7 @@ def accept_gap(
     agent_name: AgentName,
     places: Places = None,
     all: Annotated[bool, typer.Option("--all", help="Every partition of the agent that has a gap.")] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Forget what cannot be kept; it is named first.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Drop what cannot be kept; it is named first.")] = False,
     truncated: Truncated = False,
     to: To = -1,
     yes: Yes = False,
@@ -53,7 +53,7 @@ def accept_gap(
     by: By = "",
     json: AsJson = False,
 ) -> int:
-    """Let partitions go on that halted because records or the store's data are gone."""
+    """Let partitions continue that halted because records or data of the store are lost."""
     from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.operations import accepting
 

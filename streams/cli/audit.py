@@ -20,7 +20,7 @@ def audit(
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Who changed what within the last 30 days, when, and why; claims nothing."""
+    """List the changes by operators within the last 30 days, with time, operator and reason. Reads only."""
     from sluicegate.streams.operations import auditing
 
     def unreadable(which: Agent, error: Exception) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.dead.dead_letters import Letter
     from sluicegate.streams.operations.dead.dead_rows import DeadOutput
 
-dead = Commands("dead", "Dead letters, and rows that the broker never took: list, show, retry, archive, drop.")
+dead = Commands("dead", "Dead letters, and rows that the broker refused: list, show, retry, archive, drop.")
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="The ids, as `ls` shows them.")]
 All = Annotated[bool, typer.Option("--all", help="All dead letters and rows of this agent that `ls` shows.")]
 CauseOption = Annotated[
@@ -66,14 +66,16 @@ class ListedBy(StrEnum):
 def ls(
     file: FileArgument,
     agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Only those of this agent.")] = None,
-    by: Annotated[ListedBy, typer.Option("--by", help="A line for each of them, or for each cause.")] = ListedBy.id,
+    by: Annotated[
+        ListedBy, typer.Option("--by", help="Print a line for each of them, or for each cause.")
+    ] = ListedBy.id,
     cause: CauseOption = None,
     where: WhereOption = None,
     dropped: Annotated[bool, typer.Option("--dropped", help="Include letters that were dropped.")] = False,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
-    """Oldest first; claims nothing. A letter's id is the place of its record, a row's id is its own."""
+    """List them, oldest first. Reads only. The id of a letter is the topic, partition and offset of its record."""
     from sluicegate.streams.operations.dead import dead_causes
 
     with chosen(file, agent) as (app, agents, store):
@@ -105,7 +107,7 @@ def show(
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
-    """Everything about one, with its headers. The id is as `ls` shows it."""
+    """Show one of them with its headers. The id is as `ls` shows it."""
     from sluicegate.streams.operations.dead import dead_changes, dead_documents
 
     name, id = named(words)
@@ -145,11 +147,11 @@ def retry(
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
-    """Rows go into their outbox again; the records of letters go to their topic again, each once; the handler is called
-    again for completed groups.
+    """Send them again: rows from their outbox, and the record of each letter to its topic, once. For completed groups
+    the handler is called again.
 
-    Of the agents that read the topic only this one takes them again. Exit code 4: something cannot be retried. Exit
-    code 5: something was retried before, and was not retried again.
+    Only this agent processes the records again, not the other agents of the topic. Exit code 4: an item cannot be
+    retried. Exit code 5: an item was retried before, and was not retried again.
     """
     from sluicegate.streams.operations.dead import dead_changes
 
@@ -206,8 +208,8 @@ def drop(
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
-    """Rows are deleted: they are never sent. Letters stay in their topic; `ls`, `status` and the console leave them
-    out for the 30 days for which changes are kept."""
+    """Drop them. Rows are deleted and never sent. Letters stay in their topic, but `ls`, `status` and the console leave
+    them out for 30 days, as long as changes are kept."""
     from sluicegate.streams.operations.dead import dead_changes
 
     with opened(file, name) as (app, agent, store):

@@ -46,7 +46,7 @@ def evaluate(
     show_code: ShowCodeOption = False,
     json: AsJson = False,
 ) -> int:
-    """What every expression of an agent answers for one record, or one result: shows values; claims nothing."""
+    """Show the answer of each expression of an agent for one record or one result, with values. Reads only."""
     if show_code:
         return _show_code(agent_of(loaded(file), name), json)
     if (at is None) == (value is None) and (at is not None or result is None):

@@ -37,7 +37,7 @@ class AgentOutput(NamedTuple):
 
 
 def explain(file: FileArgument, words: AgentAndId, limit: LookBackLimit = NEWEST, json: AsJson = False) -> int:
-    """The exact input offsets behind one result, message of a handler, or dead letter; claims nothing.
+    """Show the input offsets of one result, message of a handler, or dead letter. Reads only.
 
     The id is the `sluicegate-id` of the output, or its `sluicegate-fire`.
     """

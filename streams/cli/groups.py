@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import OutputFacts, Store
     from sluicegate.streams.operations.groups.open_groups import OpenGroup
 
-groups = Commands("groups", "The open groups of an agent: what they hold and wait for; fire or drop.")
+groups = Commands("groups", "The open groups of an agent: list, show, explain, fire, drop.")
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is not text.")
 ]
 PartitionOption = Annotated[
-    str | None, typer.Option(metavar="TOPIC/NUMBER", help="Where the key has a group in several partitions.")
+    str | None, typer.Option(metavar="TOPIC/NUMBER", help="The partition, if the key has groups in several.")
 ]
 WindowOption = Annotated[
-    str | None, typer.Option(metavar="START", help="The begin of the window, as `groups ls` shows it.")
+    str | None, typer.Option(metavar="START", help="The start of the window, as `groups ls` shows it.")
 ]
 COLUMNS = ("key!", "topic!", ">partition", ">count", ">age", ">fires in", ">bytes", "owner!")
 
 
 @groups.command()
 def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
-    """All of them, oldest first within a partition; claims nothing."""
+    """List the open groups, oldest first within a partition. Reads only."""
     from sluicegate.streams.operations.groups import group_changes
 
     with _opened(file, name) as (app, agent, store):
@@ -50,7 +50,7 @@ def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
 def show(
     file: FileArgument, name: AgentName, key: KeyArgument, window: WindowOption = None, json: AsJson = False
 ) -> int:
-    """What a group has computed so far: values of the application; claims nothing."""
+    """Show what a group has computed so far, with values of the application. Reads only."""
     from sluicegate.streams.handlers.values import plain
     from sluicegate.streams.operations.groups import group_changes
 
@@ -70,7 +70,7 @@ def show(
 def why(
     file: FileArgument, name: AgentName, key: KeyArgument, window: WindowOption = None, json: AsJson = False
 ) -> int:
-    """What a group waits for, in words; claims nothing."""
+    """Explain what a group waits for. Reads only."""
     from sluicegate.streams.operations.groups import group_changes, open_groups
 
     with _opened(file, name) as (app, agent, store):
@@ -94,7 +94,7 @@ def fire(
     by: By = "",
     json: AsJson = False,
 ) -> int:
-    """Have its owner complete the group now, with reason `manual`; on a stopped agent, when it starts."""
+    """Complete a group now, with the reason `manual`. The group of a stopped agent fires when the agent starts."""
     from sluicegate.streams.operations.groups import group_changes
 
     with _opened(file, name) as (app, agent, store):
@@ -118,7 +118,7 @@ def drop(
     yes: Yes = False,
     json: AsJson = False,
 ) -> int:
-    """Forget a group and its records: nothing of it is ever sent."""
+    """Drop a group and its records. It never has a result."""
     from sluicegate.streams.operations.groups import group_changes
 
     with _opened(file, name) as (app, agent, store):
@@ -128,7 +128,7 @@ def drop(
         with history_outputs(app, agent) as outputs:
             group_changes.drop(store, agent, group, key, person(why, by), outputs)
     print_json({"drop": group_changes.document(group)}) if json else print_text(
-        f"{group_changes.where(group)}: {key} is forgotten"
+        f"{group_changes.where(group)}: {key} is dropped"
     )
     return DONE
 

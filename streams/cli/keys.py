@@ -20,8 +20,8 @@ KeepOption = Annotated[
     str,
     typer.Option(
         metavar="DURATION",
-        help="How long the earlier keys prove after that. As long as records that they signed can be read; 0s if a key "
-        "is known to others.",
+        help="How long the earlier keys prove after that: as long as records that they signed can be read, or 0s if "
+        "others know a key.",
     ),
 ]
 COLUMNS = ("state", "made!", "age", "signs!", "proves!")
@@ -29,7 +29,7 @@ COLUMNS = ("state", "made!", "age", "signs!", "proves!")
 
 @keys.command()
 def ls(file: FileArgument, json: AsJson = False) -> int:
-    """The keys by age, the newest one first; never their content."""
+    """List the keys, newest first. Their content is never shown."""
     from sluicegate.streams.versions import mac_keys
 
     app = loaded(file)
@@ -42,7 +42,7 @@ def ls(file: FileArgument, json: AsJson = False) -> int:
 
 @keys.command()
 def rotate(file: FileArgument, keep: KeepOption = "14d", why: Why = "", by: By = "", json: AsJson = False) -> int:
-    """Make a new key, which signs a minute later. Running processes follow; none is restarted."""
+    """Make a new key, which signs a minute later. Running processes use it without a restart."""
     from sluicegate.streams.units import duration
     from sluicegate.streams.versions import mac_keys
 

@@ -15,7 +15,7 @@ def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     json: AsJson = False,
 ) -> int:
-    """The store's schema: stepwise, idempotent; nothing to do is fine."""
+    """Create or upgrade the schema of the store. A schema that is up to date stays as it is."""
     from sluicegate.streams.cli.opening.waiting import store_of, within
 
     app = loaded(file)

@@ -13,7 +13,7 @@ from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.wording import counted
 
-outbox = Commands("outbox", "Rows to be sent that are no agent's own: list, show, retry, drop.")
+outbox = Commands("outbox", "Rows of applications, timeouts and buffers: list, show, retry, drop.")
 COLUMNS = ("id!", "state", "topic!", "key!", ">lane", ">attempts", "created!", "next attempt!", "reason")
 FIELDS = ("id", "state", "topic", "key", "lane", "attempts", "created_at", "next_attempt_at", "reason")
 
@@ -21,12 +21,12 @@ FIELDS = ("id", "state", "topic", "key", "lane", "attempts", "created_at", "next
 @outbox.command()
 def ls(
     file: FileArgument,
-    state: Annotated[str | None, typer.Option(help="pending, dispatched or dead.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only rows in this state: pending, dispatched or dead.")] = None,
     topic: Annotated[str | None, typer.Option(help="Only rows of this topic.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 1000,
     json: AsJson = False,
 ) -> int:
-    """Oldest first; dispatched rows are kept for the retention of the file."""
+    """List the rows, oldest first. Dispatched rows are kept for the retention of the file."""
     from sluicegate.streams.operations.stored_messages import message_document
 
     if state not in (None, "pending", "dispatched", "dead"):
@@ -41,16 +41,16 @@ def ls(
 def show(
     file: FileArgument,
     id: Annotated[str, typer.Argument(metavar="ID", help="The row's id.")],
-    payload: Annotated[bool, typer.Option("--payload", help="Its value, too.")] = False,
+    payload: Annotated[bool, typer.Option("--payload", help="Show its value, too.")] = False,
     json: AsJson = False,
 ) -> int:
-    """A row, its headers, and the outcome of each attempt."""
+    """Show a row, its headers, and the outcome of each attempt."""
     from sluicegate.streams.operations.stored_messages import message_document, text_of, time_text
 
     with shared_store(loaded(file)) as store:
         row = store.outbox.get(id)
         if row is None:
-            raise ConfigurationError(f"the outbox has no row {id}; `sluicegate outbox ls` lists what it has")
+            raise ConfigurationError(f"the outbox has no row {id}; `sluicegate outbox ls` lists its rows")
         attempts = store.outbox.attempts_of(id)
     history = [{"attempt": n.number, "at": time_text(n.at), "outcome": n.outcome, "error": n.error} for n in attempts]
     headers = {name: text_of(value) for name, value in row.message.headers}
@@ -71,7 +71,7 @@ def retry(
     by: By = "",
     json: AsJson = False,
 ) -> int:
-    """Dead rows are pending again, with no attempts."""
+    """Make dead rows pending again. Their attempts begin again."""
     with noted(file, "outbox retry", ids or ["all dead rows"], why, by) as store:
         count = store.outbox.requeue(ids)
     print_json({"pending": count}) if json else print(f"{count} pending again")

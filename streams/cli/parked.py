@@ -12,17 +12,18 @@ from sluicegate.streams.cli.terminal.outcome import DONE
 from sluicegate.streams.cli.terminal.output import print_json, print_list
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.operations.parking import Parked
 
-parked = Commands("parked", "What handlers failed for good, with `then: park`: list it, let it go on.")
+parked = Commands("parked", "Messages and groups whose handler failed, with `then: park`: list, retry.")
 
 
 @parked.command()
 def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
-    """The parked messages and groups; claims nothing."""
+    """List the parked messages and groups. Reads only."""
     with _opened(file, name) as (_, items):
         print_list(
             json, "parked", [_document(item) for item in items], ("place!", "kind", "key!", ">attempts", "error")
@@ -41,20 +42,22 @@ def retry(
     by: By = "",
     json: AsJson = False,
 ) -> int:
-    """Let parked items go: their attempts begin anew, and their keys go on."""
+    """Retry parked items. Their attempts begin again, and later items of their keys follow."""
     from sluicegate.streams.operations import parking
 
     with _opened(file, name) as (store, items):
         unknown = set(places or ()) - {_place(item) for item in items}
         if unknown:
             raise ConfigurationError(
-                f"nothing is parked at {', '.join(sorted(unknown))}; `sluicegate parked ls` lists what is"
+                f"nothing is parked at {', '.join(sorted(unknown))}; `sluicegate parked ls` lists the parked items"
             )
         chosen = [item for item in items if not places or _place(item) in places]
         for partition in sorted({each.partition for each in chosen}):
             numbers = [item.number for item in chosen if item.partition == partition]
             parking.retry(store, partition, numbers, person(why, by))
-    print_json({"retried": [_place(item) for item in chosen]}) if json else print(f"{len(chosen)} let go")
+    print_json({"retried": [_place(item) for item in chosen]}) if json else print(
+        f"{counted(len(chosen), 'item')} will be retried"
+    )
     return DONE
 
 

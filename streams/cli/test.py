@@ -30,7 +30,7 @@ def play_tests(
     file: FileArgument,
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these tests.")] = None,
     crash: Annotated[
-        bool, typer.Option("--crash", help="Each test once more for every place where the process can die.")
+        bool, typer.Option("--crash", help="Repeat each test for every place where the process can die.")
     ] = False,
     json: AsJson = False,
 ) -> int:

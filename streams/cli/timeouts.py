@@ -14,7 +14,7 @@ from sluicegate.streams.cli.terminal.output import print_json, print_list
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
-timeouts = Commands("timeouts", "The scheduled table: list, cancel, reschedule, add.")
+timeouts = Commands("timeouts", "Scheduled timeouts: list, cancel, reschedule, add.")
 TimeoutIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.")]
 When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.")]
 
@@ -26,11 +26,11 @@ def ls(
     owner: Annotated[
         str | None, typer.Option(help="Only those of this owner (app/agent for what handlers scheduled).")
     ] = None,
-    key: Annotated[str | None, typer.Option(help="With this key only.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only those with this key.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 1000,
     json: AsJson = False,
 ) -> int:
-    """Scheduled timeouts, earliest first; leases nothing."""
+    """List scheduled timeouts, earliest first. Reads only."""
     from sluicegate.streams.operations.stored_messages import timeout_document
 
     with shared_store(loaded(file)) as store:
@@ -67,26 +67,26 @@ def reschedule(
 @timeouts.command()
 def add(
     file: FileArgument,
-    destination: Annotated[str, typer.Argument(metavar="TOPIC", help="Where it goes.")],
+    destination: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the message.")],
     when: Annotated[
         str | None, typer.Argument(metavar="[WHEN]", help="An RFC 3339 time, or a duration from now: 15m.")
     ] = None,
     value: Annotated[str | None, typer.Option(help="The message's value.")] = None,
     null: Annotated[bool, typer.Option("--null", help="Send null as the value.")] = False,
     key: Annotated[str | None, typer.Option(help="The message's key.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Whose it is.")] = None,
+    owner: Annotated[str | None, typer.Option(help="The owner of the timeout, for `ls --owner`.")] = None,
     every: Annotated[
         str | None,
         typer.Option(help="Repeat it each 15m, or at `0 2 * * mon-fri Europe/Vienna`. WHEN may then be left out."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Exists once in the app, as the name of a handler's timeout.")
+        str | None, typer.Option(help="A name that is unique in the app, as for a handler's timeout.")
     ] = None,
     why: Why = "",
     by: By = "",
     json: AsJson = False,
 ) -> int:
-    """Schedule a message, once or again and again; prints its id."""
+    """Schedule a message, once or repeatedly, and print its id."""
     from sluicegate.streams.contracts.ids import named_timeout_id
     from sluicegate.streams.contracts.leased_values import Timeout
     from sluicegate.streams.operations.stored_messages import timeout_document
@@ -121,7 +121,7 @@ def _first(when: str | None, every: str | None) -> datetime:
 
 def _require(exists: bool, id: str) -> None:
     if not exists:
-        raise ConfigurationError(f"no timeout {id} is armed; `sluicegate timeouts ls` lists what is")
+        raise ConfigurationError(f"no timeout {id} is armed; `sluicegate timeouts ls` lists those that are")
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -85,7 +85,7 @@ def topics(
     partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Partitions of an input topic that is made.")] = 4,
     json: AsJson = False,
 ) -> int:
-    """Topics, partitions, co-partitioning: which are needed, and which exist."""
+    """List the topics that the file needs, their partitions, and which of them exist."""
 
     app = loaded(file)
     embedded = app.embedded

@@ -288,7 +288,10 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[FileFind
         if agent.on_error.decode == "skip" and not agent.rekeys:
             path = ("agents", agent.name, "on_error", "decode")
             yield FileFinding(
-                path, "loses what cannot be decoded: it is only counted", "let it be dead-letter to keep it", (path,)
+                path,
+                "loses records that cannot be decoded: they are only counted",
+                "let it be dead-letter to keep it",
+                (path,),
             )
     yield from circles.warnings(app)
 
@@ -310,7 +313,7 @@ def _of_dedupe(agent: Agent) -> Iterator[FileFinding]:
         needs = ((*path, "dedupe", "id"), (*path, "key"))
         yield FileFinding(
             needs[0],
-            "is what groups are made by, too: a group gets one record",
+            "is also the key of the groups: a group gets one record",
             "name what differs between messages",
             needs,
         )

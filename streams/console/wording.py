@@ -45,7 +45,7 @@ def text(fields: CallFields, name: str, default: str | None = None) -> str:
     """Raises ConfigurationError for a field that is missing without a default, no text, or too long."""
     value = fields.get(name, default)
     if not isinstance(value, str):
-        raise ConfigurationError(f"the field {name} is missing or no text")
+        raise ConfigurationError(f"the field {name} is missing or not a text")
     if len(value) > LONGEST:
         raise ConfigurationError(f"the field {name} is longer than {LONGEST} characters")
     return value

@@ -129,7 +129,7 @@ def _values(field: CronField, text: str) -> set[int]:
             least = _number(field, first)
             most = _number(field, last) if dash else field.most if slash else least
         if least > most or (slash and not (step.isascii() and step.isdigit() and 0 < int(step) <= field.most)):
-            raise ValueError(f"{part} is no {field.name}; {HINT}")
+            raise ValueError(f"{part} is not a valid {field.name}; {HINT}")
         values.update(range(least, most + 1, int(step) if slash else 1))
     return values
 
@@ -138,5 +138,5 @@ def _number(field: CronField, text: str) -> int:
     if text in field.names:
         return field.names.index(text) + (1 if field.names is MONTHS else 0)
     if not (text.isascii() and text.isdigit() and len(text) <= 2 and field.least <= int(text) <= field.most):
-        raise ValueError(f"{text or 'nothing'} is no {field.name} ({field.least} to {field.most}); {HINT}")
+        raise ValueError(f"{text or 'nothing'} is not a valid {field.name} ({field.least} to {field.most}); {HINT}")
     return int(text)

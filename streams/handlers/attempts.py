@@ -113,7 +113,7 @@ class CallFailure:
     """How a call failed. `pause` is set after an outage: no handler is called for that many seconds. `bad` are
     the messages that must leave their group. `items` is the number of items that failed in one transaction.
     `behind`: earlier messages of its batch succeeded. `session`: their transaction is rolled back. `final`: another
-    call would fail the same way. `not_sent`: no output takes what the handler sent."""
+    call would fail the same way. `not_sent`: no output takes the value that the handler sent."""
 
     pause: float | None = None
     bad: RejectedMessages = field(default_factory=dict)

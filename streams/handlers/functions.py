@@ -147,7 +147,7 @@ def _wanted(path: str, function: Callable[..., Any], item: str, computed: Mappin
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"handler {path} does not say what its parameters are") from error
+        raise ConfigurationError(f"the parameters of handler {path} are not known") from error
     for at, parameter in enumerate(parameters):
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue

@@ -97,7 +97,7 @@ class HandlerOutputs:
                 self.outcomes[failed.clause, "failed"] += 1
                 raise NotSent("expression-failed", str(failed), failed.clause) from failed
         if not outputs and not self._drops:
-            raise NotSent("unrouted", "no route of `to` takes what the handler sent")
+            raise NotSent("unrouted", "no route of `to` takes the value that the handler sent")
         return outputs
 
     def counted(self, outcomes: Counter[tuple[str, str]]) -> None:

@@ -75,7 +75,8 @@ EVENTS: Mapping[str, str] = {
     "supervisor.stopping": "`run` tells its processes to end.",
     "table.full": "A topic that is looked up has more rows than `max_rows`, or takes more than `max_table_bytes`. "
     "The agent halts.",
-    "table.lost": "A topic that is looked up cannot be read on. It is read anew, and the agent waits for that.",
+    "table.lost": "A topic that is looked up cannot be read further. It is read again from its "
+    "beginning, and the agent waits for this.",
     "table.not_a_row": "A record of a topic that is looked up is not a row. The row that was there stays.",
     "table.ready": "A topic that is looked up was read to its end.",
     "timeouts.store_unavailable": "Due timeouts cannot be read from the store. It is tried again.",

@@ -90,7 +90,7 @@ METRICS = (
     Metric("table_rows", "gauge", "Rows of a topic that is looked up, in this process.", ("lookup",)),
     Metric("table_bytes", "gauge", "Memory that they take, roughly.", ("lookup",)),
     Metric("table_lag_records", "gauge", "Records of that topic that this process has not read.", ("lookup",)),
-    Metric("table_records_undecodable", "counter", "Records of topics that are looked up that are no rows."),
+    Metric("table_records_undecodable", "counter", "Records of looked-up topics that are not rows."),
     Metric("claims", "counter", "Partitions claimed."),
     Metric("fenced_commits", "counter", "Commits refused because another process had claimed the partition."),
     _histogram("restore_seconds", "Time to rebuild a partition's state from the store."),

@@ -157,5 +157,5 @@ def test_a_schema_whose_reference_is_gone(tmp_path: Path, registry: str) -> None
     code, text = command(tmp_path, "check", "shop.yaml", "--connect")
     assert code == 3
     assert "schema orders-value:1 refers to version 1 of the subject money, which the schema registry" in text
-    assert "or register what is missing" in text
+    assert "or register the missing schema" in text
     one_screen(text)

@@ -256,7 +256,7 @@ class Changelog:
             self._replay(blobs, first, last, senders)
         except (TypeError, LookupError, ValueError, AttributeError, ArithmeticError) as error:
             raise ChangelogIncomplete(
-                f"a changelog entry does not fit what was before it ({type(error).__name__})"
+                f"a changelog entry does not fit the entries before it ({type(error).__name__})"
             ) from error
 
     def _replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any) -> None:

@@ -227,7 +227,7 @@ def _sender_halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
         return [states, ChangelogEntry(0, entry.at, {}, {}, {}, entry.senders, entry.all_senders)]
     names = sorted({*entry.senders, *entry.all_senders})
     if len(names) < 2:
-        raise BufferFull("what is remembered of one sender is larger than a changelog entry may be")
+        raise BufferFull("the memory of one sender is larger than a changelog entry may be")
     one, two = set(names[: len(names) // 2]), set(names[len(names) // 2 :])
     return [
         ChangelogEntry(0, entry.at, {}, {}, {}, _only(entry.senders, some), _only(entry.all_senders, some))
@@ -249,7 +249,8 @@ def _sealed_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
         ]
     if len(items) < 2:
         raise BufferFull(
-            "what waits for a handler is larger than a changelog entry may be; lower max_record_bytes and max_bytes"
+            "an item that waits for a handler is larger than a changelog entry may be; lower max_record_bytes and "
+            "max_bytes"
         )
     numbers = list(items)
     one = {number: items[number] for number in numbers[: len(numbers) // 2]}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SampleOption = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="With --connect: what expressions answer for the newest N records."),
+    typer.Option(metavar="N", min=1, help="With --connect: show what expressions answer for the newest N records."),
 ]
 
 
@@ -33,7 +33,7 @@ def check(
     sample: SampleOption = None,
     json: AsJson = False,
 ) -> int:
-    """Check the file; say in words what it means and what is unsafe."""
+    """Check the file, and print its problems, its risks and its meaning."""
     from sluicegate.streams.config import load
 
     if sample is not None and not connect:

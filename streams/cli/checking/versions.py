@@ -29,7 +29,7 @@ def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[System
         try:
             read = _read_with(options, client)
         except UnknownId as error:
-            hint = "correct schema: SUBJECT:VERSION, or register what is missing"
+            hint = "correct schema: SUBJECT:VERSION, or register the missing schema"
             yield SystemFinding("registry", False, f"agent {agent.name}: {error}", hint)
             continue
         yield from (SystemFinding("registry", False, text, hint) for text, hint in mistyped(agent, read))

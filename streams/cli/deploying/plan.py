@@ -51,7 +51,7 @@ def plan(
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """What a changed file means for each agent, its results and its open groups; claims nothing."""
+    """Show what a changed file means for each agent, its results and its open groups. Reads only."""
     from sluicegate.streams.operations.planning import of_the_file
 
     options = ReplayOptions(last, since, until, key, rate)

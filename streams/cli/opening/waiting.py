@@ -131,7 +131,7 @@ def _unresolved(host: str) -> str:
     try:
         socket.getaddrinfo(host, None)
     except (OSError, UnicodeError) as error:
-        return f"the name {host} does not resolve ({getattr(error, 'strerror', None) or 'it is no name'})"
+        return f"the name {host} does not resolve ({getattr(error, 'strerror', None) or 'it is not a name'})"
     return ""
 
 

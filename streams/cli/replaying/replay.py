@@ -94,8 +94,8 @@ def replay(
     if [rebuild, shadow, rewind].count(True) != 1 or abandon is not None:
         raise ConfigurationError(
             f"add one of --rebuild, --shadow and --rewind: {command('replay FILE AGENT --rebuild')} restores "
-            "the state of a lost store, `--shadow` compares what was published with the input, `--rewind --into TOPIC` "
-            "corrects it"
+            "the state of a lost store, `--shadow` compares the published results with the input, `--rewind --into "
+            "TOPIC` corrects it"
         )
     if call_handlers and rebuild:
         raise ConfigurationError("--call-handlers is for --shadow and --rewind: --rebuild calls no handler")

@@ -64,7 +64,7 @@ def abandoned(file: str, name: str, number: int, why: str, json: bool) -> int:
     if json:
         print_json({"format": 1, "agent": name, "abandoned": number, "into": replay.into})
     else:
-        print(f"replay {number} of {name} is given up; what it sent stays in {replay.into}")
+        print(f"replay {number} of {name} is abandoned; the messages that it sent stay in {replay.into}")
     return DONE
 
 

@@ -28,7 +28,7 @@ def status(
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only this agent.")] = None,
     json: AsJson = False,
 ) -> int:
-    """Owner, offset, lag, open groups, deadlines, unsent rows and what is dead; claims nothing."""
+    """Show owner, offset, lag, open groups, deadlines, unsent rows and dead letters of each partition. Reads only."""
     app = loaded(file)
     only = None if agent is None else agent_of(app, agent).name
     with connected(app) as store:

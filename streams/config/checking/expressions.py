@@ -165,7 +165,7 @@ def _of_record(reader: AgentModel | LegModel, clause: Parsed, lets: LetClauses) 
     later = order[order.index(clause.name) :] if _is_let(clause.path) else []
     for name in sorted(names & {*later}):
         what = "names itself" if name == clause.name else f"names {name}, which is computed after it"
-        yield FileFinding(path, what, "name only fields of the record and what is computed before it", (path,))
+        yield FileFinding(path, what, "name only fields of the record and fields that are computed before it", (path,))
     fields = sorted(names - {MESSAGE, GROUP, *order})
     if fields and reader.format == "raw":
         needs = (path, (*path[:2], "format"))

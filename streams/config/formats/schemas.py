@@ -85,7 +85,7 @@ def _of_output(to: DestinationModel, path: Path, asked: bool) -> Iterator[FileFi
     needs = ((*path, "framing"), (*path, "schema_id"), registry.AT)
     if to.framing == "confluent" and to.schema_id is None and not asked:
         hint = "write schema_id: NUMBER beside it, or schema_registry: {url: URL} in the file"
-        yield FileFinding(needs[0], "needs schema_id: what the registry calls the schema", hint, needs)
+        yield FileFinding(needs[0], "needs schema_id: the id of the schema in the registry", hint, needs)
     for key in [key for key in ("subject", "register") if getattr(to, KEYS[key]) is not None]:
         at = (*path, key)
         if not asked or to.framing != "confluent":
@@ -163,7 +163,7 @@ def _of_writers(
     if not (folder / str(written["writer_schemas"])).is_dir():
         yield FileFinding(
             at,
-            "is no folder",
+            "is not a folder",
             f"name the folder of the schema files (ID{form}), relative to the folder of this file",
             (at,),
         )

@@ -360,7 +360,7 @@ def _complete(correlate: CorrelateModel, at: Path) -> Iterator[FileFinding]:
     counted = {name for name, leg in correlate.legs.items() if leg.keep == "all"}
     for name in sorted(counted & _read(node)):
         hint = f"write has({name}) or size({name})"
-        yield FileFinding(at, f"asks what is in the leg {name}, which keeps all records", hint, (at,))
+        yield FileFinding(at, f"reads a field of the leg {name}, which keeps all records", hint, (at,))
 
 
 def _read(node: Node) -> set[str]:

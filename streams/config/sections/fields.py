@@ -402,7 +402,7 @@ LONGEST_WINDOW = 86400.0
 def _limit(value: str) -> str:
     limit = units.limit(value)
     if limit is None:
-        raise refused("is no limit", "write a share below 100% or a whole number, and a time, such as 5% of 1m")
+        raise refused("is not a limit", "write a share below 100% or a whole number, and a time, such as 5% of 1m")
     if not 1.0 <= limit.seconds <= LONGEST_WINDOW:
         raise refused("has a time that is out of range", "write at least 1s and at most 24h, such as 5% of 1m")
     return value
@@ -428,14 +428,14 @@ def _start(value: object) -> object:
         return _native_start(value.value)
     when = units.moment(value) if isinstance(value, str) else None
     if when is None:
-        raise refused("is no start", "write earliest, latest or a time such as 2026-01-31T00:00:00Z")
+        raise refused("is not a start", "write earliest, latest or a time such as 2026-01-31T00:00:00Z")
     return when
 
 
 def _native_start(value: object) -> object:
     when = value if value in ("earliest", "latest") else _number(value)
     if when is None or (isinstance(when, float) and not math.isfinite(when)):
-        raise refused("is no start", "write 'earliest', 'latest' or the seconds since 1970 as a number")
+        raise refused("is not a start", "write 'earliest', 'latest' or the seconds since 1970 as a number")
     return when
 
 

@@ -233,7 +233,7 @@ def _of_source(lookup: LookupModel, path: Path) -> Iterator[FileFinding]:
         hint = "write {key} once in it, as in hash: 'customer:{key}'"
         yield FileFinding((*path, "hash"), "does not say where the key stands", hint)
     without = {
-        "hash": "is not for a hash, whose name has the key",
+        "hash": "does not apply to a hash: its name has the key",
         "topic": "is not for a topic, whose records have keys",
     }
     if lookup.kind in without and lookup.column is not None:

@@ -167,7 +167,7 @@ def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, mon
         (("reschedule", str(UUID(int=9)), "soon"), "neither a time"),
         (("add", " ", "1m", "--null"), "destination"),
         (("add", "t", "--null"), "--every"),
-        (("add", "t", "--null", "--every", "61 * * * *"), "61 is no minute"),
+        (("add", "t", "--null", "--every", "61 * * * *"), "61 is not a valid minute"),
         (("add", "t", "2030-01-01T00:00:00", "--null"), "neither a time"),
         (("add", "t", "1m"), "--value TEXT, or send a message without a value with --null"),
         (("add", "t", "1m", "--value", "x", "--null"), "--value TEXT, or send a message without a value with --null"),

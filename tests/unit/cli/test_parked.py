@@ -70,11 +70,11 @@ def test_it_lists_what_waits_and_lets_go_what_is_named(file: str, parked: Callab
     ]
     assert "in/0/1" in parked("ls").stdout
     assert status_of(file).note == "2 parked: see `sluicegate parked ls`"
-    assert (done := parked("retry", "in/0/1")).stdout == "1 let go\n", done.stderr
+    assert (done := parked("retry", "in/0/1")).stdout == "1 item will be retried\n", done.stderr
     assert [each["place"] for each in json.loads(parked("ls", "--json").stdout)["parked"]] == ["in/0/0"]
     driver(file, log).turns(8)
     assert [json.loads(message.v or b"")["doubled"] for message in distinct(log, "out")] == [4, 2]
-    assert parked("retry").stdout == "1 let go\n"
+    assert parked("retry").stdout == "1 item will be retried\n"
 
 
 def test_a_place_at_which_nothing_waits_is_refused_and_nothing_is_let_go(
@@ -87,7 +87,7 @@ def test_a_place_at_which_nothing_waits_is_refused_and_nothing_is_let_go(
     result = parked("retry", "in/0/7", "in/0/0")
     assert (result.exit_code, result.stderr.strip()) == (
         2,
-        "sluicegate: nothing is parked at in/0/7; `sluicegate parked ls` lists what is",
+        "sluicegate: nothing is parked at in/0/7; `sluicegate parked ls` lists the parked items",
     )
     assert len(json.loads(parked("ls", "--json").stdout)["parked"]) == 1
 

@@ -16,7 +16,7 @@ from tests.unit.cli.files import FILE, written
         (
             [],
             "add one of --rebuild, --shadow and --rewind: `sluicegate replay {file} AGENT --rebuild` restores the "
-            "state of a lost store, `--shadow` compares what was published with the input, `--rewind --into TOPIC` "
+            "state of a lost store, `--shadow` compares the published results with the input, `--rewind --into TOPIC` "
             "corrects it",
         ),
         (["--rewind", "--from", "0"], "--rewind needs --into TOPIC: a topic for the corrections that no agent reads"),

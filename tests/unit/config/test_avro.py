@@ -180,7 +180,7 @@ WRONG = [
         f"{{topic: totals, format: avro, framing: confluent}}",
         [
             "10:5: agents.a.schema_id: has no meaning without framing; add framing, or leave it out",
-            "12:39: agents.a.to.framing: needs schema_id: what the registry calls the schema; write schema_id: "
+            "12:39: agents.a.to.framing: needs schema_id: the id of the schema in the registry; write schema_id: "
             "NUMBER beside it, or schema_registry: {url: URL} in the file",
         ],
     ),
@@ -189,8 +189,8 @@ WRONG = [
         [
             "9:5: agents.a.writer_schema: has no meaning without schema; add schema, or leave it out",
             "10:5: agents.a.writer_schemas: excludes writer_schema; keep one of them",
-            "10:5: agents.a.writer_schemas: is no folder; name the folder of the schema files (ID.avsc), relative to "
-            "the folder of this file",
+            "10:5: agents.a.writer_schemas: is not a folder; name the folder of the schema files (ID.avsc), relative "
+            "to the folder of this file",
             "10:5: agents.a.writer_schemas: needs framing; write framing: confluent",
             "10:5: agents.a.writer_schemas: needs schema; write schema: FILE.avsc, what all records are read as",
             "10:5: agents.a.writer_schemas: needs schema_id; write schema_id: NUMBER, the id of `schema`",

@@ -223,11 +223,11 @@ AGENT = [
     ),
     (
         f"{FROM}\nstart: tomorrow\n{COUNT}\n{TO}",
-        ["8:5: agents.a.start: is no start; write earliest, latest or a time such as 2026-01-31T00:00:00Z"],
+        ["8:5: agents.a.start: is not a start; write earliest, latest or a time such as 2026-01-31T00:00:00Z"],
     ),
     (
         f"{FROM}\nstart: 2026-01-31T00:00:00\n{COUNT}\n{TO}",
-        ["8:5: agents.a.start: is no start; write earliest, latest or a time such as 2026-01-31T00:00:00Z"],
+        ["8:5: agents.a.start: is not a start; write earliest, latest or a time such as 2026-01-31T00:00:00Z"],
     ),
     (
         f"{FROM}\nmax_record_bytes: 5\n{COUNT}\n{TO}",

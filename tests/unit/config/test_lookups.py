@@ -120,7 +120,8 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
                 "f.yaml:9:18: agents.a.lookup.customer.hash: is of Redis without cluster, but the store is sqlite; "
                 "write "
                 "table: NAME",
-                "f.yaml:9:35: agents.a.lookup.customer.column: is not for a hash, whose name has the key; leave it out",
+                "f.yaml:9:35: agents.a.lookup.customer.column: does not apply to a hash: its name has the key; leave "
+                "it out",
             ],
         ),
         (

@@ -75,7 +75,7 @@ def test_without_framing_no_registry_is_asked(folder: Path) -> None:
         (
             agent(IN + TO.format(", subject: record")),
             [
-                "12:39: agents.a.to.framing: needs schema_id: what the registry calls the schema; write schema_id: "
+                "12:39: agents.a.to.framing: needs schema_id: the id of the schema in the registry; write schema_id: "
                 "NUMBER beside it, or schema_registry: {url: URL} in the file",
                 f"12:59: agents.a.to.subject: has no meaning without a schema registry; {NEEDS}",
             ],

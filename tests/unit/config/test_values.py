@@ -149,7 +149,7 @@ WRONG = {
     ),
     "start": (
         having(start="now"),
-        "agents.a.start: is no start; write 'earliest', 'latest' or the seconds since 1970 as a number",
+        "agents.a.start: is not a start; write 'earliest', 'latest' or the seconds since 1970 as a number",
     ),
     "name": (having(name="a b"), "agents.a b: is not a name; use only letters, digits and . _ - (at most 100)"),
     "own name": (
@@ -188,7 +188,7 @@ WRONG = {
     ),
     "limit": (
         having(on_error=OnError(stop_above="5 %")),
-        "agents.a.on_error.stop_above: is no limit; "
+        "agents.a.on_error.stop_above: is not a limit; "
         "write a share below 100% or a whole number, and a time, such as 5% of 1m",
     ),
     "time of a limit": (

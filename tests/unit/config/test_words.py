@@ -105,7 +105,7 @@ WARNINGS = [
             "write into one topic first if one group must hold records of both",
             "f.yaml:9:5: agents.a.dedupe: finds no duplicate in another topic (nor partition); "
             "write each message and its duplicates into one topic, with one key",
-            "f.yaml:9:14: agents.a.dedupe.id: is what groups are made by, too: a group gets one record; name what "
+            "f.yaml:9:14: agents.a.dedupe.id: is also the key of the groups: a group gets one record; name what "
             "differs between messages",
         ],
     ),
@@ -124,8 +124,8 @@ WARNINGS = [
     (
         agent("from: a\naggregate: {count: 1}\nto: {topic: o}\non_error: {decode: skip}"),
         [
-            "f.yaml:10:16: agents.a.on_error.decode: loses what cannot be decoded: it is only counted; let it be "
-            "dead-letter to keep it"
+            "f.yaml:10:16: agents.a.on_error.decode: loses records that cannot be decoded: they are only counted; let "
+            "it be dead-letter to keep it"
         ],
     ),
     (

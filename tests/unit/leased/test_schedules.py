@@ -127,7 +127,11 @@ def test_the_file_says_what_is_sent_and_where(file: Path) -> None:
     ("written", "instead", "said"),
     [
         ("0 2 * * * Europe/Vienna", "0 2 * *", "schedules.nightly.every: '0 2 * *' recurs at no time; write a dur"),
-        ("0 2 * * * Europe/Vienna", "61 2 * * *", "schedules.nightly.every: 61 is no minute (0 to 59); write a dur"),
+        (
+            "0 2 * * * Europe/Vienna",
+            "61 2 * * *",
+            "schedules.nightly.every: 61 is not a valid minute (0 to 59); write a dur",
+        ),
         ("nightly:", '"a b":', "schedules.a b: is not a name"),
         ("topic: reports.due", "topic: a b", "schedules.nightly.topic: is not a topic name"),
         ("app: shop\n", "app: shop\ntimeouts: false\n", "schedules: are sent as timeouts; leave out timeouts: false"),
