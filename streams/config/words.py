@@ -20,6 +20,7 @@ from sluicegate.streams.config.phrases import of_group, of_lookups, of_outputs, 
 from sluicegate.streams.config.sections import correlating, deadlines, emitting, windows
 from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.text.problems import FileFinding, Path
+from sluicegate.streams.contracts.headers import NUMBER, SHARD
 from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.topic_names import in_words, several
 from sluicegate.streams.units import spoken_duration
@@ -105,6 +106,22 @@ def changing(app: App) -> str | None:
         "another count or timeout also applies to groups that are open when it starts: one that holds more records "
         "than a lowered count ends at once, with reason count-lowered"
     )
+
+
+def delivering(app: App) -> str | None:
+    """How often a result is in its topic; None where every agent sends in transactions."""
+    plain = [agent for agent in app.agents if agent.delivery != "transactional" and not agent.rekeys]
+    if not plain:
+        return None
+    every = len(plain) == sum(not agent.rekeys for agent in app.agents)
+    whose = "" if every else f" of {_listed(tuple(agent.name for agent in plain))}"
+    sentence = (
+        f"each result{whose} is in the store once, and is sent to Kafka at least once: after a crash its topic may "
+        f"have exact copies, which a receiver drops by {SHARD} and {NUMBER}, as Sluicegate agents do"
+    )
+    if all(agent.scope == "shared" for agent in plain):
+        return sentence
+    return f"{sentence}; with `delivery: transactional` readers of committed records see each result once"
 
 
 def dispatching(app: App) -> list[str]:

@@ -168,7 +168,7 @@ def _warnings(loaded: "Loaded") -> "tuple[Problem, ...]":
 
 def _in_words(loaded: "Loaded", findings: "list[SystemFinding]") -> None:
     from sluicegate.streams.config import meaning
-    from sluicegate.streams.config.words import changing, dispatching
+    from sluicegate.streams.config.words import changing, delivering, dispatching
 
     for problem in loaded.problems:
         complain(str(problem))
@@ -180,6 +180,8 @@ def _in_words(loaded: "Loaded", findings: "list[SystemFinding]") -> None:
         print(f"{agent.name}:", *meanings, sep="\n  ")
     if loaded.app is not None and (means := changing(loaded.app)):
         print(f"when the file changes:\n  {means}")
+    if loaded.app is not None and (often := delivering(loaded.app)):
+        print(f"delivery:\n  {often}")
     if loaded.app is not None and (sends := dispatching(loaded.app)):
         print("dispatcher:", *sends, sep="\n  ")
     for finding in findings:

@@ -4,7 +4,7 @@ import pytest
 
 from sluicegate.streams.agent import Aggregation, Until
 from sluicegate.streams.config import meaning
-from sluicegate.streams.config.words import dispatching, firing
+from sluicegate.streams.config.words import delivering, dispatching, firing
 from sluicegate.streams.units import spoken_duration
 from tests.unit.config.files import GOOD, agent, lines, loaded
 
@@ -208,6 +208,19 @@ def test_the_search_for_bad_messages_is_said_in_words(tmp_path):
         "others are handled without them"
     )
     assert alone in meaning(found)
+
+
+def test_how_often_a_result_is_in_its_topic_is_said_once_for_the_file(tmp_path):
+    text = delivering(loaded(tmp_path, GOOD).app)
+    assert text.startswith("each result is in the store once, and is sent to Kafka at least once: after a crash ")
+    assert "which a receiver drops by sluicegate-shard and sluicegate-seq" in text
+    assert text.endswith("with `delivery: transactional` readers of committed records see each result once")
+    both = f"{GOOD}  b:\n    delivery: transactional\n    from: more\n    to: {{topic: kept}}\n"
+    assert delivering(loaded(tmp_path, both).app).startswith("each result of a is in the store once")
+    alone = loaded(tmp_path, GOOD.replace("  a:\n", "  a:\n    delivery: transactional\n")).app
+    assert delivering(alone) is None, "the sentence of the agent says it"
+    shared = loaded(tmp_path, GOOD.replace("  a:\n", "  a:\n    scope: shared\n")).app
+    assert "transactional" not in delivering(shared), "the dispatcher sends its results, in no transaction"
 
 
 def test_what_is_sent_besides_is_said_in_words(tmp_path):
