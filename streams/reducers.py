@@ -68,6 +68,7 @@ MOST_DIGITS = 4_300
 """Of an integer. Python writes and reads no text of more, and the decoder of JSON takes no more either."""
 BEYOND = f"beyond the range of a double or of {MOST_DIGITS:,} digits"
 _MOST = 10**MOST_DIGITS
+_LEAST = -_MOST
 
 
 def plus(total: Any, value: Any) -> float:
@@ -169,7 +170,7 @@ def _mean(total: Any, many: int) -> float:
 
 def unwritable(value: Any) -> bool:
     """Whether it is a number that no result can hold."""
-    return not isfinite(value) if isinstance(value, float) else isinstance(value, int) and not -_MOST < value < _MOST
+    return not isfinite(value) if isinstance(value, float) else isinstance(value, int) and not _LEAST < value < _MOST
 
 
 NUMBERS = Accumulator(

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from sluicegate.streams.agent import Emit
 from sluicegate.streams.aggregation.durable.entry import PastResults
+from sluicegate.streams.aggregation.events import EARLY
 from sluicegate.streams.aggregation.layout import COUNT, OPENED, STALE, GroupState
 
 
@@ -46,6 +47,10 @@ class EarlyResults:
         """How many results the group had."""
         past = self.past.get(group)
         return 0 if past is None else past[0]
+
+    def is_final(self, reason: str) -> bool | None:
+        """Whether a result of this reason is the last one of its group. None: groups have one result."""
+        return None if self.emit is None else reason != EARLY
 
     def has_all(self, group: bytes, state: GroupState) -> bool:
         """Whether the last result has all records of the group."""

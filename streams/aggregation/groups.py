@@ -31,12 +31,10 @@ from sluicegate.streams.aggregation.layout import (
     DEADLINE,
     DEADLINE_SINCE,
     FIRST,
-    LAST,
     OPENED,
     ROWS,
     SEEN,
     STALE,
-    TRACE,
     Bags,
     GroupState,
     fit_deadline,
@@ -285,8 +283,9 @@ class Groups:
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """Close the group and let its result out, or as `on_timeout` says."""
-        self.early.revision = self.results(key) + 1
-        repeats = self.repeats(key)
+        early = self.early
+        early.revision = self.results(key) + 1 if early.past or self.closed else 1
+        repeats = early.emit is not None and self.repeats(key)
         state, bags = self.drop(key)
         self._note(key, state, reason, now)
         if repeats:
@@ -404,20 +403,13 @@ class Groups:
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         """The group that ends now, with these computed fields."""
-        made = self.marked(fired(key, state, reason, now, values))
+        made = fired(key, state, reason, now, values, None, self.early.revision, self.early.is_final(reason))
         return replace(made, count=state[ROWS]) if self.rule.aggregation.table else made
 
     def ending(self, key: bytes, state: GroupState) -> Fire:
         """The group as its next result would name it. The keys of panes have no early results."""
         self.early.revision = self.results(key) + 1
         return self.fired(key, state, "", 0.0, {})
-
-    def marked(self, fire: Fire) -> Fire:
-        """The group with the number of its result, and whether it is the last one."""
-        emits = self.early.emit is not None
-        if not emits and self.early.revision == 1:
-            return fire
-        return replace(fire, revision=self.early.revision, final=fire.reason != EARLY if emits else None)
 
     def current(self) -> Mapping[bytes, GroupState]:
         """The states, without those that only wait to be dropped."""
@@ -440,7 +432,8 @@ class Groups:
         self.added.pop(key, None)
         self.full.discard(key)
         self.closed.pop(key, None)
-        self.early.ended(key)
+        if self.early.past:
+            self.early.ended(key)
         self.bytes -= state[BYTES]
         return state, bags
 
@@ -666,11 +659,21 @@ class Groups:
 
 
 def fired(
-    key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any], window: Closing | None = None
+    key: bytes,
+    state: GroupState,
+    reason: str,
+    now: float,
+    values: dict[str, Any],
+    window: Closing | None = None,
+    revision: int = 1,
+    final: bool | None = None,
 ) -> Fire:
-    """The group that ends now, with these computed fields."""
-    count, first, last, opened, trace = state[COUNT], state[FIRST], state[LAST], state[OPENED], state[TRACE]
-    return Fire(key, count, reason, first, last, opened, max(now, opened), trace, values, window=window)
+    """The group that ends now, with these computed fields. The rest is as in Fire."""
+    count, first, last, opened, _, trace = state[:BYTES]
+    closed = max(now, opened)
+    return Fire(
+        key, count, reason, first, last, opened, closed, trace, values, (), None, window, 0, None, revision, final
+    )
 
 
 def traceparent(record: Record) -> str | None:

@@ -11,7 +11,7 @@ of the loop, and headers are read only when a group opens.
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import partial, reduce
 from math import inf
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -159,38 +159,34 @@ _ROOM = """
 if (size if state is None else state[BYTES] + size) > largest_group or groups.bytes + size > room:
     unproven()
 """
-_APPEND = """
-bags[key][INDEX].append(N)
+_OWN_BAGS = "\nown = bags[key]"
+_KNOWN_BAGS = "own = None if state is None else bags[key]"
+_ADDED = """
 fresh = added.get(key)
 if fresh is None:
     fresh = added[key] = EMPTY
 fresh[INDEX].append(N)
-grown += S
+"""
+_APPEND = """
+own[INDEX].append(N)
+ADDED
 """
 _ADD_ONCE = """
-bag = bags[key][INDEX]
-if N not in bag:
-    bag[N] = None
-    fresh = added.get(key)
-    if fresh is None:
-        fresh = added[key] = EMPTY
-    fresh[INDEX].append(N)
-    grown += len(N)
+if S:
+    own[INDEX][N] = None
+    ADDED
 """
 _PUT = """
 if N is not None:
-    more = PUT(bags[key][INDEX], N)
+    more = PUT(own[INDEX], N)
+    size -= S
     if more is not None:
-        fresh = added.get(key)
-        if fresh is None:
-            fresh = added[key] = EMPTY
-        fresh[INDEX].append(N)
-        grown += more
+        size += more
+        ADDED
 """
-_GROWTH = """
-if I is not None:
-    size += GROWTH(None if state is None else bags[key][INDEX], I)
-"""
+_WEIGHT_ONCE = "S = 0 if own is not None and I in own[INDEX] else len(I)"
+_MAYBE_WEIGHT_ONCE = "S = 0 if I is None or (own is not None and I in own[INDEX]) else len(I)"
+_WEIGHT = "S = 0 if I is None else GROWTH(None if own is None else own[INDEX], I)"
 _SEEN = "state[SEEN] = now"
 _LINKED = """
 groups.counts.links.note(state[FIRST], record)
@@ -199,6 +195,10 @@ _UNTIL = "N == X"
 _END = """
 if X:
     groups.end(key, state, UNTIL, now)
+    FULL
+"""
+_FULL = """
+if groups.full:
     AGAIN
 """
 _GIVEN = "deadline = deadline_of(record)"
@@ -209,9 +209,9 @@ if X:
     groups.grew(key, state, now)
 """
 _GROWN = """
-if grown:
-    state[BYTES] += grown
-    groups.bytes += grown
+if size:
+    state[BYTES] += size
+    groups.bytes += size
 """
 
 
@@ -220,10 +220,10 @@ class Placing(NamedTuple):
 
     `find` gets the `key`, and leaves there the name of the group, with its `state`: None if it is not open. It changes
     nothing, and raises an error for a record that needs care. TIME is the value of the field `time` in it. `start`
-    stands before the records; `again` behind a record that was taken with care, or that ended its group. `moves` stands
-    before a group that is opened (`opens`), `opened` behind it, and `closed` where it could not be opened. `joins`
-    changes more of the state than the reducers do. `passed` is for a record for which `where` is false. `names` are the
-    values of names."""
+    stands before the records; `again` behind a record that was taken with care, or that filled its group. `moves`
+    stands before a group that is opened (`opens`), `opened` behind it, and `closed` where it could not be opened.
+    `joins` changes more of the state than the reducers do. `passed` is for a record for which `where` is false. `names`
+    are the values of names."""
 
     find: str = "state = get(key)"
     opens: str = "groups.open(key, record, now)"
@@ -386,7 +386,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
         items = [*statements(_DOCUMENT), *items]
     if bags:
         items += _sizes([bag for bag, _ in bags], values)
-        collect = [*statements("grown = 0"), *collect, *statements(_GROWN, **_SLOTS)]
+        collect = [*collect, *statements(_GROWN, **_SLOTS)]
     more = placing.joins + (_SEEN if completion.since_last < inf else "") + (_LINKED if rule.reader.traced else "")
     add = statements(_ADD, REDUCERS=[stage("reducers"), *reducers] if reducers else [], **_SLOTS)
     judged = _judged(rule, values, add)
@@ -405,7 +405,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
         MOVES=[stage("group"), *statements(placing.moves)],
         OPEN=expression(placing.opens),
         CLOSED=statements(placing.closed + placing.again),
-        OPENED=statements(placing.opened),
+        OPENED=statements(placing.opened + (_OWN_BAGS if bags else "")),
         JUDGED=judged,
         REDUCERS=[*add, *statements(more, **_SLOTS)],
         COLLECT=[stage("bags"), *collect] if collect else [],
@@ -508,25 +508,28 @@ def _bagged(rule: Rule, place: Place, values: _Values) -> tuple[Bagged, list[ast
 
 def _sizes(bags: list[Bagged], values: _Values) -> list[ast.stmt]:
     """By how many bytes the items make the group larger."""
-    code = statements("size = 0")
+    code = statements(_KNOWN_BAGS)
     for bag in bags:
-        if bag.form is SET:
-            pattern = "if state is None or I not in bags[key][INDEX]:\n    size += len(I)"
-            if bag.maybe:
-                pattern = "if I is not None and (state is None or I not in bags[key][INDEX]):\n    size += len(I)"
-        else:
-            pattern = "size += S" if isinstance(bag.form, ListForm) else _GROWTH
-        names = values.form(bag) if pattern == _GROWTH else {}
+        if isinstance(bag.form, ListForm):
+            continue
+        names = {} if bag.form is SET else values.form(bag)
+        once = _MAYBE_WEIGHT_ONCE if bag.maybe else _WEIGHT_ONCE
+        pattern = once if bag.form is SET else _WEIGHT
         code += statements(pattern, I=bag.item, S=bag.size, INDEX=ast.Constant(bag.number), **names)
-    return [*code, *statements(_ROOM, **_SLOTS)]
+    sizes: list[ast.expr] = [name(bag.size) for bag in bags]
+    size = reduce(lambda one, other: ast.BinOp(one, ast.Add(), other), sizes)
+    return [*code, *statements("size = X", X=size), *statements(_ROOM, **_SLOTS)]
 
 
 def _collected(bag: Bagged, bags: int, values: _Values) -> list[ast.stmt]:
     empty = ast.List([ast.List([], ast.Load()) for _ in range(bags)], ast.Load())
     holes: dict[str, Any] = {"N": bag.item, "S": bag.size, "INDEX": ast.Constant(bag.number), "EMPTY": empty}
-    if bag.form is not SET and not isinstance(bag.form, ListForm):
+    holes["ADDED"] = statements(_ADDED, **holes)
+    if bag.form is SET:
+        return statements(_ADD_ONCE, **holes)
+    if not isinstance(bag.form, ListForm):
         return statements(_PUT, **holes, **values.form(bag))
-    code = statements(_ADD_ONCE if bag.form is SET else _APPEND, **holes)
+    code = statements(_APPEND, **holes)
     return statements("if N is not None:\n    A", N=bag.item, A=code) if bag.maybe else code
 
 
@@ -564,7 +567,9 @@ def _end(rule: Rule, ends: ast.expr | None, placing: Placing) -> list[ast.stmt]:
     tests = [*full, *([name("ends")] if ends is not None else [])]
     test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests)
     until = name("ends") if ends is not None else ast.Constant(False)
-    made += statements(_END, X=test, UNTIL=until, AGAIN=statements(placing.again))
+    again = statements(placing.again)
+    filled = statements(_FULL, AGAIN=again) if again else []
+    made += statements(_END, X=test, UNTIL=until, FULL=filled)
     if isinstance(made[-1], ast.If):
         made[-1].orelse = goes_on
     return made

@@ -23,7 +23,7 @@ REVISED = ("revision", "final")
 """The fields of every result of an agent with `emit`."""
 WINDOWED = (*FIXED, "window")
 """The fields of every result of a window."""
-FIRST_MOMENT, LAST_MOMENT = -62_135_596_800.0, 253_402_300_799.0  # of the years 1 and 9999, in seconds since 1970
+FIRST_MOMENT, LAST_MOMENT = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, in seconds since 1970
 
 ResultFields = dict[str, Any]
 
@@ -45,12 +45,9 @@ def document(fire: Fire) -> ResultFields:
     if fire.final is not None:
         fixed |= {"revision": fire.revision if fire.window is None else fire.window.revision, "final": fire.final}
     if fire.window is not None:
-        fixed["window"] = {
-            "start": rfc3339(fire.window.start / 1000),
-            "end": rfc3339(fire.window.end / 1000),
-            **({"closed_by": fire.window.by} if fire.window.by else {}),
-            "revision": fire.window.revision,
-        }
+        start, end = window_times(fire.window.start, fire.window.end)
+        by = {"closed_by": fire.window.by} if fire.window.by else {}
+        fixed["window"] = {"start": start, "end": end, **by, "revision": fire.window.revision}
     try:
         fixed["key"] = fire.key.decode()
     except UnicodeDecodeError:
@@ -63,10 +60,26 @@ def document(fire: Fire) -> ResultFields:
 @lru_cache(1024)
 def rfc3339(at: float) -> str:
     """Format seconds since 1970 as `2026-11-21T07:42:08.123Z`. Groups of one batch share their times."""
-    return (
-        datetime.fromtimestamp(min(max(at, FIRST_MOMENT), LAST_MOMENT), UTC).isoformat(timespec="milliseconds")[:-6]
-        + "Z"
-    )
+    at = min(max(at, FIRST_MOMENT), LAST_MOMENT)
+    seconds = int(at)
+    return of_milliseconds(1_000 * seconds + round(1e6 * (at - seconds)) // 1_000)
+
+
+def of_milliseconds(at: int) -> str:
+    """As `rfc3339`, of milliseconds since 1970."""
+    seconds, rest = divmod(min(max(at, 1_000 * FIRST_MOMENT), 1_000 * LAST_MOMENT), 1_000)
+    return f"{_of_second(seconds)}.{rest:03d}Z"
+
+
+@lru_cache(1024)
+def _of_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
+
+
+@lru_cache(1024)
+def window_times(start: int, end: int) -> tuple[str, str]:
+    """The start and the end of a window, from milliseconds since 1970. Its results share them."""
+    return of_milliseconds(start), of_milliseconds(end)
 
 
 class Route(NamedTuple):

@@ -105,7 +105,10 @@ class Rule:
 
     def values(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """The computed fields of a result."""
-        return {name: read(state, bags) for name, read in self.plan.reads}
+        values: dict[str, Any] = {}
+        for name, read in self.plan.reads:
+            values[name] = read(state, bags)
+        return values
 
     def shown(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """As `values`, for people: None for a number that no result can hold, and for what raises an error."""
@@ -122,7 +125,11 @@ class Rule:
 
     def overflowed(self, values: Mapping[str, Any]) -> list[str]:
         """The sums and means of these computed fields that no result can hold."""
-        return [name for name in self._totals if unwritable(values.get(name))]
+        beyond: list[str] = []  # a comprehension costs more than the one look
+        for name in self._totals:
+            if unwritable(values.get(name)):
+                beyond.append(name)
+        return beyond
 
 
 def _totals(aggregation: Aggregation) -> list[str]:

@@ -134,13 +134,13 @@ def _integer(name: str, text: bytes) -> int:
     return int(text)
 
 
-def window_headers(window: str, revision: int, by: str, rests: Sequence[int]) -> Iterator[Header]:
+def window_headers(window: str, revision: int, by: str, rests: Sequence[int]) -> Headers:
     """`window` is START/END. `by` and `rests` are as in `MessageHeaders.closed`; without `by`, a record or a limit
     ended the group."""
-    yield WINDOW, window.encode()
-    yield REVISION, b"%d" % revision
+    made: Headers = [(WINDOW, window.encode()), (REVISION, b"%d" % revision)]
     if by:
-        yield CLOSED, "/".join((by, *map(str, rests))).encode()
+        made.append((CLOSED, "/".join((by, *map(str, rests))).encode()))
+    return made
 
 
 def revision_headers(revision: int, final: bool | None, windowed: bool) -> Iterator[Header]:

@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from sluicegate.schemas import Codec, cloud_events, json
@@ -24,7 +24,7 @@ from sluicegate.streams.aggregation.events import (
     Unhandled,
 )
 from sluicegate.streams.aggregation.group_faults import fault
-from sluicegate.streams.aggregation.results import document, rfc3339
+from sluicegate.streams.aggregation.results import document, rfc3339, window_times
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.headers import (
     AGENT,
@@ -51,7 +51,7 @@ from sluicegate.streams.contracts.headers import (
 )
 from sluicegate.streams.contracts.ids import Identify, dead_ids, fire_ids, history_id, output_id, retry_id
 from sluicegate.streams.contracts.origin import OriginalRecord, original
-from sluicegate.streams.contracts.record import Header, Record
+from sluicegate.streams.contracts.record import Header, Headers, Record
 from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
 from sluicegate.streams.contracts.values import OutboxRow, Partition
@@ -116,9 +116,9 @@ class Rows:
         "_place",
         "_rule",
         "_sender",
-        "_shards",
         "_targets",
         "_to",
+        "_topics",
         "fire_id",
         "number",
         "under_rule",
@@ -144,16 +144,16 @@ class Rows:
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
         """Rows from now on belong to this claim; `topic_id` as sluicegate.streams.contracts.values.Source.name."""
         self._lineage, self.number = lineage, number
-        # A result needs the id of its fire twice, one after the other.
-        self.fire_id: Identify = lru_cache(1)(fire_ids(self._partition, topic_id))
+        self.fire_id: Identify = fire_ids(self._partition, topic_id)
         self._dead_id = dead_ids(self._partition, topic_id)
-        self._shards: dict[str, bytes] = {}
+        self._topics: dict[str, tuple[bytes, int]] = {}
 
     def make(self, events: Sequence[Event]) -> list[OutboxRow]:
         """The rows of these events, in order; timeouts make none, and a group that ended only if no other event tells
         it. Raises SystemNotReady when an output topic cannot be described, and EngineFault."""
         rows: list[OutboxRow] = []
         event: Event | None = None
+        self._topics.clear()
         untold_ends = untold(self._agent, events)
         try:
             for event in events:
@@ -183,8 +183,9 @@ class Rows:
         try:
             if fire.outputs is None:
                 return [self._fire(fire, None)]
+            its = self.fire_id(fire.number)
             return [
-                self._result(fire, index, self._targets[number], content, self._of_group(fire))
+                self._encoded(output_id(its, index), fire, self._targets[number], content, self._of_group(fire, its))
                 for index, (number, content) in enumerate(fire.outputs)
                 if fire.again in (None, WHOLE, index)
             ]
@@ -221,25 +222,23 @@ class Rows:
 
     def _fire(self, fire: Fire, dead: WhyDead | None) -> OutboxRow:
         """The whole result document, for the agent's destination or as a dead letter."""
-        headers, to = self._of_group(fire), self._to
+        its, to = self.fire_id(fire.number), self._to
+        headers = self._of_group(fire, its)
         if dead is not None or to is None:
             if fire.goes_on and dead is None:
                 raise _LeftOut
             to, why = self._letters, dead or NO_DESTINATION
             headers += self._explained(*why[:3], fire.first, fire.opened, *why[3:]) + _mended(fire)
         if dead is not None and fire.retries:
-            identity = retry_id(output_id(self.fire_id(fire.number), 0), fire.retries)
-            return self._encoded(identity, fire, to, document(fire), headers)
-        return self._result(fire, 0, to, document(fire), headers)
+            return self._encoded(retry_id(output_id(its, 0), fire.retries), fire, to, document(fire), headers)
+        return self._encoded(output_id(its, 0), fire, to, document(fire), headers)
 
     def _ended(self, ended: GroupEnded) -> OutboxRow:
         """The message of the history."""
-        fire = ended.fire
-        identity = history_id(self.fire_id(fire.number))
-        return self._encoded(identity, fire, self._history, document(fire), self._of_group(fire, ended.rule))
-
-    def _result(self, fire: Fire, index: int, to: Target, content: dict[str, Any], headers: list[Header]) -> OutboxRow:
-        return self._encoded(output_id(self.fire_id(fire.number), index), fire, to, content, headers)
+        fire, its = ended.fire, self.fire_id(ended.fire.number)
+        return self._encoded(
+            history_id(its), fire, self._history, document(fire), self._of_group(fire, its, ended.rule)
+        )
 
     def _encoded(
         self, identity: str, fire: Fire, to: Target, content: dict[str, Any], headers: list[Header]
@@ -261,11 +260,11 @@ class Rows:
         event = self._event(to.envelope, to.format, identity, fire.key, value, headers, rfc3339(fire.closed))
         return self._row(identity, to.topic, fire.key, *event)
 
-    def _of_group(self, fire: Fire, rule: str | None = None) -> list[Header]:
-        """`rule` is as in GroupEnded."""
+    def _of_group(self, fire: Fire, its: str, rule: str | None = None) -> list[Header]:
+        """`its` is the id of the fire, `rule` as in GroupEnded."""
         place = self._place
         headers: list[Header] = [
-            (FIRE, self.fire_id(fire.number).encode()),
+            (FIRE, its.encode()),
             (REASON, fire.reason.encode()),
             (COUNT, b"%d" % fire.count),
             (FIRST, b"%s%d" % (place, fire.first)),
@@ -297,9 +296,10 @@ class Rows:
         """A message of a group, whose key and offset are unknown: the row has the key and offset of the group, and the
         index of the message."""
         fire, stage = bad.fire, "handler" if bad.reason == "bad-item" else "decode"
-        headers = self._of_group(fire) + self._explained(stage, bad.reason, bad.error, fire.first, fire.opened)
+        its = self.fire_id(fire.number)
+        headers = self._of_group(fire, its) + self._explained(stage, bad.reason, bad.error, fire.first, fire.opened)
         headers.append((DEAD_ITEM, b"%d" % bad.index))
-        identity = output_id(self.fire_id(fire.number), -1 - bad.index)  # outputs of the fire count from 0
+        identity = output_id(its, -1 - bad.index)  # outputs of the fire count from 0
         return self._row(identity, self._agent.dead_letters, *cut(fire.key, bad.value, (), headers, self._most))
 
     def _unsendable(
@@ -390,20 +390,21 @@ class Rows:
         place: int | None = None,
     ) -> OutboxRow:
         """`place` None: the partition of the key, or without one a partition that stays the same."""
-        self.number += 1
-        shard = self._shards.get(topic) or self._shard(topic)
+        self.number = number = self.number + 1
+        shard, count = self._topics.get(topic) or self._topic(topic)
         if place is None:
-            count = self._facts.partitions(topic)
             if key is not None:
                 place = self._facts.partition_of(key, count)
             else:
                 place = zlib.crc32(shard.partition(b">")[0]) % count
-        ours: list[Header] = [(ID, identity.encode()), (SHARD, shard), (NUMBER, b"%d" % self.number)]
-        return OutboxRow(self.number, self._lineage, identity, topic, place, key, value, ours + headers)
+        ours: list[Header] = [(ID, identity.encode()), (SHARD, shard), (NUMBER, b"%d" % number)]
+        return OutboxRow(number, self._lineage, identity, topic, place, key, value, ours + headers)
 
-    def _shard(self, topic: str) -> bytes:
-        shard = self._shards[topic] = shard_name(self._partition, topic, self._lineage)
-        return shard
+    def _topic(self, topic: str) -> tuple[bytes, int]:
+        """The shard of rows to the topic, and the number of its partitions, which `make` asks for once."""
+        shard = shard_name(self._partition, topic, self._lineage)
+        known = self._topics[topic] = shard, self._facts.partitions(topic)
+        return known
 
 
 def _and(text: bytes | None, error: str) -> bytes:
@@ -453,12 +454,12 @@ def _mended(fire: Fire) -> list[Header]:
     return [*removed, *retries]
 
 
-def _of_window(window: Closing) -> Iterator[Header]:
+def _of_window(window: Closing) -> Headers:
     """What the closing of the window rests on: for one that the owner's clock closed, also the offset of the next
     record, and for silence the watermark."""
-    start, end = rfc3339(window.start / 1000), rfc3339(window.end / 1000)
-    rests = {"idle": (window.next, window.watermark), "at_most": (window.next,)}
-    return window_headers(f"{start}/{end}", window.revision, window.by, rests.get(window.by, ()))
+    start, end = window_times(window.start, window.end)
+    rests = (window.next, window.watermark) if window.by == "idle" else (window.next,) if window.by == "at_most" else ()
+    return window_headers(f"{start}/{end}", window.revision, window.by, rests)
 
 
 def _attribute(key: bytes | None) -> str:

@@ -67,7 +67,7 @@ class ClosedGroups:
         groups = self._groups
         added = groups.closed[group][0] == ADDED
         keep = self.keep if added == (self.late == NEW) else 0
-        return groups.span(group, groups.states[group]).closes + keep
+        return groups.closes(group, groups.states[group]) + keep
 
     def due(self) -> tuple[float, bytes] | None:
         """The next group whose late records are due in a result, and the owner's time of it."""

@@ -73,13 +73,13 @@ class CorrelatedByTime(WindowGroups):
             state[EARLIEST], state[LATEST] = before
             return False
         if self.states.get(group) is state and not self._since_last and state[EARLIEST] < before[0]:
-            heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
+            heappush(self._order, (self.closes(group, state), state[FIRST], group))
         return True
 
     def _open_at_watermark(self, group: bytes, now: float) -> GroupState | None:
         """The state of the group, unless the watermark has ended it: then it fires before the record is judged."""
         state = self.states.get(group)
-        if state is None or (closes := self.span(group, state).closes) > self.event.watermark:
+        if state is None or (closes := self.closes(group, state)) > self.event.watermark:
             return state
         self._end(group, self.event.closed_by(closes), now)
         return None

@@ -215,6 +215,10 @@ class WindowGroups(Groups):
 
     def leaves(self, group: bytes, state: GroupState) -> float:
         """The watermark from which on the group takes no room."""
+        return self.closes(group, state)
+
+    def closes(self, group: bytes, state: GroupState) -> int:
+        """The watermark that closes the window of a group."""
         return self.span(group, state).closes
 
     def span(self, group: bytes, state: GroupState) -> Span:
@@ -309,7 +313,7 @@ class WindowGroups(Groups):
             state = states.get(group)
             if state is None or state[FIRST] != first or group in self.closed:
                 heappop(order)
-            elif (closes := self.span(group, state).closes) != known:
+            elif (closes := self.closes(group, state)) != known:
                 heapreplace(order, (closes, first, group))
             else:
                 return closes, group
@@ -412,7 +416,7 @@ class WindowGroups(Groups):
 
     def _arm(self, group: bytes, state: GroupState) -> None:
         """Note when the window of a new group closes."""
-        heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
+        heappush(self._order, (self.closes(group, state), state[FIRST], group))
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         span, by = self.span(key, state), self._closing
@@ -421,7 +425,8 @@ class WindowGroups(Groups):
             span.start, span.end, by, self.event.watermark, self.early.revision, at, self.window.windower.overlaps
         )
         self._sent += state[BYTES]
-        return self.marked(fired(key_of(key), state, reason, now, values, window))
+        revision, final = self.early.revision, self.early.is_final(reason)
+        return fired(key_of(key), state, reason, now, values, window, revision, final)
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
         """As in Groups, after the windows have fired that the watermark closed and that still wait."""
@@ -443,7 +448,7 @@ class WindowGroups(Groups):
 
     def rearm(self) -> None:
         opened = ((group, each) for group, each in self.states.items() if group not in self.closed)
-        self._order = [(self.span(group, each).closes, each[FIRST], group) for group, each in opened]
+        self._order = [(self.closes(group, each), each[FIRST], group) for group, each in opened]
         heapify(self._order)
         self.early.rearm()
 

@@ -80,10 +80,7 @@ class LateGroups(WindowGroups):
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """As in Groups. With `amend` the group stays."""
-        self._fire(key, reason, now, stays=self.after.stays(key) and reason != "limit")
-
-    def _fire(self, key: bytes, reason: str, now: float, stays: bool) -> None:
-        if stays:
+        if self.after.stays(key) and reason != "limit":
             self._send(key, reason, now)
         else:
             super().fire(key, reason, now)
@@ -126,13 +123,13 @@ class LateGroups(WindowGroups):
         elif key in self.closed:
             self._end_for_good(key, reason, by, now)
         else:
-            self._fire(key, reason, now, stays=False)
+            super().fire(key, reason, now)
 
     def flush(self, key: bytes, now: float) -> None:
         if key in self.closed:
             self._end_for_good(key, "manual", "", now)
         else:
-            self._fire(key, "manual", now, stays=False)
+            super().fire(key, "manual", now)
 
     def _end_for_good(self, group: bytes, reason: str, by: str, now: float) -> None:
         """A group of a closed window ends, with a result if late records are in none yet."""
@@ -142,7 +139,7 @@ class LateGroups(WindowGroups):
             return
         self._closing = by
         try:
-            self._fire(group, reason, now, stays=False)
+            super().fire(group, reason, now)
         finally:
             self._closing = ""
 

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 _BOUND = "bound = bound_of(groups, furthest)\n"
 _START = f"""
+if groups.full or groups.cut:
+    {_BOUND}
+    begin = end = 0
+"""
+_START = f"""
 event = groups.event
 furthest = latest_of(groups, now)
 {_BOUND}

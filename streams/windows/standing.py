@@ -70,8 +70,8 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
     after = _after(groups, name)
     if after is not None:
         silent, latest = inf, after.due
-    together = groups.ending_with(name)
-    return OpenWindow(name, *span, groups.event.watermark, silent, latest, origins, after, together)
+    times = span.start, span.end, span.closes, groups.event.watermark
+    return OpenWindow(name, *times, silent, latest, origins, after, groups.ending_with(name))
 
 
 def _after(groups: WindowGroups, name: bytes) -> After | None:

@@ -5,12 +5,15 @@ in common.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from struct import Struct
 
-NAMING = 8  # bytes of the name of a group before its key
+import msgspec
+
+_START = Struct(">q")
+NAMING = _START.size  # bytes of the name of a group before its key
 
 
-class Span(NamedTuple):
+class Span(msgspec.Struct, frozen=True, gc=False):
     """A window in milliseconds since 1970. `closes` is the watermark that closes it."""
 
     start: int
@@ -52,11 +55,12 @@ class Tumbling:
 
 def name(start: int, key: bytes) -> bytes:
     """The name of a group: the start of its window, and its key."""
-    return start.to_bytes(NAMING, "big", signed=True) + key
+    return _START.pack(start) + key
 
 
 def start_of(name: bytes) -> int:
-    return int.from_bytes(name[:NAMING], "big", signed=True)
+    start: int = _START.unpack_from(name)[0]
+    return start
 
 
 def key_of(name: bytes) -> bytes:

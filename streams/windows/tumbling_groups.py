@@ -17,6 +17,9 @@ class TumblingGroups(LateGroups):
     def span(self, group: bytes, state: GroupState) -> Span:
         return self.tumbling.span(start_of(group))
 
+    def closes(self, group: bytes, state: GroupState) -> int:
+        return self.tumbling.closes(start_of(group))
+
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         start = self.tumbling.start(time)
         closes, group = self.tumbling.closes(start), name(start, key)

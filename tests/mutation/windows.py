@@ -300,8 +300,8 @@ GUARDS = (
     Guard(
         "sessions: a record exactly one gap after the last one belongs to the session",
         "streams/windows/sessions.py",
-        "<= time <= state[END] + gap",
-        "<= time < state[END] + gap",
+        "open_still and state[BEGIN] - gap <= time <= state[END] + gap",
+        "open_still and state[BEGIN] - gap <= time < state[END] + gap",
         KAFKA_STREAMS,
     ),
     Guard(

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.correlation.ended import EndedKeys
@@ -49,5 +50,5 @@ def ends_itself(patch: Patch) -> None:
     """A group ends with the watermark at its end, where a record is still in time."""
     span = CorrelatedByTime.span
     patch.setattr(
-        CorrelatedByTime, "span", lambda self, *rest: span(self, *rest)._replace(closes=span(self, *rest).end)
+        CorrelatedByTime, "span", lambda self, *rest: replace(span(self, *rest), closes=span(self, *rest).end)
     )

@@ -17,7 +17,7 @@ from tests.unit.aggregation.random_rules import compare
 from tests.unit.aggregation.turning import an_agent, record
 
 SEEDS = 200
-OF_A_MUTANT = 200
+OF_A_MUTANT = (492, *range(200))  # 492: records of a group that is full, behind the one that filled it
 
 
 def test_the_loop_gives_what_the_careful_way_gives() -> None:
@@ -31,7 +31,7 @@ def test_dead_letters_and_results_are_in_the_order_of_their_records_while_a_wind
 
 
 def differs() -> bool:
-    for seed in range(OF_A_MUTANT):
+    for seed in OF_A_MUTANT:
         try:
             compare(seed)
         except Exception:
@@ -55,13 +55,20 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "last": ("_MAYBE_LAST", ("if N is not None:", "if True:")),
     "room in the group": ("_ROOM", ("(size if state is None else state[BYTES] + size) > largest_group", "False")),
     "room in the partition": ("_ROOM", ("groups.bytes + size > room", "False")),
-    "new items": ("_APPEND", ("fresh[INDEX].append(N)", "fresh[INDEX].append(0)")),
-    "items once": ("_ADD_ONCE", ("if N not in bag:", "if True:")),
-    "bytes of items": ("_GROWN", ("groups.bytes += grown", "pass")),
+    "new items": ("_ADDED", ("fresh[INDEX].append(N)", "fresh[INDEX].append(0)")),
+    "items once": ("_ADD_ONCE", ("if S:", "if True:")),
+    "an item that the group has": ("_WEIGHT_ONCE", ("own is not None and I in own[INDEX]", "False")),
+    "the same of a field that may be missing": (
+        "_MAYBE_WEIGHT_ONCE",
+        ("(own is not None and I in own[INDEX])", "False"),
+    ),
+    "bytes of items": ("_GROWN", ("groups.bytes += size", "pass")),
+    "bytes of what was put": ("_PUT", ("size -= S", "pass")),
     "time of the newest": ("_SEEN", ("state[SEEN] = now", "pass")),
     "whole messages": ("_DOCUMENT", ("decode_any(value)", "pass")),
     "until": ("_UNTIL", ("N == X", "N != X")),
     "end": ("_END", ("if X:", "if False:")),
+    "a group that is full": ("_FULL", ("groups.full", "False")),
     "missing": ("_MISSING", ("if N is None:", "if False:")),
     "first and last of merged groups": ("_KEEP_WITH_OFFSET", ("state[OFFSET] = state[LAST]", "pass")),
     "answer of until": ("_JUDGED", ("ends = X", "ends = not X")),
@@ -79,9 +86,9 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "session": (sessions, "_FIND", ("+ gap", "+ 2 * gap")),
     "session before its first record": (sessions, "_FIND", ("- gap <=", "- 2 * gap <=")),
     "late session": (sessions, "_FIND", ("time + lasts <= event.watermark", "False")),
-    "end of a session": (sessions, "_JOINS", ("state[-1] = time", "pass")),
-    "begin of a session": (sessions, "_JOINS", ("state[-2] = time", "pass")),
-    "age of a session": (sessions, "_JOINS", ("state[4] = now", "pass")),
+    "end of a session": (sessions, "_JOINS", ("state[END] = time", "pass")),
+    "begin of a session": (sessions, "_JOINS", ("state[BEGIN] = time", "pass")),
+    "age of a session": (sessions, "_JOINS", ("state[SEEN] = now", "pass")),
     "close of a session": (sessions, "_BOUNDED", ("0 <= time < bound", "bound")),
 }
 

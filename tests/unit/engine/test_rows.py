@@ -2,15 +2,17 @@
 
 import base64
 import json
+import random
 import uuid
 import zlib
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from sluicegate.schemas import Codec, codec
 from sluicegate.streams.aggregation.events import Fire, Refused, timed_out
-from sluicegate.streams.aggregation.results import rfc3339
+from sluicegate.streams.aggregation.results import of_milliseconds, rfc3339
 from sluicegate.streams.contracts.ids import NAMESPACE
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.outbox.rows import Rows
@@ -165,6 +167,18 @@ def test_a_record_may_claim_any_time(at: int) -> None:
 def test_times_are_utc_with_milliseconds() -> None:
     assert rfc3339(0.0) == "1970-01-01T00:00:00.000Z"
     assert rfc3339(1e30) == "9999-12-31T23:59:59.000Z"
+
+
+def test_times_are_those_of_the_standard_library() -> None:
+    chance = random.Random(11)
+    spans = (1.0, 1e4, 2e9, 5e9, 2e11)
+    times = [chance.uniform(-span if span < 1e10 else 0.0, span) for span in spans for _ in range(2_000)]
+    times += [-0.0000004, 0.9999996, 1.9995, 1_700_000_000.9999997, -1.0]
+    for at in times:
+        assert rfc3339(at) == datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+        since = timedelta(milliseconds=int(at * 1_000))
+        shown = (datetime(1970, 1, 1, tzinfo=UTC) + since).isoformat(timespec="milliseconds")
+        assert of_milliseconds(int(at * 1_000)) == shown[:-6] + "Z"
 
 
 def test_headers_that_cannot_be_read_do_not_keep_a_record_from_its_dead_letter() -> None:

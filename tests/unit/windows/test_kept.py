@@ -60,7 +60,8 @@ def test_a_session_that_is_converted_keeps_its_times() -> None:
     Conversion(old, new).move(name)
     new.rearm()
     assert (span.start, span.end) == (1_000, 110_000)
-    assert new.span(name, new.states[name])[:2] == span[:2]
+    again = new.span(name, new.states[name])
+    assert (again.start, again.end) == (span.start, span.end)
     new.accept([record(2, b"k", 110_000, 5)], 100.0)
     assert new.rule.values(new.states[name], []) == {"total": 12}
 
