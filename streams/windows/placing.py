@@ -20,7 +20,8 @@ from sluicegate.streams.windows.tumbling import name
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
 
-_BOUND = "bound = bound_of(groups, furthest)\n"
+_BOUND = "bound = bound_of(groups, furthest)\nlast = None\n"
+"""`last` is the time of the record before, if the code took it: the next one often has the same."""
 _START = f"""
 if groups.full or groups.cut:
     {_BOUND}
@@ -44,16 +45,19 @@ if time > furthest or not event.stays_below(bound, origin, time):
     unproven()
 """
 _MOVES = """
-if time > event.watermark:
-    event.watermark = time
+if time != last:
+    last = time
+    if time > event.watermark:
+        event.watermark = time
 """
 _ORIGIN_MOVES = """
 event.reading = origin
 event.read(time)
+last = time
 """
 _PASSED = "groups.pass_over(record, now)\n"
 _SPAN = """
-if not begin <= time < end:
+if time != last and not begin <= time < end:
     prefix, closes, begin, end = span_of(groups, time, bound)
 key = prefix + key
 state = get(key)

@@ -28,7 +28,7 @@ _OPEN_SESSIONS = """
 sessions, states, gap, lasts = groups.sessions, groups.states, groups.gap, groups.lasts
 """
 _BOUNDED = """
-if not 0 <= time < bound:
+if time != last and not 0 <= time < bound:
     unproven()
 """
 _FIND = """

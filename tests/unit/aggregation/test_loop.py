@@ -80,6 +80,7 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "different items that until sees": (loop_group, "_GROWS_ONCE", ("I not in bags", "True or I not in bags")),
     "watermark": (placing, "_MOVES", ("event.watermark = time", "pass")),
     "window": (placing, "_SPAN", ("begin <= time < end", "end")),
+    "window of another time": (placing, "_SPAN", ("time != last", "last is None")),
     "name of a window": (placing, "_SPAN", ("prefix + key", "key")),
     "no room for a window": (placing, "_SPAN", ("refuses(groups)", "False")),
     "time of a record that is left out": (placing, "_PASSED", ("groups.pass_over(record, now)", "pass")),
