@@ -154,7 +154,8 @@ class WindowModel(KeysOfKinds):
     idle: DurationOrNever = Field(
         default=60.0,
         description=(
-            "The time without records after which the worker's clock closes the windows that are over, or `never`."
+            "How long a partition must have no record, and a window must be over with its `grace`, before the worker's "
+            "clock closes the window; or `never`."
         ),
         examples=["1m"],
     )
