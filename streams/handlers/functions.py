@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.types import converter, each
-from sluicegate.streams.handlers.values import Batch, Context, Message
+from sluicegate.streams.handlers.values import NEEDS_SESSION, NOT_OF_GROUPS, Batch, Context, Message
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.importing import imported, yields
 from sluicegate.streams.reducers import keeps_messages
@@ -78,7 +78,7 @@ def functions(paths: Sequence[str], item: str, session: bool = False, compute: S
         raise ConfigurationError(f"{', '.join(paths)}: the handlers of one agent must agree on the type of `value`")
     names = {argument.name for arguments in wanted for argument in arguments}
     if "together" in names and (item == "batch" or not session):
-        raise ConfigurationError(f"{', '.join(paths)}: `together` is for handlers of messages with session: true")
+        raise ConfigurationError(f"{', '.join(paths)}: {NOT_OF_GROUPS if item == 'batch' else NEEDS_SESSION}")
     calls = [_call(function, each, item) for (_, function), each in zip(handlers, wanted, strict=True)]
     value_type = types.pop() if types else Any
     return Functions(calls, value_type, bool({"schedule", "context"} & names), bool({"send", "context"} & names))

@@ -20,6 +20,11 @@ from sluicegate.streams.handlers.sending import HandlerOutputs, NotSent
 OVERHEAD = 1024  # bytes that our own headers and the framing may add to a message
 LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987
 TOPIC = r"[A-Za-z0-9._-]{1,249}(@[A-Za-z0-9._-]{1,64})?"
+NEEDS_SESSION = "`together` needs session: true"
+NOT_OF_GROUPS = (
+    "`together` collects rows of messages, not of groups: write the groups to a topic, and insert its messages in "
+    "another agent"
+)
 FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years
 
 SentMessage = tuple[int, str, bytes | None, bytes | None, Headers]
@@ -248,7 +253,7 @@ class Context:
         """
         self._running("together")
         if self.session is None or isinstance(self._item, Fire):
-            raise ValueError("together() is for handlers of messages with session: true")
+            raise ValueError(NOT_OF_GROUPS if isinstance(self._item, Fire) else NEEDS_SESSION)
         rows, owners = self._calls.gathered.setdefault(function, ([], []))
         rows.append(row)
         owners.append(self._item)

@@ -85,19 +85,30 @@ def test_rows_written_together_are_there_once_after_a_death(
 
 
 @pytest.mark.parametrize(
-    ("function", "session", "rule"),
+    ("function", "session", "rule", "message"),
     [
-        ("book_together", False, None),
-        ("together_of_a_batch", True, Aggregation(count=2, compute=(Reducer("total", "sum", "amount"),))),
+        ("book_together", False, None, "`together` needs session: true"),
+        (
+            "together_of_a_batch",
+            True,
+            Aggregation(count=2, compute=(Reducer("total", "sum", "amount"),)),
+            "`together` collects rows of messages, not of groups: write the groups to a topic, and insert its ",
+        ),
     ],
 )
 def test_together_is_refused_where_it_would_have_no_transaction_or_no_halves(
-    function: str, session: bool, rule: Aggregation | None, log: Log, store: MemoryStore, clock: ManualClock
+    function: str,
+    session: bool,
+    rule: Aggregation | None,
+    message: str,
+    log: Log,
+    store: MemoryStore,
+    clock: ManualClock,
 ) -> None:
     agent = Agent(
         "a", ("in",), rule, Destination("out"), "dead", handler=Handler((f"{HERE}:{function}",), session=session)
     )
-    with pytest.raises(ConfigurationError, match="`together` is for handlers of messages with session: true"):
+    with pytest.raises(ConfigurationError, match=message):
         Driver(agent, store, log, clock)
 
 
