@@ -19,13 +19,20 @@ _EXTRAS = {"postgres": "postgresql", "mariadb": "mysql"}
 def project(name: str, store: str) -> dict[str, str]:
     """The text of each file by its name. `name` matches NAME, `store` is one of STORES."""
     module = name.replace("-", "_")
-    values = {"@NAME@": name, "@MODULE@": module, "@URL@": STORES[store], "@EXTRA@": _EXTRAS.get(store, store)}
+    values = {"@NAME@": name, "@MODULE@": module, "@URL@": STORES[store], "@NEEDS@": _needs(store)}
     return {
         f"{name}.yaml": _filled(texts.FILE, values),
         f"{module}_handlers.py": _filled(texts.HANDLERS, values),
         f"test_{module}.py": _filled(texts.TESTS, values),
         "docker-compose.yml": compose.text(None if store == "sqlite" else store),
     }
+
+
+def _needs(store: str) -> str:
+    """What must be installed for the store. SQLite is a part of Python."""
+    if store == "sqlite":
+        return ""
+    return f' It needs: pip install "sluicegate[{_EXTRAS.get(store, store)}]"'
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

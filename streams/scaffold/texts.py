@@ -9,7 +9,7 @@ app: @NAME@
 kafka:
   bootstrap.servers: ${KAFKA_BOOTSTRAP_SERVERS:-localhost:9092}
 
-# State, offsets and outputs are committed together in this store. It needs: pip install "sluicegate[@EXTRA@]"
+# State, offsets and outputs are committed together in this store.@NEEDS@
 store: ${STORE_URL:-@URL@}
 
 # Records that cannot be used end here. Their headers say why.

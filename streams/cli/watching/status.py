@@ -42,7 +42,7 @@ def _once(app: App, read: Callable[[], "Status"], as_json: bool) -> int:
     if app.store.startswith("memory:") and not as_json:
         complain("sluicegate: the state is in the memory of `sluicegate run`: only its /status knows it")
     if status_.unreachable and not as_json:
-        complain(f"sluicegate: offsets, lag and dead letters are not known: {status_.unreachable}")
+        complain(f"sluicegate: lag and dead letters are not known: {status_.unreachable}")
     embedded = app.embedded
     return DONE if status_.unreachable is None or embedded else SYSTEM
 

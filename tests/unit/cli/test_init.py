@@ -1,6 +1,7 @@
 """`sluicegate init`: what it writes passes its own tests, and nothing is overwritten."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,12 @@ def test_what_it_writes_passes_its_own_tests_at_once(folder, store):
     checked = subprocess.run([SLUICEGATE, "check", "my-shop.yaml"], capture_output=True, text=True, timeout=120)
     assert (checked.returncode, checked.stderr) == (0, "")
     assert load("my-shop.yaml", os.environ).app.store == STORES[store]
+
+
+@pytest.mark.parametrize("store", [*STORES])
+def test_it_names_the_extra_of_a_server_and_none_of_sqlite(store):
+    extra = {"sqlite": [], "postgres": ["postgresql"], "mariadb": ["mysql"]}.get(store, [store])
+    assert re.findall(r'It needs: pip install "sluicegate\[(.*)\]"', project("shop", store)["shop.yaml"]) == extra
 
 
 def test_its_tests_for_pytest_pass(folder):
