@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams.console.wording import PAGE, number, optional, ordered, text
 from sluicegate.streams.observe.http import CallFields
+from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.operations.dead import dead_causes
 from sluicegate.streams.operations.dead.dead_causes import DeadItem
 from sluicegate.streams.operations.dead.dead_changes import DeadListing
@@ -20,15 +21,37 @@ ORDERS: Mapping[str, Callable[[DeadItem], Any]] = {
 }
 
 
+LetterCounts = Mapping[int, float]
+"""How many records became dead letters in each worker process, by its process id."""
+
+
 class DeadShown(NamedTuple):
-    """A listing, and its rows and letters with their causes."""
+    """A listing, and its rows and letters with their causes. `counts` are those of the workers before it was read."""
 
     listing: DeadListing
     items: Sequence[DeadItem]
+    counts: LetterCounts
 
 
-def dead_shown(listing: DeadListing) -> DeadShown:
-    return DeadShown(listing, dead_causes.chosen(listing, None, None)[0])
+def dead_shown(listing: DeadListing, counts: LetterCounts) -> DeadShown:
+    return DeadShown(listing, dead_causes.chosen(listing, None, None)[0], counts)
+
+
+def letter_counts(reports: Sequence[WorkerReport]) -> LetterCounts:
+    counts: dict[int, float] = {}
+    for report in reports:
+        dead = (value for name, _, value in report.metrics if name == "records_dead" and not isinstance(value, list))
+        counts[report.pid] = counts.get(report.pid, 0.0) + sum(dead)
+    return counts
+
+
+def dead_facts(newest: tuple[DeadShown, float] | None, counts: LetterCounts) -> dict[str, Any]:
+    """How much was dead at the last reading and how old that is, in seconds; None where it is not known. `dead_since`
+    counts the records that became dead letters of this run after it."""
+    shown, age = newest or (None, None)
+    before = shown.counts if shown is not None else {}
+    since = sum(max(0.0, count - before.get(pid, 0.0)) for pid, count in counts.items())
+    return {"dead": dead_counts(shown), "dead_age": age, "dead_since": int(since)}
 
 
 def dead_counts(dead: DeadShown | None) -> dict[str, int] | None:

@@ -25,6 +25,7 @@ class KeptValue(Generic[T]):
         self._due = 0.0
         self._expired = 0  # times
         self._soon = 0  # readings
+        self._begun = 0  # readings
 
     def get(self) -> tuple[T, float]:
         """The value, and its age in seconds. Raises what `read` raises when there is no value."""
@@ -35,11 +36,20 @@ class KeptValue(Generic[T]):
             threading.Thread(target=self._again, name="console", daemon=True).start()
         return value[0], max(0.0, self._clock() - value[1])
 
-    def newest(self) -> T | None:
-        """The value that is there, without waiting. Reads it in a thread when it is due."""
+    def fresh(self) -> tuple[T, float]:
+        """A value whose reading began after this question, and its age. Raises what `read` raises."""
+        begun = self._begun
+        with self._reading:
+            value = self._found if self._begun > begun else None
+            value = value or self._renewed()
+        return value[0], max(0.0, self._clock() - value[1])
+
+    def newest(self) -> tuple[T, float] | None:
+        """The value that is there and its age, without waiting. Reads it in a thread when it is due."""
         if self._clock() >= self._due and self._reading.acquire(blocking=False):
             threading.Thread(target=self._again, name="console", daemon=True).start()
-        return None if self._found is None else self._found[0]
+        value = self._found
+        return None if value is None else (value[0], max(0.0, self._clock() - value[1]))
 
     def expire(self) -> None:
         """The next question reads the value again, and AFTER_CHANGE readings may take more than their share of the
@@ -62,6 +72,7 @@ class KeptValue(Generic[T]):
 
     def _renewed(self) -> tuple[T, float]:
         began, expired = self._clock(), self._expired
+        self._begun += 1
         try:
             value = self._read(), self._clock()
         finally:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.results import rfc3339
-from sluicegate.streams.console.dead_page import DeadShown, dead_counts, dead_page, dead_shown
+from sluicegate.streams.console.dead_page import DeadShown, dead_facts, dead_page, dead_shown, letter_counts
 from sluicegate.streams.console.kept import LEAST, SHARE, KeptValue
 from sluicegate.streams.console.planning import plan_of_the_file
 from sluicegate.streams.console.progress import progress
@@ -64,7 +64,8 @@ class Questions:
         wait for the store."""
         facts: Facts = {"agents": [_agent(agent) for agent in self.app.agents], "now": time.time(), "again": LEAST}
         facts |= {"reasons": self._board.unready(), "degraded": self._board.degraded()}
-        return {**self._board.status(), **facts, "dead": dead_counts(self.dead_shown.newest())}
+        dead = dead_facts(self.dead_shown.newest(), letter_counts(self._board.reports()))
+        return {**self._board.status(), **facts, **dead}
 
     def history(self, fields: CallFields) -> Facts:
         """The samples of the last hour after `since`, a time of an earlier answer; and the last errors."""
@@ -142,8 +143,8 @@ class Questions:
         return {"rows": [message_document(row) for row in rows], "counts": counts, **rest}
 
     def dead(self, fields: CallFields) -> Facts:
-        """Newest first, unless `order` says otherwise."""
-        shown, age = self.dead_shown.get()
+        """Newest first, unless `order` says otherwise. `fresh` reads them anew: a view that is opened asks so."""
+        shown, age = self.dead_shown.fresh() if optional(fields, "fresh") else self.dead_shown.get()
         return {**dead_page(shown, fields), "age": age}
 
     def payload(self, fields: CallFields) -> Facts:
@@ -206,9 +207,10 @@ class Questions:
             return taken(self.app, store, counts)
 
     def _dead(self) -> DeadShown:
-        topics = self.systems.open_topics
+        topics, counts = self.systems.open_topics, letter_counts(self._board.reports())
         with self.desk.store() as store:
-            return dead_shown(dead_changes.listing(self.app, self.app.agents, store, lambda: topics(self.app), LETTERS))
+            listing = dead_changes.listing(self.app, self.app.agents, store, lambda: topics(self.app), LETTERS)
+        return dead_shown(listing, counts)
 
     def _read_plan(self) -> Facts:
         try:

@@ -21,9 +21,10 @@ SERIES = 16
 ERRORS = 50
 LONGEST = 1000  # characters
 MOST_BYTES = 2_000_000  # of an agent
-COUNTERS = ("records_consumed", "fires", "dispatch_attempts", "rows_delivered")
+COUNTERS = ("records_consumed", "fires", "dispatch_attempts", "rows_delivered", "records_dead")
 COMMITS = "commit_seconds"
 NO_COMMITS: Sequence[float] = (0.0,) * (len(BY_NAME[COMMITS].buckets) + 1)
+GIVEN_UP = "given up"
 RESTARTED = "its process ended and was started again"
 
 CounterValues = dict[str, float]
@@ -67,6 +68,7 @@ class LastHour:
         self._topics: dict[str, Mapping[str, float]] = {}  # records a second at the newest sample
         self._outputs: dict[str, Mapping[str, float]] = {}  # rows a second, of agents with several outputs
         self._errors: deque[dict[str, Any]] = deque(maxlen=ERRORS)
+        self._dead: Counter[tuple[str, str]] = Counter()
         self._failing: dict[tuple[str, str, int], tuple[str | None, str | None]] = {}
         self._taken = clock()
 
@@ -100,6 +102,17 @@ class LastHour:
             error = {"error": partition.error, "detail": (partition.detail or "")[:LONGEST]}
             self._errors.append({"at": now, "agent": agent, "topic": place[1], "partition": place[2], **error})
 
+    def _note_dead(self, agent: str, counts: Mapping[str, float], now: float) -> None:
+        """One error for each agent and reason: how many records were given up in this run, at the time of the last."""
+        for reason, new in _labelled(counts, "records_dead"):
+            if new <= 0:
+                continue
+            self._dead[agent, reason] += int(new)
+            place = {"agent": agent, "topic": None, "partition": None, "error": GIVEN_UP}
+            text = f"{self._dead[agent, reason]} given up in this run, with the reason {reason}: see the dead letters"
+            others = [error for error in self._errors if error.get("dead") != [agent, reason]]
+            self._errors = deque([*others, {"at": now, **place, "detail": text, "dead": [agent, reason]}], ERRORS)
+
     def _take(self, reports: Sequence[WorkerReport], now: float) -> None:
         seconds, self._taken = max(now - self._taken, 1e-3), now
         by_agent: dict[str, list[WorkerReport]] = {}
@@ -113,6 +126,7 @@ class LastHour:
                 commits = [one + other for one, other in zip(commits, new.commits, strict=True)]
                 for (topic, _), records in new.offsets.items():
                     topics[topic] += records
+            self._note_dead(agent, counts, now)
             self._topics[agent] = {name: round(records / seconds, 4) for name, records in topics.most_common(SERIES)}
             outputs = islice(_labelled(counts, "rows_delivered"), SERIES)
             self._outputs[agent] = {name: round(rows / seconds, 4) for name, rows in outputs}

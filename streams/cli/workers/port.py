@@ -1,7 +1,8 @@
 """Joins the console and the state API with the connectors, for `run`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, App
@@ -16,10 +17,13 @@ from sluicegate.streams.observe.http import NO_CALLS, HttpCalls
 
 class RunSystems:
     """The systems of a run, with the secrets as `fresh` reads them; `read` reads its file again. Satisfies
-    sluicegate.streams.console.systems.ConsoleSystems."""
+    sluicegate.streams.console.systems.ConsoleSystems. `started` has the app of the workers since they may start: with
+    the address of an embedded broker."""
 
-    def __init__(self, fresh: Callable[[App], App], read: Callable[[], App] | None = None) -> None:
-        self._fresh, self._read = fresh, read
+    def __init__(
+        self, fresh: Callable[[App], App], read: Callable[[], App] | None = None, started: Sequence[App] = ()
+    ) -> None:
+        self._fresh, self._read, self._started = fresh, read, started
 
     def read_file(self) -> App:
         if self._read is None:
@@ -34,17 +38,20 @@ class RunSystems:
         return open_store(self._fresh(app).store, app.folder, app=app.name)
 
     def open_topics(self, app: App) -> BrokerTopics:
-        return BrokerTopics(self._fresh(app))
+        now = self._fresh(app)
+        if now.embedded and self._started:
+            now = replace(now, kafka=self._started[0].kafka, clusters=self._started[0].clusters)
+        return BrokerTopics(now)
 
     def open_outputs(self, app: App, agent: Agent) -> AbstractContextManager[OutputFacts | None]:
         return history_outputs(self._fresh(app), agent)
 
 
 def made(
-    app: App, fresh: Callable[[App], App], read: Callable[[], App] | None, board: Board
+    app: App, fresh: Callable[[App], App], read: Callable[[], App] | None, started: Sequence[App], board: Board
 ) -> tuple[HttpCalls, Callable[[], None]]:
     """The calls that the file asks for, and a function that closes what they opened."""
-    systems, calls, opened = RunSystems(fresh, read), NO_CALLS, ExitStack()
+    systems, calls, opened = RunSystems(fresh, read, started), NO_CALLS, ExitStack()
     if app.http is not None and app.http.console:
         from sluicegate.streams.console import calls as console
 

@@ -80,7 +80,8 @@ def start(
     extras.require(app)
     tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
     otel_metrics.asked(os.environ)
-    ready = partial(prepare, options=options or AS_RUN, leave=leave)
+    started: list[App] = []
+    ready = partial(prepare, options=options or AS_RUN, leave=leave, started=started.append)
     return supervisor.run(
         app,
         agents,
@@ -89,18 +90,20 @@ def start(
         prepare=ready,
         log_level=log_level,
         fresh=fresh,
-        calls=_calls(app, fresh, read),
+        calls=_calls(app, fresh, read, started),
         watch=watched,
     )
 
 
-def _calls(app: "App", fresh: "Callable[[App], App]", read: "Callable[[], App] | None" = None) -> "MakeCalls | None":
+def _calls(
+    app: "App", fresh: "Callable[[App], App]", read: "Callable[[], App] | None", started: "Sequence[App]"
+) -> "MakeCalls | None":
     """None where the file asks for neither the console nor the state API: their modules are not imported then."""
     if app.http is None or not (app.http.console or app.http.state):
         return None
     from sluicegate.streams.cli.workers import port
 
-    return partial(port.made, app, fresh, read)
+    return partial(port.made, app, fresh, read, started)
 
 
 def _options(change: "RuleChange", again: bool, policy: OpenPolicy | None) -> "DeployOptions":

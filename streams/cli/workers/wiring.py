@@ -38,10 +38,16 @@ T = TypeVar("T")
 
 @contextmanager
 def prepare(
-    app: App, agents: Sequence[str], pause: Pause, options: DeployOptions = AS_RUN, leave: Collection[str] = ()
+    app: App,
+    agents: Sequence[str],
+    pause: Pause,
+    options: DeployOptions = AS_RUN,
+    leave: Collection[str] = (),
+    started: Callable[[App], None] = lambda app: None,
 ) -> Iterator[App]:
     """Waits up to `start_timeout` for each system and checks it, and records the rules that were never deployed. The
     embedded broker runs while the block does. `leave`: agents whose groups may stay in the store without a worker.
+    `started` gets the app for the workers, which has the broker's address.
     Raises ConfigurationError and SystemNotReady."""
     log = structlog.get_logger()
 
@@ -69,6 +75,7 @@ def prepare(
                 log.warning("topics.fragile", topics=weak, text=SAFER)
             for short in asked(kafka, lambda: _forgetful(app, chosen)):
                 log.warning("dedupe.short", text=short)
+        started(ready)
         yield ready
 
 

@@ -10,14 +10,18 @@ import yaml
 from typer.testing import CliRunner
 
 from sluicegate.connectors import open_store
+from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli import main
 from sluicegate.streams.cli.opening.files import loaded
+from sluicegate.streams.cli.workers.port import RunSystems
 from sluicegate.streams.config.sections.fields import STORES
 from sluicegate.streams.console.about import PRODUCTS, about
-from sluicegate.streams.console.dead_page import DeadShown, dead_counts
+from sluicegate.streams.console.dead_page import DeadShown, dead_counts, dead_facts, letter_counts
 from sluicegate.streams.console.kept import AFTER_CHANGE, LEAST, SHARE, KeptValue
 from sluicegate.streams.console.wording import PAGE
+from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.observe.report import WorkerReport
 from sluicegate.streams.operations.dead.dead_changes import DeadListing
 from sluicegate.streams.outbox.schedules import arranged
 from tests.unit.cli.log_topics import LogTopics
@@ -118,9 +122,49 @@ def test_dead_letters_are_filtered_sorted_and_counted_by_agent(tmp_path: Path, m
         assert client.ask("overview")["dead"] == {"a": 3}
 
 
+def test_the_overview_has_the_age_of_its_count_and_a_view_that_is_opened_reads_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, log = a_driver(tmp_path)
+    monkeypatch.setattr(LogTopics, "log", log)
+    now = [0.0]
+    with a_console(tmp_path, clock=lambda: now[0]) as client:
+        assert client.ask("dead?fresh=yes")["found"] == 0
+        log.append("in", 0, b"one", b"bad")
+        driver.turns(6).later(5).turns(4)
+        now[0] = 1.5
+        overview = client.ask("overview")
+        assert (overview["dead"], overview["dead_age"]) == ({}, 1.5)
+        assert client.ask("dead")["found"] == 0, "a page that stays open gets what was read"
+        answer = client.ask("dead?fresh=yes")
+        assert (answer["found"], answer["age"]) == (1, 0.0)
+
+
+def test_records_that_became_dead_letters_after_the_reading_are_counted() -> None:
+    def report(pid: int, dead: float) -> WorkerReport:
+        counter = ("records_dead", ("undecodable",), dead)
+        return WorkerReport("a", 0, pid, 0.0, True, metrics=(counter,))
+
+    nothing = DeadShown(DeadListing([], [], "", 0), [], letter_counts([report(1, 2.0)]))
+    facts = dead_facts((nothing, 9.0), letter_counts([report(1, 5.0), report(2, 1.0)]))
+    assert facts == {"dead": {}, "dead_age": 9.0, "dead_since": 4}
+    assert dead_facts(None, letter_counts([report(1, 5.0)])) == {"dead": None, "dead_age": None, "dead_since": 5}
+
+
+def test_the_console_reads_the_letters_of_the_embedded_broker_since_the_run_has_started(tmp_path: Path) -> None:
+    a_driver(tmp_path, FILE.replace("127.0.0.1:1", "embedded"))
+    app, started = loaded(str(tmp_path / "app.yaml")), []
+    systems = RunSystems(lambda app: app, started=started)
+    with pytest.raises(ConfigurationError, match="the embedded broker answers only its own run"):
+        systems.open_topics(app)
+    with closing(EmbeddedBroker({"app.dead": 1})) as broker:
+        started.append(replace(app, kafka={"bootstrap.servers": broker.bootstrap}))
+        assert systems.open_topics(app).places(["app.dead"]) == [("app.dead", 0)]
+
+
 def test_before_the_first_reading_nothing_is_claimed_to_be_dead_or_not(tmp_path: Path) -> None:
     """Dead letters that cannot be read are not none."""
-    with_missing = DeadShown(DeadListing([], [], "the broker is away", 0), [])
+    with_missing = DeadShown(DeadListing([], [], "the broker is away", 0), [], {})
     assert (dead_counts(None), dead_counts(with_missing)) == (None, None)
 
 
@@ -248,7 +292,7 @@ def test_without_console_there_is_no_page(tmp_path: Path) -> None:
 
     (tmp_path / "app.yaml").write_text(FILE.replace(", console: true", ""))
     app = loaded(str(tmp_path / "app.yaml"))
-    assert (app.http is not None and app.http.console, _calls(app, lambda app: app)) == (False, None)
+    assert (app.http is not None and app.http.console, _calls(app, lambda app: app, None, [])) == (False, None)
 
 
 def kept_seconds() -> tuple[KeptValue[float], list[float], list[float]]:

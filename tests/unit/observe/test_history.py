@@ -56,6 +56,22 @@ def test_a_sample_has_what_was_counted_since_the_last_one() -> None:
     assert scene.columns(1000 + 2 * EVERY)["at"] == [1000 + 3 * EVERY]
 
 
+def test_what_was_given_up_is_one_error_for_each_reason_at_the_time_of_the_last() -> None:
+    scene = HourScene()
+    for at, handler, undecodable in ((1, 0, 0), (2, 1, 0), (3, 1, 4), (4, 3, 4), (5, 3, 4)):
+        scene.now = 1000 + at * EVERY
+        dead = Meter()
+        dead.count("records_dead", handler, reason="handler-failed")
+        dead.count("records_dead", undecodable, reason="undecodable")
+        scene.report(dead.snapshot(), PartitionReport("in", 0, "running", 1, 0))
+    errors = [(each["at"], each["error"], each["detail"]) for each in scene.history.document(0)["errors"]]
+    text = "{} given up in this run, with the reason {}: see the dead letters"
+    assert errors == [
+        (1000 + 4 * EVERY, "given up", text.format(3, "handler-failed")),
+        (1000 + 3 * EVERY, "given up", text.format(4, "undecodable")),
+    ]
+
+
 def test_the_rates_of_several_outputs_are_apart() -> None:
     scene = HourScene()
     for at, large, rest in ((EVERY, 0, 0), (2 * EVERY, 10, 40)):

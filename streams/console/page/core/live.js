@@ -22,13 +22,14 @@ async function answer([name, query, optional]) {
 
 export async function read() {
   const mine = ++round,
-    { view, fields } = route();
+    { view, fields } = route(),
+    opened = live.view !== view;
   let pace = LEAST;
   clearTimeout(timer);
   try {
     if (!live.about) live.about = await session();
     const overview = await question("overview");
-    const entries = await Promise.all((views[view] || views.overview).asks(fields, overview).map(answer));
+    const entries = await Promise.all((views[view] || views.overview).asks(fields, overview, opened).map(answer));
     if (mine !== round) return; // the reader has gone to another view
     live.overview = overview;
     live.answers = Object.fromEntries(entries);

@@ -9,7 +9,7 @@ import { Payload } from "../parts/payload.js";
 import { Table } from "../parts/table.js";
 
 export const title = "Dead letters";
-export const asks = (fields) => [["dead", fields]];
+export const asks = (fields, _, opened) => [["dead", opened ? { ...fields, fresh: "yes" } : fields]];
 
 const TIMES = [
   ["", "any time"],

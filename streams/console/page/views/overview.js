@@ -48,23 +48,36 @@ function problems(overview, rows) {
       fields: { agent: late[0].agent, late: "yes" },
       text: `overdue groups in ${counted(late.length, "partition")}`,
     });
-  if (deaths) made.push({ kind: "bad", view: "dead", text: counted(deaths, "dead letter") });
+  if (deaths) {
+    const text = `${counted(deaths, "dead letter")}, counted ${ago(overview)}`;
+    made.push({ kind: "bad", view: "dead", text });
+  }
+  if (overview.dead_since) {
+    const since = deaths === null ? "in this run" : "since they were counted";
+    made.push({ kind: "bad", view: "dead", text: `${counted(overview.dead_since, "new dead letter")} ${since}` });
+  }
   return made;
 }
 
+const ago = ({ dead_age }) => (dead_age < 1 ? "now" : `${span(dead_age)} ago`);
+
+const nothingDead = (overview) =>
+  dead(overview) === null ? "Dead letters are not counted." : `Nothing is dead, as counted ${ago(overview)}.`;
+
 function Verdict({ overview, rows }) {
   const made = problems(overview, rows),
-    { lag } = totals(rows);
+    { lag } = totals(rows),
+    quiet = dead(overview) === null ? "No problem is reported" : "All is well";
   return html`<section class=${`card verdict ${made.length ? "troubled" : "well"}`} aria-label="State">
-    <h2>${made.length ? `${counted(made.length, "thing")} to look at` : "All is well"}</h2>
+    <h2>${made.length ? `${counted(made.length, "thing")} to look at` : quiet}</h2>
     ${
       made.length
         ? html`<ul class="problems">
             ${made.map((each) => html`<${Problem} ...${each} />`)}
           </ul>`
         : html`<p class="soft">
-            Every worker is ready, no partition is halted, nothing is
-            overdue${dead(overview) === null ? "" : " or dead"}.${" "}
+            Every worker is ready, no partition is halted, nothing is overdue.${" "}
+            ${nothingDead(overview)}${" "}
             ${lag ? `${counted(lag, "record")} to read.` : "All records are read."}
           </p>`
     }
