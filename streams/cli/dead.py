@@ -261,11 +261,14 @@ def _report(result: dict[str, Any], json: bool) -> int:
     if json:
         print_json(result)
     else:
-        rows, records = counted(result["rows"], "row"), counted(result["sent"], "record")
-        groups = f"{counted(result['groups'], 'group')} to be handled again, " if result["groups"] else ""
-        print(
-            f"{rows} in the outbox again, {records} sent, {groups}{result['found']} had been sent before this command"
+        outcomes = (
+            ("rows", "row", "in the outbox again"),
+            ("sent", "record", "sent"),
+            ("groups", "group", "to be handled again"),
+            ("found", "record", "sent before by a command that did not end"),
         )
+        done = [f"{counted(result[name], noun)} {what}" for name, noun, what in outcomes if result[name]]
+        print(", ".join(done) or "nothing was sent")
         for place in result["refused"]:
             complain(
                 f"sluicegate: {place} was retried before: `sluicegate audit` says when; --again sends a record once "

@@ -24,7 +24,7 @@ from sluicegate.streams.expressions.types import NUMBERS, ValueType
 
 Since = Annotated[Literal["first", "last"], unless_unknown("first")]
 _DURATION, _EXPRESSION = "duration", "expression"
-_LIKE_A_DURATION = re.compile(r"\s*[0-9.]+\s*[a-zA-Zµ]*\s*")
+_LIKE_A_DURATION = re.compile(r"\s*-?[0-9.]+\s*[a-zA-Zµ]*\s*")
 _FORMS = "write {after: 30s, since: first}, or {first: 30s, last: 5s}"
 
 

@@ -125,8 +125,7 @@ def test_the_handler_of_a_failed_group_is_called_again_with_its_messages_once(
     first, *others = [each["id"] for each in found]
     done = made.dead("retry", "readings", first, "--why", "the table is there", "--by", "ann")
     assert done.exit_code == 0, done.stderr
-    said = "0 rows in the outbox again, 0 records sent, 1 group to be handled again, 0 had been sent before"
-    assert done.stdout.startswith(said)
+    assert done.stdout == "1 group to be handled again\n"
     made.later()
     [output] = made.outputs()
     assert (output["stored"], output["reason"]) == (5, "count")
@@ -226,7 +225,7 @@ def test_what_cannot_be_retried_is_named_and_the_command_does_not_end_with_0(
     made.log.append("app.dead", 0, b"k", b"x", list(distinct(made.log, "app.dead")[0].h or ()))
     done = made.dead("retry", "readings", "--all")
     assert done.exit_code == 4, done.output
-    assert done.stdout.startswith("0 rows in the outbox again, 0 records sent, 0 had been")
+    assert done.stdout == "nothing was sent\n"
     for each in made.listed():
         said = (
             f"{each['id']} was left out: it is a completed group: its handler failed, and agent readings has no handler"

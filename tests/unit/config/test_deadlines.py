@@ -55,6 +55,7 @@ def test_the_file_says_it(tmp_path: Path, text: str, rule: Aggregation) -> None:
         ("{after: 30s, cancel: paused}", "has cancel, but no record gives the deadline"),
         ("{first: 30s, unit: ms}", "has unit, but no record gives the deadline"),
         ("{after: 30 sec}", "is not a duration"),
+        ("{after: -30s}", "is not a duration"),
         ("due_at", "is not a duration"),
         ("{at: due_at +}", "ends too early"),
         ('{at: \'"x" + "y" == z\'}', "gives boolean, which is not an instant"),
