@@ -1,9 +1,11 @@
 """`sluicegate plan`: what a changed file would do, before it runs."""
 
 import json as compact
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,17 +17,24 @@ from sluicegate.streams.cli.terminal.outcome import DONE, NOT_ACCEPTED, complain
 from sluicegate.streams.cli.terminal.output import print_json
 from sluicegate.streams.cli.terminal.parameters import AsJson, OpenPolicy
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.units import spoken_duration
 from sluicegate.streams.wording import counted
 
 if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.operations.planning import AgentPlan, PolicyOutcome
+    from sluicegate.streams.rules.changes import Change
 
 VERDICTS = ("changed", "missing", "extra", "dead", "uncertain")
 """What only a replay of the input can find."""
 REFUSED = "refused"
 DEFAULT = "dead,refused"
 LONGEST = 80  # characters of a value
+TIME = re.compile(
+    r"\.(timeout|window)(\..*)?\.(first|last|after|session|tumbling|hopping|sliding|idle|at_most|grace|every|offset|max_ahead"
+    r"|new|amend)$|\.(horizon|remember)$"
+)
+"""Keys whose numbers are seconds in the document of a rule."""
 AgentOption = Annotated[
     list[str] | None, typer.Option("--agent", metavar="A", help="Only this agent; may be repeated.")
 ]
@@ -166,8 +175,8 @@ def _print(
 
 def _print_agent(each: "AgentPlan", policy: OpenPolicy | None) -> None:
     print(f"{each.name}: {_heading(each):<40} class: {each.kind.text if each.kind else ''}")
-    for change in each.changes:
-        print(f"  change        {change.path} {_shown(change.old)} -> {_shown(change.new)}")
+    for path, old, new in _in_pairs(each.changes):
+        print(f"  change        {path} {_shown(old, path)} -> {_shown(new, path)}")
     if each.now is not None and each.outcomes:
         where = counted(each.now.partitions, "partition")
         print(f"  open now      {counted(each.now.groups, 'group')} in {where}{_fates(each, policy)}")
@@ -206,10 +215,24 @@ def _fate(policy: str, outcome: "PolicyOutcome") -> str:
     return f"{outcome.fire} of them {'fires' if outcome.fire == 1 else 'fire'} at once"
 
 
-def _shown(value: object) -> str:
-    """As JSON, in one short piece."""
+def _in_pairs(changes: "Sequence[Change]") -> Iterator[tuple[str, object, object]]:
+    """What went and what came under one key are one change, such as a topic of `from`."""
+    waiting: dict[str, object] = {}
+    for change, following in zip_longest(changes, changes[1:]):
+        if change.path in waiting:
+            yield change.path, waiting.pop(change.path), change.new
+        elif change.new is None and following is not None and (following.path, following.old) == (change.path, None):
+            waiting[change.path] = change.old
+        else:
+            yield change.path, change.old, change.new
+
+
+def _shown(value: object, path: str) -> str:
+    """As JSON, in one short piece; a time with its unit."""
     if value is None:
         return "not set"
+    if TIME.search(path) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return spoken_duration(value) if value else "0 s"
     text = value if isinstance(value, str) else compact.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 

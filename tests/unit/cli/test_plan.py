@@ -117,6 +117,13 @@ def test_a_shorter_timeout_fires_what_is_due_under_it(plan: Plan, old: str) -> N
     assert found == {"groups": 4, "fire": 4, "refused": None}
 
 
+def test_times_have_a_unit_and_another_topic_is_one_change(plan: Plan, old: str) -> None:
+    filled(old)
+    printed = said(plan(FILE.replace("10m", "90s").replace("from: in", "from: others"), "--no-replay"))
+    assert "change aggregate.timeout.first 10 min -> 90 s" in printed
+    assert "change from in -> others" in printed
+
+
 def test_a_lower_limit_fires_what_is_over_it(plan: Plan, old: str) -> None:
     filled(old)
     found = document(plan(FILE.replace("count: 9", "max_items: 4"), "--json"))["agents"][0]["open"]["convert"]
