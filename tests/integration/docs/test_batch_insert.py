@@ -29,8 +29,8 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def file(tmp_path: Path, kafka: str, postgres_url: str, ns: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]:
-    """The recipe under names of this test's own. `yaml` and `python` are its only blocks of their kind."""
-    [text], [module] = blocks("yaml"), blocks("python")
+    """The recipe under names of this test's own: sink.yaml and sink.py, the first blocks of their kind."""
+    text, module = blocks("yaml")[0], blocks("python")[0]
     text = re.sub(r"(app: |from: |dead_letters: )(\w)", rf"\g<1>{ns}-\g<2>", text.partition("\ntests:")[0])
     (tmp_path / "sink.yaml").write_text(f"{text}\nhttp: {{port: 0}}\n", encoding="utf-8")
     (tmp_path / "sink.py").write_text(module.replace("into readings", f"into {ns}_readings"), encoding="utf-8")
