@@ -22,7 +22,7 @@ LAST_TIME = 253_000_000_000.0  # seconds since 1970: in the year 9987
 TOPIC = r"[A-Za-z0-9._-]{1,249}(@[A-Za-z0-9._-]{1,64})?"
 NEEDS_SESSION = "`together` needs session: true"
 NOT_OF_GROUPS = (
-    "`together` collects rows of messages, not of groups: write the groups to a topic, and insert its messages in "
+    "`together` collects rows of messages, not of groups; write the groups to a topic, and insert its messages in "
     "another agent"
 )
 FARTHEST = 100 * 366 * 24 * 3600.0  # seconds: a hundred years

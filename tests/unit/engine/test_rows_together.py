@@ -92,7 +92,7 @@ def test_rows_written_together_are_there_once_after_a_death(
             "together_of_a_batch",
             True,
             Aggregation(count=2, compute=(Reducer("total", "sum", "amount"),)),
-            "`together` collects rows of messages, not of groups: write the groups to a topic, and insert its ",
+            "`together` collects rows of messages, not of groups; write the groups to a topic, and insert its ",
         ),
     ],
 )
