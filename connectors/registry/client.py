@@ -1,6 +1,7 @@
 """A schema registry that speaks Confluent's protocol, by confluent-kafka's `SchemaRegistryClient`."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from sluicegate.connectors.registry import avro, protobuf
@@ -11,9 +12,6 @@ from sluicegate.streams.errors import ConfigurationError
 
 INSTALL = 'pip install "sluicegate[registry]"'
 NOT_FOUND, INCOMPATIBLE, INVALID = 404, 409, 422
-
-FORMS = {"PROTOBUF": "serialized"}
-"""In which form a schema is asked for; a registry may give the text of the `.proto` file all the same."""
 
 T = TypeVar("T")
 
@@ -71,7 +69,10 @@ class RegistryClient:
         def refused(error: Any) -> Exception:
             return UnknownId(f"the schema registry at {self._place} has no schema with id {id}")
 
-        answer = self._asked(lambda: self._schema(id, FORMS.get(kind)), refused)
+        def asked() -> Any:
+            return protobuf.descriptor(partial(self._schema, id)) if kind == "PROTOBUF" else self._schema(id, None)
+
+        answer = self._asked(asked, refused)
         if (answer.schema_type or "AVRO") != kind:
             raise UnknownId(f"schema id {id} is {answer.schema_type or 'AVRO'}, not {kind}")
         if kind == "PROTOBUF":
@@ -139,10 +140,12 @@ class RegistryClient:
                 return UnknownId(subject)
             return SubjectRefused(f"subject {subject}: the schema registry at {self._place} {_words(error, True)}")
 
+        def asked() -> bool:
+            made = self._made(schema, kind, False)
+            return self._registered(subject, made) or bool(self._client.test_compatibility(subject, made))
+
         try:
-            fits = self._asked(
-                lambda: self._client.test_compatibility(subject, self._made(schema, kind, False)), refused
-            )
+            fits = self._asked(asked, refused)
         except UnknownId:
             return  # a subject without a version takes any schema
         if not fits:
@@ -150,6 +153,18 @@ class RegistryClient:
                 f"subject {subject}: the schema registry at {self._place} says that the schema is not compatible with "
                 f"the newest version; {CORRECT}"
             )
+
+    def _registered(self, subject: str, schema: Any) -> bool:
+        """Whether the subject has the schema. Apicurio Registry 3 compares no descriptors of Protobuf, not even with
+        themselves."""
+        from confluent_kafka.schema_registry import SchemaRegistryError
+
+        try:
+            return self._client.lookup_schema(subject, schema) is not None
+        except SchemaRegistryError as error:
+            if error.http_status_code != NOT_FOUND:
+                raise
+            return False
 
     def answers(self) -> None:
         """Raises Unavailable."""

@@ -3,8 +3,11 @@ that it imports. A subject of a referenced file has the file's name, as confluen
 
 from base64 import b64decode, b64encode
 from binascii import Error
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+FAILED = 500
 BUILTIN = ("google/protobuf/", "google/type/", "confluent/")
 """Every reader has these files."""
 
@@ -24,8 +27,8 @@ def bundled(client: Any, schema: Any) -> str:
         made.name = name or made.name
         for reference in each.references or ():
             if reference.name not in files:
-                version = client.get_version(reference.subject, reference.version, True, "serialized")
-                add(version.schema, reference.name)
+                version = partial(client.get_version, reference.subject, reference.version, True)
+                add(descriptor(version).schema, reference.name)
         files[made.name] = made
 
     try:
@@ -33,6 +36,20 @@ def bundled(client: Any, schema: Any) -> str:
     except (Error, ValueError, DecodeError):
         return str(schema.schema_str)
     return descriptor_set([*files.values()])
+
+
+def descriptor(ask: Callable[[str | None], Any]) -> Any:
+    """What `ask` gets in the format of a descriptor; a registry may give the text of the `.proto` file all the same.
+    Apicurio Registry 3 answers with HTTP 500 where the schema was registered as a descriptor, and gives it without a
+    format."""
+    from confluent_kafka.schema_registry import SchemaRegistryError
+
+    try:
+        return ask("serialized")
+    except SchemaRegistryError as error:
+        if error.http_status_code != FAILED:
+            raise
+        return ask(None)
 
 
 def split(client: Any, text: str, register: bool) -> Any:

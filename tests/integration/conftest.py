@@ -9,7 +9,7 @@ from tests.chaos.worker import COMMAND
 from tests.conftest import missing
 from tests.integration.supervised.run import Run
 from tests.integration.wheels import builder, built, source_tree  # noqa: F401
-from tests.servers import Unavailable
+from tests.servers import Unavailable, jars
 from tests.servers.cluster import Cluster
 from tests.servers.shared import own_folder
 
@@ -22,6 +22,12 @@ def cluster() -> Iterator[Cluster]:
         missing(error)
     yield made
     made.close()
+
+
+@pytest.fixture(params=jars.APICURIO)
+def apicurio(request: pytest.FixtureRequest) -> str:
+    """The version of Apicurio Registry."""
+    return str(request.param)
 
 
 @pytest.fixture

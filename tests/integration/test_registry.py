@@ -118,8 +118,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, kafka: str, ns: str, own_server: Callable[..., Server]) -> Iterator[Scene]:
-    made = Scene(tmp_path, kafka, ns, own_server(Apicurio))
+def scene(tmp_path: Path, kafka: str, ns: str, own_server: Callable[..., Server], apicurio: str) -> Iterator[Scene]:
+    made = Scene(tmp_path, kafka, ns, own_server(Apicurio, version=apicurio))
     yield made
     made.close()
 

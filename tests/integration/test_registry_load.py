@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 
 from tests.integration.supervised.run import Run
 from tests.integration.test_registry_formats import (
@@ -22,7 +22,6 @@ from tests.integration.test_registry_formats import (
     NEWER_AVRO,
     ORDER,
     PARTS,
-    RESULT,
     Scene,
     running,
     scene,
@@ -62,7 +61,7 @@ def totals(here: Scene, form: str) -> list[float]:
     """Of the results, read by confluent-kafka; a copy of one, which a killed worker may leave, has the same id."""
     distinct: dict[bytes, Message] = {dict(each.headers())["sluicegate-id"]: each for each in here.found["amounts"]}
     if form == "protobuf":
-        read: Any = ProtobufDeserializer(kind("shop.Result", RESULT), PLAIN, here.client)
+        read: Any = here.reads_results()
         return sorted(read(each.value(), here.out).total for each in distinct.values())
     read = (
         AvroDeserializer(here.client) if form == "avro" else JSONDeserializer(None, schema_registry_client=here.client)

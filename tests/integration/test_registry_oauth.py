@@ -66,8 +66,8 @@ class Gate:
 
 
 @pytest.fixture
-def gate(own_server: Callable[..., Server]) -> Iterator[Gate]:
-    made = Gate(own_server(Apicurio).url)
+def gate(own_server: Callable[..., Server], apicurio: str) -> Iterator[Gate]:
+    made = Gate(own_server(Apicurio, version=apicurio).url)
     with ExitStack() as stack:
         made.url, made.token_url = (stack.enter_context(served(each)) for each in (made.passed, made.token))
         made.behind, _, path = made.behind.partition("/apis")

@@ -115,8 +115,8 @@ def references(names: list[str]) -> list[SchemaReference]:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, kafka: str, ns: str, own_server: Callable[..., Server]) -> Iterator[Scene]:
-    made = Scene(tmp_path, kafka, ns, own_server(Apicurio).url)
+def scene(tmp_path: Path, kafka: str, ns: str, own_server: Callable[..., Server], apicurio: str) -> Iterator[Scene]:
+    made = Scene(tmp_path, kafka, ns, own_server(Apicurio, version=apicurio).url)
     yield made
     made.close()
 

@@ -16,7 +16,8 @@ def fetch() -> int:
         jars.kafka()
         jars.mariadb()
         jars.postgres()
-        jars.apicurio()
+        for version in jars.APICURIO:
+            jars.apicurio(version)
         jars.kafka_streams()
         jars.avro()
     except Unavailable as error:

@@ -23,7 +23,8 @@ OTHER_VERSIONS = ("3.9.2", "4.4.0")
 AVRO = "1.12.1"
 MARIADB = "11.4.5"
 POSTGRES = "17.5.0"
-APICURIO = "2.6.13.Final"
+APICURIO = ("2.6.13.Final", "3.3.3")
+"""Of the registries that tests run with: the last release of each major version that Maven has."""
 PAUSES = (5.0, 20.0)  # seconds before Maven is asked again
 
 
@@ -64,9 +65,9 @@ def postgres() -> Path:
     return kept(f"postgres-{POSTGRES}", _fetch_postgres)
 
 
-def apicurio() -> Path:
+def apicurio(version: str = APICURIO[0]) -> Path:
     """The folder of Apicurio Registry, fetched now if need be. Raises Unavailable."""
-    return kept(f"apicurio-{APICURIO}", _fetch_apicurio)
+    return kept(f"apicurio-{version}", lambda folder: _fetch_apicurio(version, folder))
 
 
 def kept(name: str, fetch: Callable[[Path], None]) -> Path:
@@ -112,8 +113,8 @@ def _fetch_postgres(folder: Path) -> None:
     packed.unlink()
 
 
-def _fetch_apicurio(folder: Path) -> None:
-    artifact = f"io.apicurio:apicurio-registry-app:{APICURIO}:tar.gz:all"
+def _fetch_apicurio(version: str, folder: Path) -> None:
+    artifact = f"io.apicurio:apicurio-registry-app:{version}:tar.gz:all"
     _maven("Apicurio Registry", "copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
     [packed] = folder.glob("*.tar.gz")
     with tarfile.open(packed) as tar:
