@@ -10,7 +10,7 @@ import typer
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.opening.changing import AgentName, By, Why, Yes, confirm, opened, person
 from sluicegate.streams.cli.terminal.outcome import DONE, USAGE, complain
-from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.output import print_json, print_text
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.topic_names import reads, topics
@@ -72,7 +72,7 @@ def accept_gap(
             accepted = accepting.accept(store, agent, partition, look, person(why, by), forget, reported) or gap
             done.append(_document(name, accepted))
             if not json:
-                print(f"{name}: {accepted.error.code} is accepted: {accepted.text}")
+                print_text(f"{name}: {accepted.error.code} is accepted: {accepted.text}")
         for name, partition in [] if all else lacking:
             accepting.tell(store, partition, person(why, by))
             complain(f"sluicegate: {name} {NO_GAP}")

@@ -9,7 +9,7 @@ from sluicegate.streams import topic_names
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.cli.terminal.outcome import DONE, SYSTEM
-from sluicegate.streams.cli.terminal.output import print_json, print_table
+from sluicegate.streams.cli.terminal.output import print_json, print_table, print_text
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.hints import command
 
@@ -96,7 +96,7 @@ def topics(
     else:
         _print(app, there, wanted, made, embedded)
         for pattern, topics in matches.items():
-            print(f"match {pattern} now: {', '.join(topics) or 'none'}")
+            print_text(f"match {pattern} now: {', '.join(topics) or 'none'}")
     return DONE if embedded or all(there[need.topic] is not None for need in needed(app)) else SYSTEM
 
 
@@ -159,8 +159,8 @@ def _print(
     print_table(("topic!", "use", "partitions"), rows)
     for agent, equal in copartitioned(app, wanted).items():
         numbers = "equally many" if equal else "different numbers of"
-        print(f"{agent}: its inputs have {numbers} partitions; groups never span topics")
+        print_text(f"{agent}: its inputs have {numbers} partitions; groups never span topics")
     for agent in _shared(app):
-        print(f"{agent}: its groups span all partitions and topics (scope: shared), whatever their number")
+        print_text(f"{agent}: its groups span all partitions and topics (scope: shared), whatever their number")
     if not embedded and not all(there.values()):
         print(f"{command('topics FILE --create')} makes the missing ones")

@@ -24,6 +24,7 @@ from sluicegate.streams.contracts.headers import NUMBER, SHARD
 from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.topic_names import in_words, several
 from sluicegate.streams.units import spoken_duration
+from sluicegate.streams.wording import counted
 
 
 def meaning(agent: Agent) -> list[str]:
@@ -81,9 +82,9 @@ def _where(agent: Agent) -> str:
 
 def _unusable(agent: Agent) -> list[str]:
     decode = {
-        "skip": "leaves out, and counts, what cannot be decoded",
-        "stop": "stops the partition at what cannot be decoded",
-        "wait": "waits before what cannot be decoded, and tries it again",
+        "skip": "leaves out, and counts, records that cannot be decoded",
+        "stop": "stops the partition at a record that cannot be decoded",
+        "wait": "waits before a record that cannot be decoded, and tries it again",
     }
     sentences = [decode[agent.on_error.decode]] if agent.on_error.decode in decode else []
     sentences += unanswered(agent)
@@ -93,7 +94,7 @@ def _unusable(agent: Agent) -> list[str]:
         sentences.append(f"stops the partition when more than {agent.on_error.stop_above} became dead letters")
     return [
         *sentences,
-        f"sends what{' else' if sentences else ''} it cannot use to {agent.dead_letters}, byte for byte",
+        f"sends {'other ' if sentences else ''}records that it cannot use to {agent.dead_letters}, byte for byte",
     ]
 
 
@@ -141,18 +142,18 @@ def dispatching(app: App) -> list[str]:
         sentences += [
             f"sends the rows of the store's outbox, {order}; looks every {spoken_duration(outbox.poll)} where the "
             "store cannot tell",
-            f"tries a row {outbox.attempts} times, {pauses} apart, its lane waiting; then it is dead (an outage "
-            "of the brokers counts no attempt)",
-            f"has a lane for {spoken_duration(outbox.lease)} and renews it; what a process died with is sent by "
-            "another after that",
-            f"deletes what was sent {spoken_duration(outbox.retention)} before",
+            f"tries a row {outbox.attempts} times, {pauses} apart, while its lane waits; then the row is dead (an "
+            "outage of the brokers is not an attempt)",
+            f"leases a lane for {spoken_duration(outbox.lease)} and renews the lease; another process sends the rows "
+            "of a process that died after that",
+            f"deletes rows {spoken_duration(outbox.retention)} after they were sent",
             f"is degraded {_threshold(outbox.degraded)}, and not ready {_threshold(outbox.unhealthy)}",
         ]
     if timeouts is not None:
         does = "sends timeouts" if outbox else "adds timeouts to the outbox, which another process must send,"
         sentences.append(
             f"{does} when they are due by the store's clock, never before, {timeouts.batch} at a time; "
-            f"what a process died with is sent {spoken_duration(timeouts.lease)} later"
+            f"those of a process that died are sent {spoken_duration(timeouts.lease)} later"
         )
     sentences += [
         f"sends to {schedule.topic} at each time of `{schedule.every}` ({schedule.name})" for schedule in app.schedules
@@ -205,13 +206,16 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     if agent.chooses:
         sentences += [f"of what the handler sends, {each}" for each in of_outputs(agent)]
     elif agent.to is not None:
-        sentences.append(f"sends what the handler sends to {agent.to.topic} as {agent.to.format}, after the commit")
+        sentences.append(
+            f"sends the messages of the handler to {agent.to.topic} as {agent.to.format}, after the commit"
+        )
     ends = {"stop": "stops the partition", "park": "waits with its key until `sluicegate parked retry`"}
     last = ends.get(handler.then, f"goes to {agent.dead_letters}")
     pauses = f"{spoken_duration(handler.backoff_first)} to {spoken_duration(handler.backoff_most)}"
     waits = "key" if handler.concurrency else "partition"
     sentences.append(
-        f"what fails is tried {handler.attempts} times, {pauses} apart, while its {waits} waits; then it {last}"
+        f"an item that fails is tried {counted(handler.attempts, 'time')}, {pauses} apart, while its {waits} waits; "
+        f"then it {last}"
     )
     sentences += flow.meaning(handler, agent.dead_letters)
     if handler.outages:

@@ -11,7 +11,7 @@ from sluicegate.streams.cli.checking.sample import in_words, samples
 from sluicegate.streams.cli.opening import extras
 from sluicegate.streams.cli.opening.files import connected
 from sluicegate.streams.cli.terminal.outcome import DONE, SYSTEM, USAGE, complain
-from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.output import print_json, print_text
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.wording import counted
@@ -53,7 +53,7 @@ def check(
         print_json({**_document(loaded, findings if connect else None, code), **more})
     else:
         _in_words(loaded, findings)
-        print(*in_words(answers or ()), sep="\n", end="\n" if answers else "")
+        print_text(*in_words(answers or ()))
     return code
 
 
@@ -177,15 +177,15 @@ def _in_words(loaded: "Loaded", findings: "list[SystemFinding]") -> None:
     for agent in loaded.app.agents if loaded.app else ():
         vague = agent.name in loaded.vague
         meanings = ["has variables that are not set: what it does depends on them"] if vague else meaning(agent)
-        print(f"{agent.name}:", *meanings, sep="\n  ")
+        print_text(f"{agent.name}:", *(f"  {each}" for each in meanings))
     if loaded.app is not None and (means := changing(loaded.app)):
-        print(f"when the file changes:\n  {means}")
+        print_text("when the file changes:", f"  {means}")
     if loaded.app is not None and (often := delivering(loaded.app)):
-        print(f"delivery:\n  {often}")
+        print_text("delivery:", f"  {often}")
     if loaded.app is not None and (sends := dispatching(loaded.app)):
-        print("dispatcher:", *sends, sep="\n  ")
+        print_text("dispatcher:", *(f"  {send}" for send in sends))
     for finding in findings:
         line = f"{finding.system}: {finding.text}{'; ' + finding.hint if finding.hint else ''}"
-        print(line) if finding.ok else complain(line)
+        print_text(line) if finding.ok else complain(line)
     if loaded.problems:
         complain(counted(len(loaded.problems), "problem"))

@@ -11,7 +11,7 @@ from sluicegate.streams.cli.deploying.rewinds import rewinds
 from sluicegate.streams.cli.opening.changing import By, Why, Yes, confirm, person
 from sluicegate.streams.cli.opening.files import loaded, shared_store
 from sluicegate.streams.cli.terminal.outcome import DONE, complain
-from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.output import print_json, print_text
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument, OpenPolicy
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.hints import command
@@ -117,7 +117,7 @@ def _waited(
 def _said(each: "Progress") -> None:
     finishing = f", {each.finishing} with groups of earlier versions" if each.finishing else ""
     where = counted(each.partitions, "partition")
-    print(f"{each.name}: version {each.version} runs in {each.switched} of {where}{finishing}")
+    print_text(f"{each.name}: version {each.version} runs in {each.switched} of {where}{finishing}")
 
 
 def _late(each: "Progress") -> str:

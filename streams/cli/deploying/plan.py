@@ -14,7 +14,7 @@ from sluicegate.streams.agent import App
 from sluicegate.streams.cli.deploying.plan_replay import ReplayOptions, Replays, lines, replayed
 from sluicegate.streams.cli.opening.files import connected, loaded, shared_store
 from sluicegate.streams.cli.terminal.outcome import DONE, NOT_ACCEPTED, complain
-from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.output import print_json, print_text
 from sluicegate.streams.cli.terminal.parameters import AsJson, OpenPolicy
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.units import spoken_duration
@@ -164,26 +164,26 @@ def _print(
         if each.kind is not None:
             _print_agent(each, policy)
         if each.name in replays:
-            print("\n".join(lines(replays[each.name])))
+            print_text(*lines(replays[each.name]))
     if unchanged := [each.name for each in plans if each.kind is None]:
-        print(f"unchanged: {', '.join(unchanged)}")
+        print_text(f"unchanged: {', '.join(unchanged)}")
     if beside:
-        print(f"the file: {', '.join(beside)} changed, which holds from the restart on")
+        print_text(f"the file: {', '.join(beside)} changed, which holds from the restart on")
     if unknown:
-        print(f"open groups are not known: {unknown}")
+        print_text(f"open groups are not known: {unknown}")
 
 
 def _print_agent(each: "AgentPlan", policy: OpenPolicy | None) -> None:
-    print(f"{each.name}: {_heading(each):<40} class: {each.kind.text if each.kind else ''}")
+    print_text(f"{each.name}: {_heading(each):<40} class: {each.kind.text if each.kind else ''}")
     for path, old, new in _in_pairs(each.changes):
-        print(f"  change        {path} {_shown(old, path)} -> {_shown(new, path)}")
+        print_text(f"  change        {path} {_shown(old, path)} -> {_shown(new, path)}")
     if each.now is not None and each.outcomes:
         where = counted(each.now.partitions, "partition")
-        print(f"  open now      {counted(each.now.groups, 'group')} in {where}{_fates(each, policy)}")
+        print_text(f"  open now      {counted(each.now.groups, 'group')} in {where}{_fates(each, policy)}")
     if each.now is not None and each.now.rows:
-        print(f"  unsent        {counted(each.now.rows, 'row')}")
+        print_text(f"  unsent        {counted(each.now.rows, 'row')}")
     for text in each.refused:
-        print(f"  refused       {text}")
+        print_text(f"  refused       {text}")
 
 
 def _heading(each: "AgentPlan") -> str:

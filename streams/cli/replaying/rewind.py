@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sluicegate.streams.cli.opening.changing import person, reread
 from sluicegate.streams.cli.replaying.shadow import ReadingPace, progress
 from sluicegate.streams.cli.terminal.outcome import DONE
-from sluicegate.streams.cli.terminal.output import print_json, print_table
+from sluicegate.streams.cli.terminal.output import print_json, print_table, print_text
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.topic_names import of_input
 
@@ -45,7 +45,7 @@ def rewound(
         print_json({"format": 1, "agent": name, "replay": replay.number, "into": into, "partitions": partitions})
     else:
         print_table(COLUMNS, [astuple(each) for each in replay.corrected])
-        print("\n".join(told(replay, name)))
+        print_text(*told(replay, name))
     return DONE
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.streams.cli.opening.changing import reread
 from sluicegate.streams.cli.terminal.outcome import DONE, NOT_ACCEPTED, complain
-from sluicegate.streams.cli.terminal.output import print_json, print_table
+from sluicegate.streams.cli.terminal.output import print_json, print_table, print_text
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.topic_names import of_input
 from sluicegate.streams.wording import counted
@@ -137,7 +137,7 @@ def _print(file: str, shadowed: "Shadowed") -> None:
     )
     for part in (shadowed.results, shadowed.dead, shadowed.open):
         for each in part.shown():
-            print(example_line(each))
+            print_text(example_line(each))
             print(f"  sluicegate explain {file} {each.id}")
     for note in shadowed.notes:
         complain(f"sluicegate: {note}")

@@ -94,21 +94,22 @@ def _print_records(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None
             print()
         for name, cell in zip(names, row, strict=True):
             if cell:
-                print_text(f"{name:<{widest}}{cell}", widest)
+                print_text(f"{name:<{widest}}{cell}", indent=widest)
 
 
-def print_text(line: str, indent: int = 2) -> None:
-    """On a terminal it is broken between words, with an indent that leaves the longest word room; elsewhere it is one
-    line."""
+def print_text(*lines: str, indent: int = 2) -> None:
+    """On a terminal each line is broken between words, with an indent that leaves the longest word room."""
+    for line in lines:
+        print(_broken(line, indent) if terminal() else line)
+
+
+def _broken(line: str, indent: int) -> str:
     from textwrap import wrap
 
-    if not terminal():
-        print(line)
-        return
     width = console().width
     room = width - max(map(len, line.split()), default=0)
     after = " " * max(0, min(len(line) - len(line.lstrip()) + indent, room))
-    print("\n".join(wrap(line, width, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)) or line)
+    return "\n".join(wrap(line, width, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)) or line
 
 
 def terminal() -> bool:

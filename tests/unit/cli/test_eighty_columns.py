@@ -6,7 +6,9 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from sluicegate.connectors.kafka import admin
 from sluicegate.streams.cli import letters, main
+from sluicegate.streams.cli.opening import waiting
 from sluicegate.streams.cli.terminal import output
 from sluicegate.streams.cli.terminal.output import print_table, print_text
 from tests.docs_reference import each_command
@@ -27,16 +29,21 @@ SHOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "parked ls": (("mails",), (f"{MAILS}/0/0", PARKED)),
     "dead ls": ((), (f"{ORDERS}/0/2", AGENT)),
     "dead show": ((f"{ORDERS}/0/2", "--payload"), (f"{ORDERS}/0/2", AGENT)),
+    "topics": ((), (ORDERS, BILLS, MAILS, OUT)),
+    "check": ((), (ORDERS, BILLS, OUT)),
+    "plan": (("--no-replay", "--against", "FILE"), (f"{AGENT},",)),
     "docs": ((), ("agents.*.aggregate.window.grace",)),
     "explain": (("ID",), (f"{BILLS}/0:", "3", "4", "5")),
 }
-NO_IDS = {"check", "plan", "deploy", "topics", "migrate", "accept-gap", "replay", "test", "eval", "version"}
+NO_IDS = {"deploy", "migrate", "accept-gap", "replay", "test", "eval", "version"}
 """They list nothing of the store, or need a broker: their tables are judged by `print_table` alone."""
 
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(letters, "BrokerTopics", LogTopics)
+    monkeypatch.setattr(admin, "existing", lambda brokers, names, timeout: dict.fromkeys(names, 1))
+    monkeypatch.setattr(waiting, "within", lambda _, do, system: do())
     path = made(tmp_path)
     by = ("--by", "ann-of-the-night-shift@laptop-17.example.com")
     assert CliRunner().invoke(main, ["timeouts", "reschedule", path, TIMEOUT, "2h", *by]).exit_code == 0
@@ -51,7 +58,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines(command: str, more: tuple[str, ...], file: str) -> list[str]:
-    wanted = more
+    wanted = tuple(file if word == "FILE" else word for word in more)
     if command == "explain":
         wanted = (next(value.decode() for name, value in LogTopics.log.topics[OUT][0][0].h if name == "sluicegate-id"),)
     path = [] if command == "docs" else [file]

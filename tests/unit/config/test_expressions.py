@@ -315,7 +315,7 @@ def test_an_agent_that_forwards_is_said_in_words(tmp_path):
         "route 1: forwards the record unchanged to review where amount is more than 10000 or default(risk, 0) is at "
         "least 80",
         "route 2: forwards the record unchanged to rest",
-        "sends what it cannot use to shop.dead, byte for byte",
+        "sends records that it cannot use to shop.dead, byte for byte",
     ]
 
 

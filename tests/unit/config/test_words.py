@@ -70,7 +70,7 @@ def test_an_agent_is_said_in_words(tmp_path):
         "drops repeats of what Sluicegate agents write to y",
         "drops a record whose header message-id was accepted in the same partition up to 90 min before (1000000 ids "
         "are remembered, then the oldest are forgotten); a record without one is a dead letter",
-        "sends what it cannot use to shop.dead, byte for byte",
+        "sends records that it cannot use to shop.dead, byte for byte",
     ]
 
 
@@ -159,30 +159,30 @@ def test_what_is_unsafe_is_warned_of(tmp_path, text, expected):
 @pytest.mark.parametrize(
     ("decode", "produce", "expected"),
     [
-        ("dead-letter", "dead", ["sends what it cannot use to shop.dead, byte for byte"]),
+        ("dead-letter", "dead", ["sends records that it cannot use to shop.dead, byte for byte"]),
         (
             "skip",
             "dead",
             [
-                "leaves out, and counts, what cannot be decoded",
-                "sends what else it cannot use to shop.dead, byte for byte",
+                "leaves out, and counts, records that cannot be decoded",
+                "sends other records that it cannot use to shop.dead, byte for byte",
             ],
         ),
         (
             "stop",
             "stop",
             [
-                "stops the partition at what cannot be decoded",
+                "stops the partition at a record that cannot be decoded",
                 "stops the partition at an output that cannot be sent",
-                "sends what else it cannot use to shop.dead, byte for byte",
+                "sends other records that it cannot use to shop.dead, byte for byte",
             ],
         ),
         (
             "wait",
             "dead",
             [
-                "waits before what cannot be decoded, and tries it again",
-                "sends what else it cannot use to shop.dead, byte for byte",
+                "waits before a record that cannot be decoded, and tries it again",
+                "sends other records that it cannot use to shop.dead, byte for byte",
             ],
         ),
     ],
@@ -228,13 +228,13 @@ def test_what_is_sent_besides_is_said_in_words(tmp_path):
     assert dispatching(loaded(tmp_path, GOOD + "timeouts: {poll: 2s}\n").app) == [
         "sends the rows of the store's outbox, in their order for each key, by as many lanes as the store has; looks "
         "every 1 s where the store cannot tell",
-        "tries a row 10 times, 1 s to 1 min apart, its lane waiting; then it is dead "
-        "(an outage of the brokers counts no attempt)",
-        "has a lane for 30 s and renews it; what a process died with is sent by another after that",
-        "deletes what was sent 1 h before",
+        "tries a row 10 times, 1 s to 1 min apart, while its lane waits; then the row is dead "
+        "(an outage of the brokers is not an attempt)",
+        "leases a lane for 30 s and renews the lease; another process sends the rows of a process that died after that",
+        "deletes rows 1 h after they were sent",
         "is degraded when a row is 1 min old or 1 is dead, and not ready when a row is 10 min old or 1000 are dead",
-        "sends timeouts when they are due by the store's clock, never before, 500 at a time; what a process died "
-        "with is sent 5 min later",
+        "sends timeouts when they are due by the store's clock, never before, 500 at a time; those of a process "
+        "that died are sent 5 min later",
     ]
     loose = loaded(tmp_path, GOOD + "outbox: {order: none}\ntimeouts: false\n").app
     assert dispatching(loose)[0].startswith("sends the rows of the store's outbox, in any order;")
