@@ -68,7 +68,6 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
 
 
 def _tests(file: FileModel) -> Iterator[FileFinding]:
-    """A handler may send to any topic."""
     agents = file.agents.values()
     reads = {source.name for agent in agents for source in agent.from_}
     writes = {use.topic for use in uses(file)}
@@ -76,8 +75,7 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
     rows = {each.source for each in looked_up if each.kind != "topic"}
     reads |= {each.source for each in looked_up if each.kind == "topic"}
     handlers = {name: agent.handler is not None for name, agent in file.agents.items()}
-    known = None if any(handlers.values()) else writes
-    yield from cases.findings(file.tests, patterns.readable(reads), known, rows, handlers)
+    yield from cases.findings(file.tests, patterns.readable(reads), writes, rows, handlers)
 
 
 def _http(file: FileModel) -> Iterator[FileFinding]:

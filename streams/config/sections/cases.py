@@ -276,13 +276,15 @@ Tests = Annotated[dict[str, StepsField], BeforeValidator(_as_tests)]
 def findings(
     tests: Mapping[str, list[StepModel]],
     reads: Set[str],
-    writes: Set[str] | None,
+    writes: Set[str],
     rows: set[str],
     handlers: Mapping[str, bool],
 ) -> Iterator[FileFinding]:
-    """Topics that no agent reads or writes (None: unknown), tables without a lookup, and agents without a handler: a
-    step on them could have no effect. `rows` are the sources of the lookups; `handlers` says of each agent whether it
-    has one."""
+    """Topics that no agent reads or writes, tables without a lookup, and agents without a handler: a step on them could
+    have no effect. `rows` are the sources of the lookups; `handlers` says of each agent whether it has one. A handler
+    may send to any topic: those that an `expect` names count as written."""
+    if any(handlers.values()):
+        writes = writes | {step.expect.topic for steps in tests.values() for step in steps if step.expect is not None}
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
@@ -297,7 +299,7 @@ def findings(
                 at, hint = (*path, "row"), did_you_mean(step.row.source, sorted(rows)) if rows else "add a lookup"
                 yield FileFinding(at, "is of a source that no lookup has", hint, (at, ("agents",)))
             for kind, topic, known, verb in _topics(step, reads, writes):
-                if known is not None and topic not in known:
+                if topic not in known:
                     at = (*path, kind) if kind == "expect_nothing" else (*path, kind, "topic")
                     yield FileFinding(
                         at, f"is a topic that no agent {verb}", did_you_mean(topic, sorted(known)), (at, ("agents",))
@@ -311,15 +313,13 @@ def _without_handler(path: Path, agent: str, handlers: Mapping[str, bool]) -> Fi
     return FileFinding(path, "is not an agent with a handler", did_you_mean(agent, known), (path, ("agents",)))
 
 
-def _topics(
-    step: StepModel, reads: Set[str], writes: Set[str] | None
-) -> Iterator[tuple[str, str, Set[str] | None, str]]:
+def _topics(step: StepModel, reads: Set[str], writes: Set[str]) -> Iterator[tuple[str, str, Set[str], str]]:
     if step.send is not None:
         yield "send", step.send.topic, reads, "reads"
     if step.expect is not None:
         yield "expect", step.expect.topic, writes, "writes"
     if step.expect_nothing is not None:
-        yield "expect_nothing", step.expect_nothing, writes, "writes"
+        yield "expect_nothing", step.expect_nothing, writes, "writes, and no `expect` has"
 
 
 def cases(tests: Mapping[str, list[StepModel]], places: Mapping[Path, LineColumn]) -> tuple[Case, ...]:

@@ -1,5 +1,7 @@
 """The key `tests:`: what it becomes, and what is wrong with it, where."""
 
+from pathlib import Path
+
 import jsonschema
 import pytest
 import yaml
@@ -79,7 +81,8 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
         ("- expect: {topic: totals, valu: 1}", ":29: tests.it works[0].expect.valu: unknown key; did you mean value?"),
         (
             "- expect_nothing: total",
-            ":5: tests.it works[0].expect_nothing: is a topic that no agent writes; did you mean totals?",
+            ":5: tests.it works[0].expect_nothing: is a topic that no agent writes, and no `expect` has; "
+            "did you mean totals?",
         ),
         (
             "- advance: 30",
@@ -116,6 +119,21 @@ def test_a_mistake_is_said_at_its_place_and_only_once(tmp_path, step, problem):
 def test_tests_that_are_no_mapping_of_lists_are_refused(tmp_path, text, problem):
     (line,) = lines(loaded(tmp_path, GOOD + text).problems, tmp_path)
     assert problem in line
+
+
+def handled(path: Path, steps: str) -> list[str]:
+    """What is wrong with a file whose agent has a handler, which may send to any topic."""
+    text = GOOD.replace("aggregate: {count: 10}", "handler: tests.unit.engine.handlers:forward")
+    return lines(loaded(path, f"{text}tests:\n  it works:\n{steps}").problems, path)
+
+
+def test_nothing_is_expected_only_of_a_topic_that_may_have_a_message(tmp_path: Path) -> None:
+    (line,) = handled(tmp_path, "  - expect_nothing: total\n")
+    assert "expect_nothing: is a topic that no agent writes, and no `expect` has; did you mean totals?" in line
+
+
+def test_a_topic_that_a_handler_sends_to_is_known_by_an_expectation(tmp_path: Path) -> None:
+    assert handled(tmp_path, "  - expect_nothing: alarms\n  another:\n  - expect: {topic: alarms}\n") == []
 
 
 def test_a_mistake_elsewhere_makes_no_second_one_here(tmp_path):
