@@ -1,8 +1,9 @@
 """What a message tells a person to do: a near word, and a command with the user's own file."""
 
 import difflib
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _files = ["FILE"]
 """The file that the command of this process has; the last one counts."""
@@ -19,6 +20,42 @@ def did_you_mean(wrong: str, known: Sequence[str], other_names: Mapping[str, str
     if len(known) <= 20:
         return f"known here: {', '.join(known)}"
     return "schemas/documents/sluicegate.schema.json lists the known ones"
+
+
+def misspelled(topic: str, known: Collection[str]) -> str:
+    """The known topic that this one may be a misspelling of; empty if it is known, or if none is near enough: they
+    differ in separators or in capitals, or in one letter of a word of four letters or more."""
+    if topic in known:
+        return ""
+    return next((each for each in sorted(known) if _letters(each) == _letters(topic) or _one_letter(topic, each)), "")
+
+
+def with_near(topics: Iterable[str], known: Collection[str]) -> str:
+    """The topics as a list, each with the known one that it may be a misspelling of."""
+    near = ((topic, misspelled(topic, known)) for topic in topics)
+    return ", ".join(f"{topic} (did you mean {other}?)" if other else topic for topic, other in near)
+
+
+def _letters(topic: str) -> str:
+    return "".join(_words(topic)).lower()
+
+
+def _words(topic: str) -> list[str]:
+    return re.split(r"[-_.]", topic)
+
+
+def _one_letter(topic: str, other: str) -> bool:
+    """Whether one word differs: a letter is missing, added or another one, or two letters are swapped. A digit tells
+    topics apart."""
+    words, others = _words(topic), _words(other)
+    pairs = [pair for pair in zip(words, others, strict=False) if pair[0] != pair[1]]
+    if len(words) != len(others) or len(pairs) != 1 or min(map(len, pairs[0])) < 4:
+        return False
+    one, another = pairs[0]
+    steps = difflib.SequenceMatcher(None, one, another, autojunk=False).get_opcodes()
+    changes = [(one[a:b], another[c:d]) for tag, a, b, c, d in steps if tag != "equal"]
+    one_change = len(changes) == 1 and max(map(len, changes[0])) == 1
+    return all(map(str.isalpha, map("".join, changes))) and (one_change or sorted(one) == sorted(another))
 
 
 def name_file(file: str) -> None:

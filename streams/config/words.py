@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from sluicegate.streams import topic_names
 from sluicegate.streams.agent import (
     EMBEDDED,
     Agent,
@@ -21,6 +22,7 @@ from sluicegate.streams.config.sections import correlating, deadlines, emitting,
 from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.contracts.headers import NUMBER, SHARD
+from sluicegate.streams.hints import misspelled
 from sluicegate.streams.reducers import kind_of
 from sluicegate.streams.topic_names import in_words, several
 from sluicegate.streams.units import spoken_duration
@@ -315,6 +317,20 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[FileFind
                 (path,),
             )
     yield from circles.warnings(app)
+    yield from _near_inputs(app)
+
+
+def _near_inputs(app: App) -> Iterator[FileFinding]:
+    """Inputs that no agent writes and that look like an output of another agent."""
+    writers = {(agent.rekeys or agent.name, to.topic) for agent in app.agents for to in agent.outputs}
+    writers |= {("", schedule.topic) for schedule in app.schedules}
+    for agent in app.agents:
+        name = agent.rekeys or agent.name
+        others = {topic for writer, topic in writers if writer != name}
+        for topic in topic_names.topics(agent.topics):
+            if (name, topic) not in writers and (near := misspelled(topic, others)):
+                at = (*(correlating.place_of(agent) if agent.leg else ("agents", name)), "from")
+                yield FileFinding(at, f"reads {topic}, which no agent writes", f"did you mean {near}?", (at,))
 
 
 def _of_dedupe(agent: Agent) -> Iterator[FileFinding]:

@@ -21,7 +21,7 @@ from sluicegate.streams.config.sections.fields import REDIS
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import LEVELS, Level, Partition
 from sluicegate.streams.errors import LookupFailed, SystemNotReady
-from sluicegate.streams.hints import command
+from sluicegate.streams.hints import command, with_near
 from sluicegate.streams.topic_names import by_pattern, matching, of_input, pattern_of, patterns
 from sluicegate.streams.wording import counted
 
@@ -131,7 +131,7 @@ def _kafka(app: App) -> list[SystemFinding]:
     results = [*_answers(app), *matched]
     results += brokers.findings(app, timeout)
     if missing:
-        text = f"has no topic {', '.join(missing)}"
+        text = f"has no topic {with_near(missing, written(app.agents))}"
         results.append(SystemFinding("kafka", False, text, f"run {command('topics FILE --create')}"))
     durability = admin.durability(app.brokers, [topic for topic in topics if there[topic]], timeout)
     for topic, (replicas, insync) in durability.items():

@@ -1,7 +1,7 @@
 """The checks of `run` before it starts, and the embedded broker."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -24,7 +24,7 @@ from sluicegate.streams.cli.topics import written
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotPermitted, SystemNotReady
-from sluicegate.streams.hints import command
+from sluicegate.streams.hints import command, with_near
 from sluicegate.streams.operations.deploying import DeployOptions, deploy
 from sluicegate.streams.operations.left_behind import LeftBehind, left_behind, texts
 from sluicegate.streams.processes.supervisor import Pause
@@ -61,10 +61,10 @@ def prepare(
     chosen = [agent for agent in app.agents if agent.name in agents]
     topics = sorted({*topics_of(chosen), *(schedule.topic for schedule in app.schedules)})
     with _with_broker(app, topics) as ready:
-        kafka = kafka_of(ready)
-        timeout = call_timeout(app)
+        kafka, timeout = kafka_of(ready), call_timeout(app)
         judge_registry(chosen)
-        judge_topics(asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.brokers, topics, timeout))))
+        counts = asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.brokers, topics, timeout)))
+        judge_topics(counts, written(ready.agents))
         if orphans := asked(store_of(app), lambda: _left_behind(app)):
             if ready is app:  # no other run shares a broker that is inside this one
                 orphans = asked(kafka, lambda: _without_workers(app, orphans, timeout))
@@ -168,12 +168,12 @@ def topics_of(agents: Sequence[Agent]) -> list[str]:
     return sorted(written(agents).union(*((*topic_names.topics(agent.topics), *agent.tables) for agent in agents)))
 
 
-def judge_topics(counts: Mapping[str, int | None]) -> None:
-    """Raises SystemNotReady with every topic that does not exist."""
+def judge_topics(counts: Mapping[str, int | None], outputs: Set[str] = frozenset()) -> None:
+    """Raises SystemNotReady with every topic that does not exist, and the output that it may be a misspelling of."""
     missing = [name for name, partitions in sorted(counts.items()) if partitions is None]
     if missing:
         raise SystemNotReady(
-            f"no such topic: {', '.join(missing)}; make what is missing with {command('topics FILE --create')}"
+            f"no such topic: {with_near(missing, outputs)}; make what is missing with {command('topics FILE --create')}"
         )
 
 

@@ -111,6 +111,11 @@ def test_every_missing_topic_is_named_with_the_command() -> None:
         judge_topics({"a": 4, "c": None, "b": None})
 
 
+def test_a_missing_input_that_looks_like_an_output_is_named_with_it() -> None:
+    with pytest.raises(SystemNotReady, match=r"^no such topic: minuts \(did you mean minutes\?\), orders; make what"):
+        judge_topics({"minuts": None, "orders": None, "minutes": 4}, {"minutes", "iot.dead"})
+
+
 def test_inputs_outputs_and_dead_letters_are_needed() -> None:
     one = Agent("a", ("in1", "in2"), Aggregation(count=1), Destination("out"), "dead")
     two = Agent("b", ("out",), Aggregation(count=1), Destination("end"), "dead")
