@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from sluicegate.streams.operations.left_behind import left_behind, texts
 from sluicegate.streams.operations.planning import planned
 from sluicegate.streams.operations.replaying.rewind_check import RewindCheck
 from sluicegate.streams.rules import rule_of
-from sluicegate.streams.rules.versions import REFUSE, UNVERSIONED, Deployed, RuleVersion, settled
+from sluicegate.streams.rules.versions import REFUSE, UNVERSIONED, Deployed, RuleVersion, settled, with_rule
 from sluicegate.streams.topic_names import reads
 from sluicegate.streams.versions import catalogue
 from sluicegate.streams.versions.catalogue import Catalogue
@@ -98,6 +99,35 @@ def deploy(
                 raise
             back_off(attempt)
     raise AssertionError
+
+
+def note_file(store: Store, app: App, names: Sequence[str], person: Person) -> None:
+    """Keep the keys that are no rule as the file of a run has them that starts now, so that a plan compares with it.
+    When other commands deploy all the time, the next start does it. Raises PersistenceError."""
+
+    def change(before: Catalogue, at: float) -> Catalogue:
+        return _with_file(before, app, names)
+
+    for attempt in range(ATTEMPTS):
+        deployments = catalogue.read(store, app.name)
+        if change(deployments, 0.0) == deployments:
+            return
+        with suppress(Fenced):
+            catalogue.deploy(store, app.name, f"{person.token}-file-{attempt}", person.who, change)
+            return
+        back_off(attempt)
+
+
+def _with_file(before: Catalogue, app: App, names: Sequence[str]) -> Catalogue:
+    """With the keys of this file in the versions that run."""
+    after = dict(before)
+    for agent in app.agents:
+        known = before.get(agent.name, UNVERSIONED)
+        ruled = known.agent(known.number)
+        if agent.name in names and ruled is not None:
+            noted = replace(known.versions[-1], agent=with_rule(agent, ruled))
+            after[agent.name] = Deployed((*known.versions[:-1], noted))
+    return after
 
 
 def wanted(store: Store, app: App, names: Sequence[str], options: DeployOptions) -> list[AgentStep]:

@@ -25,7 +25,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import ConfigurationError, NotPermitted, SystemNotReady
 from sluicegate.streams.hints import command, with_near
-from sluicegate.streams.operations.deploying import DeployOptions, deploy
+from sluicegate.streams.operations.deploying import DeployOptions, deploy, note_file
 from sluicegate.streams.operations.left_behind import LeftBehind, left_behind, texts
 from sluicegate.streams.processes.supervisor import Pause
 from sluicegate.streams.topic_names import cluster_of, plain
@@ -145,12 +145,15 @@ def judge_left(app: App, orphans: Sequence[LeftBehind], leave: Collection[str]) 
 
 
 def record(app: App, agents: Sequence[str], options: DeployOptions) -> None:
-    """Makes the rules of these agents versions of the store, as `options` say. Raises ConfigurationError, and what a
-    store raises. A store in memory has no versions: its state ends with the run."""
+    """Makes the rules of these agents versions of the store, as `options` say, and notes the other keys of the file
+    that runs. Raises ConfigurationError, and what a store raises. A store in memory has no versions: its state ends
+    with the run."""
     if app.store.startswith("memory:"):
         return
     with connected(app) as store, rewinds(app, store, options.policy) as check:
-        steps, _ = deploy(store, app, agents, replace(options, rewinds=check), person("sluicegate run"))
+        who = person("sluicegate run")
+        steps, _ = deploy(store, app, agents, replace(options, rewinds=check), who)
+        note_file(store, app, agents, who)
     for step in steps:
         if step.before != step.after:
             structlog.get_logger().info("rule.deployed", agent=step.name, version=step.after, policy=step.policy)

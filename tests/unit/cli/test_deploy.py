@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -322,3 +323,38 @@ def test_without_open_groups_on_change_refuse_refuses_nothing(file: Path, store:
 
 def on_changed(text: str, policy: str) -> str:
     return text.replace("    aggregate:", f"    on_change: {policy}\n    aggregate:") if policy else text
+
+
+RETRIED = FILE.replace("    to: {topic: out}\n", "    to: {topic: out}\n    on_error: {decode: skip}\n")
+
+
+def test_a_plan_of_the_file_that_runs_has_no_change(file: Path, store: Any) -> None:
+    """A key that is no rule holds from the restart on, without a deployment."""
+    ran(file, store)
+    file.write_text(RETRIED)
+    invoke = partial(CliRunner().invoke, main, ["plan", str(file), "--no-replay"])
+    assert "on_error" in invoke().stdout
+    wiring.record(loaded(str(file)), ["a"], AS_RUN)
+    assert invoke().stdout == "unchanged: a\n"
+    assert versions(store) == [(1, "refuse")]
+
+
+def test_a_restart_with_the_same_file_writes_nothing(file: Path, store: Any) -> None:
+    ran(file, store)
+    file.write_text(RETRIED)
+    wiring.record(loaded(str(file)), ["a"], AS_RUN)
+    before = store.read(catalogue.place("app"))
+    wiring.record(loaded(str(file)), ["a"], AS_RUN)
+    after = store.read(catalogue.place("app"))
+    assert (after.claim.token, after.entries) == (before.claim.token, before.entries)
+
+
+def test_the_keys_of_an_earlier_file_are_those_that_run_under_the_deployed_rule(
+    file: Path, store: Any, deploy: Deploy
+) -> None:
+    ran(file, store)
+    assert deploy(LESS).exit_code == 0
+    file.write_text(RETRIED)
+    wiring.record(loaded(str(file)), ["a"], AS_RUN)
+    [*_, last] = catalogue.read(store, "app")["a"].versions
+    assert (last.number, last.agent.aggregation.count, last.agent.on_error.decode) == (2, 3, "skip")
