@@ -30,5 +30,6 @@ def audit(
 
     with chosen(file, agent) as (app, _, store):
         changes = sorted(auditing.changes(app, store, agent, unreadable), key=lambda each: each[0].at)
-    print_list(json, "changes", [auditing.document(*change) for change in changes], COLUMNS)
+    documents = [auditing.document(*change) for change in changes]
+    print_list(json, "changes", documents if json else auditing.together(documents), COLUMNS)
     return DONE

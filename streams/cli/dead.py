@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 dead = Commands("dead", "Dead letters, and rows that the broker refused: list, show, retry, archive, drop.")
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="The ids, as `ls` shows them.")]
-All = Annotated[bool, typer.Option("--all", help="All dead letters and rows of this agent that `ls` shows.")]
+All = Annotated[bool, typer.Option("--all", help="All dead letters and rows of this agent that were not dropped.")]
 CauseOption = Annotated[
     str | None, typer.Option("--cause", metavar="CAUSE", help="Only those of this cause, as `ls --by cause` shows it.")
 ]
@@ -71,18 +71,16 @@ def ls(
     ] = ListedBy.id,
     cause: CauseOption = None,
     where: WhereOption = None,
-    dropped: Annotated[bool, typer.Option("--dropped", help="Include letters that were dropped.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Include letters that were retried or dropped.")] = False,
     limit: PerPartitionLimit = NEWEST,
     json: AsJson = False,
 ) -> int:
-    """List them, oldest first. Reads only. The id of a letter is the topic, partition and offset of its record."""
+    """List the open ones, oldest first. Reads only. The id of a letter is topic, partition and offset of its record."""
     from sluicegate.streams.operations.dead import dead_causes
 
     with chosen(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
-    if dropped:
-        seen = seen._replace(dropped=frozenset())
-    items, unanswered = dead_causes.chosen(seen, cause, where)
+    items, unanswered = dead_causes.chosen(seen.whole if all else seen.open, cause, where)
     rest = {"unreachable": seen.missing or None, "older": seen.older}
     if by == ListedBy.cause:
         causes = [summary._asdict() for summary in dead_causes.causes(items)]
@@ -93,8 +91,9 @@ def ls(
     elif json:
         print_json({"dead": [{**item.shown, "cause": item.cause} for item in items], **rest})
     else:
+        columns = {name: field for name, field in zip(COLUMNS, FIELDS, strict=True) if all or field != "retried"}
         cells = [_cells(item.shown) for item in items]
-        print_table(COLUMNS, [[row[name] for name in FIELDS] for row in cells])
+        print_table(tuple(columns), [[row[field] for field in columns.values()] for row in cells])
     _hint(seen, unanswered)
     return SYSTEM if seen.missing else DONE
 

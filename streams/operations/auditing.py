@@ -1,6 +1,6 @@
 """The changes by operators that the store keeps: in the state of agents, and in the app's journal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -53,3 +53,16 @@ def document(change: Amendment, place: ChangePlace) -> dict[str, object]:
     at = datetime.fromtimestamp(change.at, UTC).isoformat(timespec="seconds")
     where = dict(zip(("agent", "topic", "partition"), place, strict=True))
     return {"at": at, **where, "who": change.who, "what": change.what, "key": change.key, "why": change.why}
+
+
+def together(documents: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+    """For people: what one command did to many dead letters in one second is one line, with the first key and the
+    number of the others."""
+    lines: dict[object, list[dict[str, object]]] = {}
+    for number, each in enumerate(documents):
+        same = {name: value for name, value in each.items() if name != "key"}
+        of_many = str(each["what"]).startswith("dead ")
+        lines.setdefault(tuple(same.values()) if of_many else number, []).append(each)
+    return [
+        {**first, "key": f"{first['key']} and {len(more)} more"} if more else first for first, *more in lines.values()
+    ]

@@ -65,7 +65,7 @@ def messages(kafka: str, topic: str) -> list[Any]:
 
 
 def listed(file: str, agent: str) -> list[Any]:
-    return [each for each in sluicegate("dead", "ls", file, "--json")["dead"] if each["agent"] == agent]
+    return [each for each in sluicegate("dead", "ls", file, "--all", "--json")["dead"] if each["agent"] == agent]
 
 
 def test_a_dead_letter_of_kafka_connect_is_listed_and_goes_back(live: Run, file: str, kafka: str, ns: str) -> None:

@@ -68,7 +68,7 @@ def failed(live: Run, file: str, kafka: str, ns: str) -> None:
 
 
 def letters(file: str) -> int:
-    return sum(each["agent"] == "ledger" for each in sluicegate("dead", "ls", file, "--json")["dead"])
+    return sum(each["agent"] == "ledger" for each in sluicegate("dead", "ls", file, "--all", "--json")["dead"])
 
 
 def retry(file: str, *more: str) -> "subprocess.Popen[str]":

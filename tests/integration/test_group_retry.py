@@ -111,7 +111,7 @@ class Shop:
             print("\n".join(map(str, run.lines[-40:])), *run.noise[-20:])
 
     def letters(self) -> list[dict[str, Any]]:
-        return list(sluicegate("dead", "ls", str(self.path), "--json")["dead"])
+        return list(sluicegate("dead", "ls", str(self.path), "--all", "--json")["dead"])
 
     def retry(self, agent: str, killed_at: str = "") -> int:
         command = [str(SLUICEGATE), "dead", "retry", str(self.path), agent, "--all", "--yes"]

@@ -90,7 +90,7 @@ def record(value: int, text: str = "") -> bytes:
 
 
 def dead(file: str) -> list[tuple[str, str]]:
-    return [(each["kind"], each["id"]) for each in sluicegate("dead", "ls", file, "sums", "--json")["dead"]]
+    return [(each["kind"], each["id"]) for each in sluicegate("dead", "ls", file, "sums", "--all", "--json")["dead"]]
 
 
 def result_id(kafka: str, topic: str, key: bytes) -> str:

@@ -56,6 +56,16 @@ class DeadListing(NamedTuple):
         return [letter for letter in self.letters if (letter.id, letter.proven) not in self.dropped]
 
     @property
+    def open(self) -> "DeadListing":
+        """Without the letters that were retried or dropped."""
+        return self._replace(letters=[letter for letter in self.kept if letter.id not in self.retried])
+
+    @property
+    def whole(self) -> "DeadListing":
+        """With the letters that were dropped."""
+        return self._replace(dropped=frozenset())
+
+    @property
     def ids(self) -> set[str]:
         """What an operator may write to name one of them."""
         return {output.row.id for output in self.rows} | {

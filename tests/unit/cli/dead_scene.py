@@ -53,7 +53,7 @@ class Scene:
         return CliRunner().invoke(main, ["dead", what, str(self.folder / "app.yaml"), *more])
 
     def listed(self) -> list[dict[str, Any]]:
-        return list(json.loads(self.dead("ls", "--json").stdout)["dead"])
+        return list(json.loads(self.dead("ls", "--all", "--json").stdout)["dead"])
 
     def later(self, times: int = 20) -> None:
         """The store's clock is the machine's: an agent with concurrency needs some turns more than its pauses say."""

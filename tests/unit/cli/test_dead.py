@@ -1,6 +1,7 @@
 """`sluicegate dead`: dead rows in the store and dead letters in their topic."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_a_record_that_is_gone_from_its_topic_is_named_and_the_others_are_sent(
     assert (done.exit_code, done.stdout[:38]) == (4, "1 row in the outbox again, 2 records s"), done.output
     why = "the letter has only the beginning of the record (3000000 bytes), and the record is gone from its topic"
     assert f"sluicegate: in/0/3 was left out: {why}: it cannot be sent" in done.stderr
-    assert [each["retried"] for each in json.loads(dead("ls", "--json").stdout)["dead"]] == [True, True, False]
+    assert [each["retried"] for each in json.loads(dead("ls", "--all", "--json").stdout)["dead"]] == [True, True, False]
 
 
 def test_only_the_newest_are_looked_at_and_it_is_said(driver: Driver, dead: Dead) -> None:
@@ -189,3 +190,23 @@ def test_where_the_readers_cannot_be_told_a_person_decides(
     said = dead("retry", "a", "in/0/0")
     assert (said.exit_code, "not allowed" in said.stderr, "--yes" in said.stderr) == (2, True, True)
     assert "1 record sent" in dead("retry", "a", "in/0/0", "--yes").stdout
+
+
+def test_letters_that_were_retried_or_dropped_are_listed_on_demand(driver: Driver, dead: Dead) -> None:
+    everything = listed(dead)
+    [row, _, second] = everything
+    assert dead("retry", "a", "in/0/0").exit_code == 0
+    assert (listed(dead), listed(dead, "--all")) == ([row, second], everything)
+    assert "retried" not in dead("ls").stdout
+    assert "retried" in dead("ls", "--all").stdout
+    causes = json.loads(dead("ls", "--by", "cause", "--json").stdout)["causes"]
+    assert sorted(cause["size"] for cause in causes) == [1, 1]
+    assert dead("drop", "a", "in/0/2", "--yes").exit_code == 0
+    assert (listed(dead), listed(dead, "--all")) == ([row], everything)
+
+
+def test_a_retry_of_many_is_one_line_of_the_audit(driver: Driver, dead: Dead, file: str) -> None:
+    assert dead("retry", "a", "in/0/0", "in/0/2", "--by", "ann").exit_code == 0
+    audit = CliRunner().invoke(main, ["audit", file]).stdout
+    lines = [re.sub(" +", " ", line[line.index("dead") :]).rstrip() for line in audit.splitlines() if " ann " in line]
+    assert lines == ["dead retry in/0/0 and 1 more", "dead retry sent in/0/0 and 1 more"]

@@ -156,7 +156,7 @@ def test_what_is_dropped_is_listed_no_more_and_noted(dead: Dead, log: Log, tmp_p
     done = dead("drop", "a", "in/0/0", "--yes", "--why", "a test", "--by", "ann")
     assert (done.exit_code, done.stdout) == (0, "0 rows and 1 letter dropped\n")
     assert listed(dead).keys() == before.keys() - {"in/0/0"}
-    assert listed(dead, "--dropped") == before
+    assert listed(dead, "--all") == before
     assert json.loads(dead("drop", "a", "in/0/1", "--yes", "--json").stdout) == {"rows": 0, "letters": 1}
     assert dead("drop", "a", "--all", "--yes").stdout == "1 row and 3 letters dropped\n"
     assert listed(dead) == {}

@@ -84,7 +84,7 @@ class Scene:
         return CliRunner().invoke(main, ["dead", what, self.file, *more])
 
     def listed(self) -> list[dict[str, Any]]:
-        return list(json.loads(self.dead("ls", "--json").stdout)["dead"])
+        return list(json.loads(self.dead("ls", "--all", "--json").stdout)["dead"])
 
 
 @pytest.fixture
