@@ -156,9 +156,12 @@ def _pattern(path: tuple[str, ...]) -> str:
 
 def near(written: str) -> list[str]:
     """Up to three keys that the text may have been meant for."""
-    ends = {".".join(key.path[start:]): key.name for key in references().values() for start in range(len(key.path))}
+    ends: dict[str, list[str]] = {}
+    for key in references().values():
+        for start in range(len(key.path)):
+            ends.setdefault(".".join(key.path[start:]), []).append(key.name)
     matches = difflib.get_close_matches(written, ends, n=12, cutoff=0.6)
-    return list(dict.fromkeys(ends[match] for match in matches))[:3]
+    return list(dict.fromkeys(name for match in matches for name in ends[match]))[:3]
 
 
 def below(key: KeyReference) -> list[KeyReference]:

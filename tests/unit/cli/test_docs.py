@@ -63,6 +63,11 @@ def test_near_misses_are_named(invoke):
     )
 
 
+def test_each_key_with_the_end_that_was_meant_is_named(invoke):
+    meant = "did you mean schema_registry.timeout or agents.*.aggregate.timeout or agents.*.correlate.timeout?"
+    assert meant in invoke("docs", "timeot").stderr
+
+
 def test_without_a_key_it_lists_those_of_the_file(invoke):
     text = invoke("docs").stdout
     assert all(f" {name} " in text for name in KEYS if not name.startswith("kafka."))
