@@ -96,7 +96,7 @@ def start(
 
 
 def _calls(
-    app: "App", fresh: "Callable[[App], App]", read: "Callable[[], App] | None", started: "Sequence[App]"
+    app: "App", fresh: "Callable[[App], App]", read: "Callable[[], App] | None" = None, started: "Sequence[App]" = ()
 ) -> "MakeCalls | None":
     """None where the file asks for neither the console nor the state API: their modules are not imported then."""
     if app.http is None or not (app.http.console or app.http.state):

@@ -292,7 +292,7 @@ def test_without_console_there_is_no_page(tmp_path: Path) -> None:
 
     (tmp_path / "app.yaml").write_text(FILE.replace(", console: true", ""))
     app = loaded(str(tmp_path / "app.yaml"))
-    assert (app.http is not None and app.http.console, _calls(app, lambda app: app, None, [])) == (False, None)
+    assert (app.http is not None and app.http.console, _calls(app, lambda app: app)) == (False, None)
 
 
 def kept_seconds() -> tuple[KeptValue[float], list[float], list[float]]:
