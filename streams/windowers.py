@@ -99,6 +99,12 @@ class Windower(NamedTuple):
         return (self.regular or self.dated) and not self.overlaps
 
     @property
+    def finishes(self) -> bool:
+        """Whether a record belongs to one window, and its result waits. Then open windows finish beside a changed
+        rule."""
+        return not (self.overlaps or self.immediate)
+
+    @property
     def fields(self) -> tuple[str, ...]:
         """The fields of Window, besides its size, that only some kinds have."""
         return (*(key.name for key in self.keys[1:]), *(DATED if self.dated else ()))

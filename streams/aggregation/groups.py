@@ -177,6 +177,16 @@ class Groups:
     def restore_clock(self, clock: ClockState, origins: dict[str, OriginState]) -> None:
         """Only windows have them."""
 
+    def close_passed(self, now: float) -> None:
+        """Only windows are closed by the watermark."""
+
+    def beside(self, newest: "Groups") -> None:
+        """These groups finish beside the newest ones of the partition, with which they share what is known of it."""
+
+    def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
+        """Whether the record of this key, as the rule reads it, belongs to an open group. Raises NoTime."""
+        return key in self.states
+
     def origins(self, whole: bool) -> dict[str, OriginState]:
         """The origins for the next changelog entry: those that changed since the last one, or all."""
         return {}
@@ -529,8 +539,11 @@ class Groups:
 
     def fire_oldest(self, now: float) -> None:
         """Make room: fire the group that was opened first, of the earliest version that has one."""
-        groups = next((elder for elder in self.elders if elder.states), self)
-        groups.fire(next(iter(groups.states)), "limit", now)
+        elder = next((elder for elder in self.elders if elder.states), None)
+        if elder is None:
+            self.fire(next(iter(self.states)), "limit", now)
+        else:
+            elder.fire_oldest(now)
 
     @property
     def most_bytes(self) -> int:

@@ -29,6 +29,11 @@ class CorrelatedGroups(Groups):
         self.caught_up, self._high = False, -1
         self.counts |= {"late_legs": 0}
 
+    def beside(self, newest: Groups) -> None:
+        """As in Groups: the keys that ended under either rule are ended for both."""
+        if isinstance(newest, CorrelatedGroups):
+            self.ended = newest.ended
+
     def begin(self, high: int, now: float) -> None:
         """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
         self._high, self.caught_up = high, False

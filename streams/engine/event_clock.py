@@ -16,6 +16,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import Gauge, TopicPartition
 from sluicegate.streams.ownership.claims import Claims
 from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.ownership.partition_groups import Awaiting
 
 
 class EventClocks:
@@ -30,18 +31,23 @@ class EventClocks:
         for place in [place for place in self._asked if place not in self._claims.owners]:
             del self._asked[place]
         for place, owner in self._claims.owners.items():
-            if (awaits := owner.groups.awaits) is not None:
-                awaits.stands(*self._position(place, owner, _holds(batch, place), now))
-                if awaits.asks():
+            if awaits := owner.groups.awaits:
+                _stand(awaits, *self._position(place, owner, _holds(batch, place), now))
+                if any(groups.asks() for groups in awaits):
                     self._gauge.look_again(*place)
                     self._asked[place] = now
-                    awaits.stands(*self._position(place, owner, False, now))
+                    _stand(awaits, *self._position(place, owner, False, now))
 
     def _position(self, place: TopicPartition, owner: Owner, came: bool, now: float) -> tuple[int, bool, float, float]:
         """The next offset, whether the log ends there, the owner's time, and the time when the end was asked for."""
         at_end = self._gauge.ended(*place) >= owner.intake.offset and self._claims.intake.reads(place) and not came
         time = owner.now(now)
         return owner.intake.offset, at_end, time, time - (now - self._asked.get(place, -inf))
+
+
+def _stand(awaits: Sequence[Awaiting], offset: int, at_end: bool, now: float, asked: float) -> None:
+    for groups in awaits:
+        groups.stands(offset, at_end, now, asked)
 
 
 def _holds(batch: Sequence[Record], place: TopicPartition) -> bool:

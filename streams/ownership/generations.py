@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.accept import accept, parsed
+from sluicegate.streams.aggregation.accept import parsed
 from sluicegate.streams.aggregation.converting import Conversion
 from sluicegate.streams.aggregation.events import Event, GroupEnded
 from sluicegate.streams.aggregation.groups import Groups
@@ -31,7 +31,8 @@ from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.rules import rule_of as rule_digest
 from sluicegate.streams.rules.stored import agent_of
 from sluicegate.streams.rules.versions import with_rule
-from sluicegate.streams.windows.opening import groups_of
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.opening import accept_into, groups_of
 
 
 class Older:
@@ -57,8 +58,9 @@ class Older:
         """Whether the record belongs to an open group of this generation, and its rule counts it."""
         groups, rule = self.groups, self.groups.rule
         try:
-            key, _, _ = parsed(groups, record)
-            return key in groups.states and (rule.where is None or rule.where.takes(record, record.value() or b""))
+            key, read, _ = parsed(groups, record)
+            belongs = key is not None and groups.is_open_for(record, key, read)
+            return belongs and (rule.where is None or rule.where.takes(record, record.value() or b""))
         except Exception:  # a record that the earlier rule cannot read is judged under the new one
             return False
 
@@ -86,9 +88,11 @@ class Generations(list[Older]):
         self._setting, self._apart = setting, apart
         super().__init__(Older(each, setting.agent) for each in known)
 
-    def finishing(self) -> list[Groups]:
-        """The groups that finish under their own rule."""
-        return [each.groups for each in self if each.known.policy == FINISH]
+    def finish_beside(self, newest: Groups) -> None:
+        """The groups that finish under their own rule share the limits of the partition, and its watermark."""
+        newest.elders = [each.groups for each in self if each.known.policy == FINISH]
+        for elder in newest.elders:
+            elder.beside(newest)
 
     def by_number(self) -> dict[int, Groups]:
         return {each.known.number: each.groups for each in self}
@@ -125,17 +129,24 @@ class Generations(list[Older]):
 
     def take(
         self, records: Sequence[Record], now: float, dedupe: DuplicateFilter | None, inbox: Sequence[Item]
-    ) -> list[Record]:
-        """Add the records that belong to open groups of an older generation. Returns all others. Raises Halt."""
-        others: list[Record] = []
+    ) -> Iterator[Sequence[Record]]:
+        """Add the records that belong to open groups of an older generation. Yields all others, in runs: each is added
+        to the newest groups before the next one. A watermark is one for all generations, so with windows a run is one
+        record. Raises Halt."""
+        others, timed = list[Record](), any(isinstance(each.groups, WindowGroups) for each in self)
         for record in records:
             older = next((each for each in self if each.known.policy == FINISH and each.takes(record)), None)
             if older is None:
                 others.append(record)
-                continue
-            for run in dedupe.runs([record], now, older.groups, inbox) if dedupe else ([record],):
-                accept(older.groups, run, now)
-        return others
+            else:
+                for run in dedupe.runs([record], now, older.groups, inbox) if dedupe else ([record],):
+                    accept_into(older.groups, run, now)
+            if timed:
+                yield others
+                others = []
+                for each in self:
+                    each.groups.close_passed(now)
+        yield others
 
     def end(self, newest: Groups, now: float) -> Iterator[None]:
         """Before the first record: end or convert the groups whose policy asks for it. Yields after each slice, for its

@@ -50,16 +50,23 @@ class Intake(RecordGate):
         fresh = self.fresh(records, now)
         if self.receives and (groups.windows is None or groups.windows.merged is None):
             fresh = without_marks(fresh)
-        if groups.older:
-            fresh = groups.older.take(as_read(groups.newest, groups.older.again(fresh)), now, self.dedupe, self.inbox)
-        if groups.windows is None:
-            groups.cold.look_up(fresh, now)
-            self._take(fresh, now)
+        if not groups.older:
+            self._add(fresh, now)
         else:
-            take(groups.windows, fresh, now, self.dedupe)
+            again = as_read(groups.newest, groups.older.again(fresh))
+            for run in groups.older.take(again, now, self.dedupe, self.inbox):
+                self._add(run, now)
         self.pending += len(records)
         self.offset = last.offset() + 1
         self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch
+
+    def _add(self, fresh: Sequence[Record], now: float) -> None:
+        """Add the records to the newest groups."""
+        if self.groups.windows is None:
+            self.groups.cold.look_up(fresh, now)
+            self._take(fresh, now)
+        else:
+            take(self.groups.windows, fresh, now, self.dedupe)
 
     def _take(self, fresh: Sequence[Record], now: float) -> None:
         groups, origin, batches = self.groups.newest, self.groups.origin, self._processor.batches

@@ -22,28 +22,33 @@ from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.opening import groups_of, known_ids
 from sluicegate.streams.windows.origins import OriginGroups
 
+Awaiting = WindowGroups | CorrelatedGroups | OriginGroups
+"""Groups that ask where the owner stands in the log."""
 SLICE = 1_000  # groups that one expiry fires at most
 
 
 class PartitionGroups:
     """`newest` are the groups of the rule that takes the keys without an open group, `older` those of earlier rules.
 
-    `windows` and `origin` are `newest` if it holds windows, or re-keys records for event time. `awaits` is `newest` if
-    it asks where the owner stands in the log. The take-over sets `cold`."""
+    `windows` and `origin` are `newest` if it holds windows, or re-keys records for event time. The take-over sets
+    `cold`."""
 
-    __slots__ = ("awaits", "cold", "newest", "older", "origin", "windows")
+    __slots__ = ("cold", "newest", "older", "origin", "windows")
 
     def __init__(self, rule: Rule, history: bool, older: Generations) -> None:
         groups = self.newest = groups_of(rule, history)
         self.older = older
         self.windows = groups if isinstance(groups, WindowGroups) else None
         self.origin = groups if isinstance(groups, OriginGroups) else None
-        self.awaits = groups if isinstance(groups, WindowGroups | CorrelatedGroups | OriginGroups) else None
         self.cold: ColdReads
 
     def every(self) -> list[Groups]:
         """The groups of all generations, the newest one first."""
         return [self.newest, *(older.groups for older in self.older)]
+
+    @property
+    def awaits(self) -> list[Awaiting]:
+        return [each for each in self.every() if isinstance(each, Awaiting)]
 
     @property
     def open(self) -> int:
@@ -81,7 +86,7 @@ class PartitionGroups:
         if self.cold.paging.nearest <= now:
             self.cold.expire(now)
         fired = self.newest.expire(now, SLICE)
-        return fired + self.older.expire(now, SLICE) if self.older else fired
+        return fired + self.older.expire(now, SLICE) if self.older and not self.newest.behind else fired
 
     def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
         """Evict groups, as many as the rule does not keep hot. Returns the rows of those, and the keys of the groups

@@ -5,7 +5,19 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import roots
-from sluicegate.streams.keys import COMPUTED, CONVERT, DROP, ENDS, FILE, INPUT, KEPT, POLICIES, TOPICS, ChangeClass
+from sluicegate.streams.keys import (
+    COMPUTED,
+    CONVERT,
+    DROP,
+    ENDS,
+    FILE,
+    FINISH,
+    INPUT,
+    KEPT,
+    POLICIES,
+    TOPICS,
+    ChangeClass,
+)
 from sluicegate.streams.reducers import REDUCERS, kept_as
 from sluicegate.streams.rules.classes import OF_AN_AGENT, severity
 from sluicegate.streams.rules.document import AgentDocument
@@ -195,7 +207,7 @@ def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
     if change.path == "revision" and not (has_functions(old) or has_functions(new)):
         change = change._replace(policies=POLICIES)
     if _goes_by_log(old) or _goes_by_log(new):
-        return change._replace(policies=_of_windows(change, _moved(old, new)))
+        return change._replace(policies=_of_windows(change, _moved(old, new), _finishes(old) and _finishes(new)))
     return change
 
 
@@ -226,12 +238,18 @@ def _kept_as(document: AgentDocument) -> dict[str, str]:
     return {entry.word: kept_as(entry, kinds, ends, revised) for entry in WRITTEN if entry.word in window}
 
 
-def _of_windows(change: Change, moved: bool) -> tuple[str, ...]:
+def _finishes(document: AgentDocument) -> bool:
+    """Whether its open groups can finish beside a changed rule."""
+    window = document.get("aggregate", {}).get("window", {})
+    return "last" not in window and all(entry.finishes for entry in WRITTEN if entry.word in window)
+
+
+def _of_windows(change: Change, moved: bool, finishes: bool) -> tuple[str, ...]:
     """Open windows and correlations go on only with the same contents, and only if windows are kept in the same way
-    (`moved`: they are not). They cannot finish beside a changed rule, which would need the same watermark, or
-    the same remembered keys."""
+    (`moved`: they are not)."""
     goes_on = () if moved or change.kind in (KEPT, COMPUTED) else (CONVERT,)
-    return tuple(policy for policy in change.policies if policy in (*goes_on, *ENDS))
+    finishing = (FINISH,) if finishes else ()
+    return tuple(policy for policy in change.policies if policy in (*finishing, *goes_on, *ENDS))
 
 
 def has_functions(document: AgentDocument) -> bool:

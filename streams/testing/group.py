@@ -47,6 +47,8 @@ def groups(agent: Agent, view: PartitionView, store: ColdGroups) -> list[Group]:
     older = {each.number: Older(each, agent).groups for each in (source.older if source else ())}
     log = Changelog(open_, claim.first, generation=source.generation if source else 0, older=older)
     log.replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
+    for each in older.values():
+        each.beside(open_)
     open_.idle = idle_since(claim.source, rule, len(open_.states) + open_.cold.count, claim.store_time) or 0.0
     for rows in pages(store, where) if open_.cold.count else ():
         log.paging.warm(rows, open_)

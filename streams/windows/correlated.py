@@ -10,6 +10,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Correlation, Window
 from sluicegate.streams.aggregation.accept import add_to, admitted
+from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import FIRST, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
@@ -47,8 +48,16 @@ class CorrelatedByTime(WindowGroups):
         due = state[LATEST if self._since_last else EARLIEST] + self._after
         return Span(state[EARLIEST], due, due + 1)  # a record at the end is in time
 
+    def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
+        return (name(0, key),)
+
     def named(self, key: bytes, first: int, start: int) -> bytes:
         return name(0, key)
+
+    def beside(self, newest: Groups) -> None:
+        super().beside(newest)
+        if isinstance(newest, CorrelatedByTime):
+            self.ended = newest.ended
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
         super().fire(key, reason, now)

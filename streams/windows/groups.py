@@ -157,6 +157,15 @@ class WindowGroups(Groups):
         elif (time := self._readable(record)) is not None and not self._ahead(time, now) and self.event.read(time):
             self.close_passed(now)
 
+    def beside(self, newest: Groups) -> None:
+        """As in Groups: one watermark closes the windows of both."""
+        if isinstance(newest, WindowGroups) and newest.event.source == self.event.source:
+            self.event, self.merged = newest.event, newest.merged
+            self.rearm()
+
+    def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
+        return any(group in self.states for group in self.groups_of(record, key, self._event_time(record, read)))
+
     def _moved(self, clock: MergedClock, time_stamp: Stamp) -> bool:
         """Whether the time of a record of this origin, or a mark, moves the watermark."""
         if time_stamp.state:
@@ -344,6 +353,8 @@ class WindowGroups(Groups):
         broker was asked for the end, and no further."""
         if self.end_asked < self._silence_due():
             return
+        if any(elder.next_due() == -inf for elder in self.elders):
+            return  # windows wait for their results that another silence has closed, or none
         over = min((self.end_asked - (self.window.idle or 0.0)) * 1000, self.event.silent_until())
         to, ended = round(self.next_close()), []  # fractions of a millisecond may be rounded away in `over`
         while (nearest := self._next()) is not None and nearest[0] <= over:

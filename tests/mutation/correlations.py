@@ -2,7 +2,7 @@
 
 from tests.mutation.guard import Guard
 
-ENGINE = ("tests/unit/engine/test_correlate.py",)
+ENGINE, FINISH = ("tests/unit/engine/test_correlate.py",), ("tests/unit/engine/test_windows_finish.py",)
 GROUPS = "streams/correlation/groups.py"
 ENDED = "streams/correlation/ended.py"
 BY_TIME, BY_TIME_TESTS = "streams/windows/correlated.py", ("tests/unit/engine/test_correlate_by_time.py",)
@@ -93,9 +93,23 @@ GUARDS = (
         BY_TIME_TESTS,
     ),
     Guard(
+        "correlate: a key that ended under the earlier rule is ended for the new one",
+        "streams/correlation/groups.py",
+        "            self.ended = newest.ended\n",
+        "            pass\n",
+        FINISH,
+    ),
+    Guard(
+        "correlate by time: a key that ended under the earlier rule is ended for the new one",
+        BY_TIME,
+        "            self.ended = newest.ended\n",
+        "            pass\n",
+        FINISH,
+    ),
+    Guard(
         "silence: the end is looked for again before silence is used",
         "streams/engine/event_clock.py",
-        "                if awaits.asks():\n",
+        "                if any(groups.asks() for groups in awaits):\n",
         "                if False:\n",
         ("tests/unit/engine/test_event_clock.py",),
     ),

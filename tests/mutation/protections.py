@@ -377,8 +377,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "event-before-older": (
         Edit(
             "streams/ownership/intake.py",
-            "groups.older.take(as_read(groups.newest, groups.older.again(fresh)), now",
-            "groups.older.take(groups.older.again(fresh), now",
+            "again = as_read(groups.newest, groups.older.again(fresh))",
+            "again = groups.older.again(fresh)",
         ),
     ),
     "event-id": (

@@ -29,8 +29,8 @@ GUARDS = (
     Guard(
         "the oldest group of the earliest version makes room",
         "streams/aggregation/groups.py",
-        "next((elder for elder in self.elders if elder.states), self)",
-        "self",
+        "next((elder for elder in self.elders if elder.states), None)",
+        "None",
         DEPLOYED,
     ),
     Guard(
@@ -49,9 +49,9 @@ GUARDS = (
     ),
     Guard(
         "a group that finishes takes the records of its key",
-        "streams/ownership/generations.py",
-        "            return key in groups.states and",
-        "            return key is None and",
+        "streams/aggregation/groups.py",
+        "        return key in self.states\n",
+        "        return False\n",
         DEPLOYED,
     ),
     Guard(

@@ -2,7 +2,7 @@
 
 from tests.mutation.guard import NEVER, Guard
 
-ENGINE = ("tests/unit/engine/test_windows.py",)
+ENGINE, FINISH = ("tests/unit/engine/test_windows.py",), ("tests/unit/engine/test_windows_finish.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
 SESSIONS = ("tests/unit/windows/test_same_sessions.py::test_any_cut_and_any_crash_give_the_sessions_of_the_oracle",)
 SLIDING = ("tests/unit/windows/test_same_sliding.py",)
@@ -86,6 +86,27 @@ GUARDS = (
         "        groups.inherit(changelog.older.values())\n",
         "",
         ENGINE,
+    ),
+    Guard(
+        "windows: one watermark closes those of both rules",
+        "streams/windows/groups.py",
+        "            self.event, self.merged = newest.event, newest.merged\n",
+        "            pass\n",
+        FINISH,
+    ),
+    Guard(
+        "windows: a record of an open window finishes under its rule",
+        "streams/windows/groups.py",
+        "        return any(group in self.states for group in self.groups_of(",
+        "        return key in self.states or any(() for group in self.groups_of(",
+        FINISH,
+    ),
+    Guard(
+        "windows: those that finish know where the owner stands in the log",
+        "streams/ownership/partition_groups.py",
+        "        return [each for each in self.every() if isinstance(each, Awaiting)]\n",
+        "        return [each for each in [self.newest] if isinstance(each, Awaiting)]\n",
+        FINISH,
     ),
     Guard(
         "windows: a record far ahead of the clock moves no watermark",

@@ -306,10 +306,6 @@ def findings(agent: "AgentModel", path: Path, names: Mapping[str, object]) -> It
         elif name in OF_A_LEG:
             hint = f"write it in the legs: correlate.legs.NAME.{name}"
             yield FileFinding(place, "stands at the agent, but each leg has its own", hint, (place, at))
-    if agent.on_change == "finish":
-        place = (*path, "on_change")
-        what = "does not go together with correlate: open groups cannot finish beside a changed rule"
-        yield FileFinding(place, what, "write convert, flush or drop", (place, at))
     yield from _legs(agent, correlate, path, names)
     times: dict[Path, TimeModel] = {(*at, "legs", name, "time"): leg.time for name, leg in correlate.legs.items()}
     yield from correlating_time.findings(correlate.timeout, (*at, "timeout"), times)

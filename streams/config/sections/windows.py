@@ -322,11 +322,14 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         ((*aggregate, "on_timeout"), rule.on_timeout != "fire", "a window has no timeout"),
         ((*aggregate, "compute", WINDOW), WINDOW in rule.compute, "the result of a window has a field of this name"),
         ((*path, "scope"), agent.scope == "shared", "a watermark closes windows, and a shared buffer has none"),
-        ((*path, "on_change"), agent.on_change == "finish", "open windows cannot finish beside a changed rule yet"),
     ]
     for place, wrong, why in left_out:
         if wrong:
             yield FileFinding(place, f"does not go together with a window: {why}", "leave one out", (place, at))
+    if agent.on_change == "finish" and window.windower.overlaps:
+        needs = ((*path, "on_change"), (*at, window.word))
+        what = f"does not go together with {window.named}: a record is in several windows, so two rules would judge it"
+        yield FileFinding(needs[0], what, "write convert, flush or drop", needs)
 
 
 def _immediate(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[FileFinding]:
@@ -348,6 +351,7 @@ def _immediate(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[F
         ((*path, "emit"), agent.emit is not None, "no result is early: each record has one already"),
         ((*at[:-1], "at_most"), window.at_most is not None, "no result waits, so there is no time to limit"),
         ((*at[:-1], "idle"), "idle" in window.model_fields_set and not agent.repartition, silence),
+        ((*path, "on_change"), agent.on_change == "finish", "no result waits, so no window finishes"),
         ((*aggregate, "on_full"), late.on_full(rule) == "fire-oldest", full),
     ):
         if wrong:

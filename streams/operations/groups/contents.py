@@ -67,6 +67,8 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionCo
     by_number = {each.known.number: each.groups for each in older}
     log = Changelog(groups, view.claim.first, sealed=sealed, generation=generation, older=by_number)
     log.replay(view.entries, view.claim.first, view.claim.last, ReceivedShards(partition.topic))
+    for each in older:
+        each.groups.beside(groups)
     groups.idle = idle_since(source, rule, len(groups.states) + groups.cold.count, view.claim.store_time) or 0.0
     earlier = [
         GenerationContents(each.known.number, each.groups.rule, each.groups, each.known.version) for each in older

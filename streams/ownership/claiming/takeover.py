@@ -167,8 +167,8 @@ class Takeover:
         owner.marks.found(claim.trying, intake.offset)
         owner.marks.suspected = self._died_fetching()
         groups.expect_origins(setting.input)
-        if groups.awaits is not None:
-            groups.awaits.begin(facts.high, now)
+        for each in groups.awaits:
+            each.begin(facts.high, now)
         owner.sealed.settle(setting.agent.handler is not None)
         if setting.slow is not None:
             setting.slow.resumed(owner.sealed)
@@ -201,7 +201,7 @@ class Takeover:
         for older in groups.older:
             older.groups.faults = owner.marks.group_faults
         offset = groups.older.begin(owner.claim, before.name if before is not None else "")
-        groups.newest.elders = groups.older.finishing()
+        groups.older.finish_beside(groups.newest)
         by_number, generation = groups.older.by_number(), self._switch.generation
         if previous is not None and previous.number not in by_number:
             generation = previous.number

@@ -245,13 +245,27 @@ def test_a_mistake_is_one_line(tmp_path: Path, text: str, more: str, aggregate: 
     ("more", "problem"),
     [
         ("scope: shared", "scope: does not go together"),
-        ("on_change: finish", "on_change: does not go together"),
         ("let: {at: amount}", "aggregate.window.time: names a computed field"),
     ],
 )
 def test_what_windows_cannot_do_yet_is_refused(tmp_path: Path, more: str, problem: str) -> None:
     found = lines(loaded(tmp_path, windowed("{tumbling: 5m, time: at}", more)).problems, tmp_path)
     assert any(f"agents.a.{problem}" in line for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("window", "why"),
+    [
+        ("{tumbling: 5m}", ""),
+        ("{session: 5m}", ""),
+        ("{hopping: 10m, every: 5m}", "hopping: a record is in several windows, so two rules would judge it"),
+        ("{sliding: 5m}", "sliding: no result waits, so no window finishes"),
+        ("{last: 5}", "last: no result waits, so no window finishes"),
+    ],
+)
+def test_windows_finish_beside_a_changed_rule(tmp_path: Path, window: str, why: str) -> None:
+    found = lines(loaded(tmp_path, windowed(window, "on_change: finish")).problems, tmp_path)
+    assert [line.partition("does not go together with ")[2].partition(";")[0] for line in found] == [why] * bool(why)
 
 
 def test_a_result_at_each_record_is_not_early(tmp_path: Path) -> None:
@@ -389,10 +403,10 @@ def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "policies"),
     [
-        ("{tumbling: 5m, time: at, grace: 10s}", ("convert", "flush", "drop")),
-        ("{tumbling: 5m, time: at, late: skip}", ("convert", "flush", "drop")),
-        ("{tumbling: 5m, time: at, late: {new: 10s}}", ("convert", "flush", "drop")),
-        ("{tumbling: 5m, time: at, late: {amend: 1h}}", ("convert", "flush", "drop")),
+        ("{tumbling: 5m, time: at, grace: 10s}", ("finish", "convert", "flush", "drop")),
+        ("{tumbling: 5m, time: at, late: skip}", ("finish", "convert", "flush", "drop")),
+        ("{tumbling: 5m, time: at, late: {new: 10s}}", ("finish", "convert", "flush", "drop")),
+        ("{tumbling: 5m, time: at, late: {amend: 1h}}", ("finish", "convert", "flush", "drop")),
         ("{tumbling: 1m, time: at}", ("flush", "drop")),
         ("{tumbling: 5m, time: {field: at, unit: ms}}", ("flush", "drop")),
         ("{tumbling: 5m, time: other}", ("flush", "drop")),
@@ -444,11 +458,24 @@ def test_groups_of_an_earlier_calendar_are_restored_under_it(tmp_path: Path) -> 
             assert fingerprint(replace(other, aggregation=rule)) == fingerprint(one)
 
 
-def test_open_windows_never_finish_beside_a_changed_rule(tmp_path: Path) -> None:
-    old = document(an_agent(tmp_path, "{tumbling: 5m}"))
-    new = document(an_agent(tmp_path, "{tumbling: 5m}", "where: amount > 1"))
-    assert policies_of(changes(old, new)) == ("convert", "flush", "drop")
-    plain = document(replace(an_agent(tmp_path, "{tumbling: 5m}"), aggregation=None))
+@pytest.mark.parametrize(
+    ("window", "policies"),
+    [
+        ("{tumbling: 5m}", ("finish", "convert", "flush", "drop")),
+        ("{tumbling: day}", ("finish", "convert", "flush", "drop")),
+        ("{session: 5m}", ("finish", "convert", "flush", "drop")),
+        ("{hopping: 10m, every: 5m}", ("convert", "flush", "drop")),
+        ("{sliding: 5m}", ("convert", "flush", "drop")),
+        ("{last: 5}", ("convert", "flush", "drop")),
+    ],
+)
+def test_windows_finish_where_a_record_is_in_one_and_its_result_waits(
+    tmp_path: Path, window: str, policies: tuple[str, ...]
+) -> None:
+    old = document(an_agent(tmp_path, window))
+    new = document(an_agent(tmp_path, window, "where: amount > 1"))
+    assert policies_of(changes(old, new)) == policies
+    plain = document(replace(an_agent(tmp_path, window), aggregation=None))
     assert "finish" not in policies_of(changes(plain, old))
 
 

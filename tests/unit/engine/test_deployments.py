@@ -218,7 +218,7 @@ def source(store: MemoryStore) -> Any:
 def test_twin_a_record_that_goes_to_the_newest_generation_splits_the_group(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
-    monkeypatch.setattr(Generations, "take", lambda self, records, *_: list(records))
+    monkeypatch.setattr(Generations, "take", lambda self, records, *_: [records])
     driver = started(log, store, clock, "finish")
     feed(log, ("a", 7), ("a", 8))
     driver.turns()
@@ -333,7 +333,7 @@ def test_limits_hold_for_all_versions_together(name: str, log: Log, store: Memor
 def test_twin_a_version_that_counts_by_itself_holds_more(
     name: str, log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
-    monkeypatch.setattr(Generations, "finishing", lambda self: [])
+    monkeypatch.setattr(Generations, "finish_beside", lambda self, newest: None)
     driver = bounded(log, store, clock, **{name: LIMITS[name]})
     feed(log, ("c", "." * 40), ("d", "." * 40))
     driver.turns()

@@ -19,7 +19,7 @@ class Partition:
     def __init__(self, due: float = inf) -> None:
         self.end, self.due = 5, due
         self.at_end, self.asked, self.questions, self.clock = False, -inf, 0, 0.0
-        self.owners, self.groups = {PLACE: self}, SimpleNamespace(awaits=self)
+        self.owners, self.groups = {PLACE: self}, SimpleNamespace(awaits=[self])
         self.intake = SimpleNamespace(reads=lambda place: True, offset=5)
 
     def ended(self, topic: str, number: int) -> int:
