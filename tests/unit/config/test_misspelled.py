@@ -7,7 +7,7 @@ import pytest
 from sluicegate.streams.hints import misspelled
 from tests.unit.config.files import HEAD, lines, loaded
 
-ALL = {"minutes", "silent-devices", "shop.orders.v2", "shop.orders-eu", "log", "readings"}
+ALL = ("minutes", "silent-devices", "shop.orders.v2", "shop.orders-eu", "log", "readings")
 TWO = """\
 agents:
   a: {{from: readings, to: {{topic: {a}}}}}
