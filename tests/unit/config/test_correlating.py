@@ -151,9 +151,9 @@ def test_open_groups_go_on_after_other_times_and_not_with_other_legs(tmp_path: P
     old = an_app(tmp_path).agents[-1]
     longer = an_app(tmp_path, f"{{legs: {LEGS}, timeout: 20m, remember: 2h, late: skip}}").agents[-1]
     other = an_app(tmp_path, f"{{legs: {LEGS.replace('keep: last', 'keep: first')}, timeout: 15m}}").agents[-1]
-    assert policies(old, longer) == ("convert", "flush", "drop")
-    assert policies(old, other) == ("flush", "drop")
+    assert policies(old, longer) == ("finish", "convert", "flush", "drop")
+    assert policies(old, other) == ("finish", "flush", "drop")
     wall = an_app(tmp_path, f"{{legs: {LEGS}, timeout: {{after: 15m, clock: wall}}}}").agents[-1]
     assert policies(old, wall) == ("flush", "drop")
     last = an_app(tmp_path, f"{{legs: {LEGS}, timeout: {{after: 15m, since: last, at_most: 5h}}}}").agents[-1]
-    assert policies(old, last) == ("convert", "flush", "drop")
+    assert policies(old, last) == ("finish", "convert", "flush", "drop")
