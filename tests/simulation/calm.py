@@ -6,6 +6,7 @@ from typing import Any
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.worker import PROBE_EVERY
 from sluicegate.streams.ownership.store_clock import BACK
+from tests.simulation import silence
 from tests.simulation.process import APP
 from tests.simulation.shared import empty
 
@@ -22,7 +23,8 @@ def drain(world: Any) -> None:
         process.input.away = process.input.ahead = process.input.stale = 0
         process.store.buffer.late, process.store.buffer.lost = 0, False
     quiet = rounds = 0
-    enough = 1 if any(agent.times for agent in world.plan.agents) else 3  # time marks are due for ever
+    # time marks are due for ever; and windows that close by silence wait for an answer before they are due
+    enough = 1 if any(agent.times for agent in world.plan.agents) else 40 if world.plan.kind == silence.KIND else 3
     looked = world.clock.now + (LOOKS if world.rewound or len(world.skews) > 1 else 0.0)
     asked = False  # whether the deadlines are those of a clock that is right
     while quiet < enough and rounds < MOST_ROUNDS:

@@ -63,6 +63,11 @@ def test_every_promise_holds_where_kinds_of_faults_are_left_out() -> None:
     swarms_hold(range(20))
 
 
+def test_a_window_that_waits_for_silence_is_waited_for() -> None:
+    """Kafka was away until the end of the faults."""
+    assert run(swarm(717)).findings == ()
+
+
 def test_the_swarms_of_the_day_hold() -> None:
     first = today() % (SWARMS_HELD // SWARMS) * SWARMS
     swarms_hold(range(first, first + SWARMS))
