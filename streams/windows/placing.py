@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 _BOUND = "bound = bound_of(groups, furthest)\nlast = None\n"
 """`last` is the time of the record before, if the code took it: the next one often has the same."""
 _START = f"""
-if groups.full or groups.cut:
-    {_BOUND}
-    begin = end = 0
-"""
-_START = f"""
 event = groups.event
 furthest = latest_of(groups, now)
 {_BOUND}
