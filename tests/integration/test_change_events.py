@@ -15,20 +15,16 @@ from confluent_kafka import Consumer, Message, Producer
 from tests.bench.load import PARTITIONS, create
 from tests.bench.results import reader
 from tests.integration.outputs import taken
+from tests.integration.storm_file import HEAD
 from tests.integration.supervised.run import Run
 from tests.unit.tables.database import Database
 from tests.unit.tables.database import answers as whole
 from tests.waiting import wait_until
 
 KILLS, CHANGES = 4, 4_000
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000, heartbeat.interval.ms: 500}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   totals:
     from: {topic: NS-orders, envelope: debezium}
@@ -39,6 +35,7 @@ agents:
     emit: {on: change}
     to: {topic: NS-totals}
 """
+)
 
 
 class Shop(Database):

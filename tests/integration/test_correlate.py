@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.bench.results import reader
+from tests.integration.storm_file import HEAD
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
@@ -32,14 +33,9 @@ TIMEOUT = f"{{after: {AFTER}s, idle: 5s, at_most: 1h}}"
 APART = 60_000  # ms from an order to its payment, at most
 EACH = 10  # ms from one order to the next
 QUICK, SESSION = 20.0, 20.0  # seconds on a busy machine: idle and 2 s; and for the session of a killed worker to end
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000, heartbeat.interval.ms: 500}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   settle:
     correlate:
@@ -52,6 +48,7 @@ agents:
       - {topic: NS-orphans, where: has(payment) && !has(order)}
       - {topic: NS-settled}
 """
+)
 
 
 class Answer(NamedTuple):

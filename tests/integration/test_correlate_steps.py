@@ -19,18 +19,14 @@ from sqlalchemy import Engine, create_engine, text
 
 from tests.bench.load import create
 from tests.bench.results import reader
+from tests.integration.storm_file import HEAD
 from tests.integration.supervised.run import Run
 from tests.waiting import wait_until
 
 ORDERS, CUSTOMERS, AGENTS = 400, 20, 3
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000, heartbeat.interval.ms: 500}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   settle:
     where: default(test, false) == false
@@ -50,6 +46,7 @@ agents:
     session: true
     history: NS-ended
 """
+)
 HANDLER = """\
 from sqlalchemy import text
 

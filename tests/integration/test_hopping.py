@@ -9,19 +9,15 @@ from confluent_kafka import Consumer
 
 from sluicegate.streams.aggregation.results import rfc3339
 from tests.bench.load import PARTITIONS
+from tests.integration.storm_file import HEAD
 from tests.integration.windowed_storm import OracleLog, outputs_of, stormed
 from tests.unit.windows.hopping_oracle import HoppingOracle
 
 RECORDS = 12_000
 SIZE, EVERY, GRACE = 4_000, 1_000, 1_000  # ms
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000, heartbeat.interval.ms: 500}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   sums:
     from: NS-in
@@ -30,6 +26,7 @@ agents:
       compute: {total: {sum: amount}}
     to: {topic: NS-out}
 """
+)
 
 
 @pytest.fixture(params=["sqlite", "redis_url"])

@@ -18,19 +18,15 @@ from confluent_kafka import Producer
 
 from tests.bench.load import PARTITIONS, create
 from tests.bench.results import reader
+from tests.integration.storm_file import HEAD
 from tests.integration.supervised.run import Run
 from tests.mutation import twins
 from tests.waiting import wait_until
 
 SIZE, KEYS, RECORDS, KILLS, AGENTS = 10_000, 20, 2_000, 2, 2
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000, heartbeat.interval.ms: 500}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   revised:
     from: NS-in
@@ -45,6 +41,7 @@ agents:
       compute: {total: {sum: amount}}
     to: {topic: NS-further}
 """
+)
 
 Sums = Counter[tuple[str, str]]
 """The total of each key and window."""

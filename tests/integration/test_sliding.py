@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from sluicegate.streams.aggregation.results import rfc3339
+from tests.integration.storm_file import HEAD
 from tests.integration.windowed_storm import OracleLog, outputs_of, stormed
 from tests.unit.windows.sliding_oracle import SlidingOracle
 
@@ -16,14 +17,9 @@ RECORDS = 6_000
 GRACE = 2_000  # ms
 WINDOWS = {"sliding: 1s": (1_000, 0), "last: 5": (0, 5), "sliding: 1s, last: 5": (1_000, 5)}
 """Each with its size in ms and its number of records, for the oracle."""
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000, heartbeat.interval.ms: 500}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   sums:
     from: NS-in
@@ -32,6 +28,7 @@ agents:
       compute: {total: {sum: amount}}
     to: {topic: NS-out}
 """
+)
 
 
 @pytest.fixture

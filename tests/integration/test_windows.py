@@ -16,19 +16,15 @@ from confluent_kafka import Consumer, Producer
 
 from tests.bench.load import PARTITIONS, create
 from tests.bench.results import reader
+from tests.integration.storm_file import HEAD
 from tests.integration.supervised.run import Run
 from tests.mutation import twins
 from tests.waiting import wait_until
 
 BOUND = 6.0  # seconds: idle, and the second that the rule promises
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000, heartbeat.interval.ms: 500}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   sums:
     from: NS-in
@@ -36,6 +32,7 @@ agents:
     aggregate: {window: {tumbling: 1s, idle: 5s}, compute: {total: {sum: amount}}}
     to: {topic: NS-out}
 """
+)
 
 
 class Scene:

@@ -17,19 +17,15 @@ from confluent_kafka import Producer
 from sluicegate.streams.rules import rule_of
 from tests.bench.load import PARTITIONS, create
 from tests.bench.results import reader
+from tests.integration.storm_file import HEAD
 from tests.integration.supervised.run import Run
 from tests.integration.test_deploy import SLUICEGATE, deploy, lag, loaded
 from tests.waiting import wait_until
 
 KEYS, RECORDS = 12, 400
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000, heartbeat.interval.ms: 500}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   sums:
     from: NS-in
@@ -38,6 +34,7 @@ agents:
       compute: {total: {sum: amount}}
     to: {topic: NS-out}
 """
+)
 Window = tuple[str, int]
 
 
