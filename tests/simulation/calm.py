@@ -6,7 +6,6 @@ from typing import Any
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.worker import PROBE_EVERY
 from sluicegate.streams.ownership.store_clock import BACK
-from tests.simulation import silence
 from tests.simulation.process import APP
 from tests.simulation.shared import empty
 
@@ -23,8 +22,8 @@ def drain(world: Any) -> None:
         process.input.away = process.input.ahead = process.input.stale = 0
         process.store.buffer.late, process.store.buffer.lost = 0, False
     quiet = rounds = 0
-    # time marks are due for ever; and windows that close by silence wait for an answer before they are due
-    enough = 1 if any(agent.times for agent in world.plan.agents) else 40 if world.plan.kind == silence.KIND else 3
+    marks = any(agent.times for agent in world.plan.agents)  # they are due for ever
+    enough, pause = (1, 0.05) if marks else (3, 0.3)
     looked = world.clock.now + (LOOKS if world.rewound or len(world.skews) > 1 else 0.0)
     asked = False  # whether the deadlines are those of a clock that is right
     while quiet < enough and rounds < MOST_ROUNDS:
@@ -45,9 +44,10 @@ def drain(world: Any) -> None:
         if over and not asked:
             asked = True
             world.findings.extend(too_far(world))
-        quiet = quiet + 1 if due == inf and over and handled(world) and not world.wire and not world.back else 0
+        still = due == inf and over and handled(world) and closed(world) and not world.wire and not world.back
+        quiet = quiet + 1 if still else 0
         world.times.append(world.clock.now)
-        world.clock.forward((max(due, 0.01) if rounds < PATIENCE else 60.0) if over and due < inf else 0.3)
+        world.clock.forward((max(due, 0.01) if rounds < PATIENCE else 60.0) if over and due < inf else pause)
     if quiet < enough:
         world.findings.append(f"not done after {MOST_ROUNDS} rounds without faults: {states(world)}")
 
@@ -82,6 +82,13 @@ def done(world: Any) -> bool:
 def handled(world: Any) -> bool:
     """Does nothing wait for a slow handler?"""
     return not any(owner.sealed.held for process in world.processes for owner in process.worker._owners.values())
+
+
+def closed(world: Any) -> bool:
+    """Does no open window wait for silence? It is due only when a broker has said that nothing came."""
+    windows = [owner.groups.windows for process in world.processes for owner in process.worker._owners.values()]
+    silent = [each for each in windows if each is not None and each.merged is None and each.window.idle is not None]
+    return not any(group not in each.closed for each in silent for group in each.states)
 
 
 def halted(world: Any, agent: str) -> dict[tuple[str, int], str]:

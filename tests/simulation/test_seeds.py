@@ -68,6 +68,11 @@ def test_a_window_that_waits_for_silence_is_waited_for() -> None:
     assert run(swarm(717)).findings == ()
 
 
+def test_marks_of_several_partitions_do_not_keep_a_run_from_its_end() -> None:
+    """Each of four partitions writes a mark every second: at most times one is on its way."""
+    assert run(swarm(732)).findings == ()
+
+
 def test_the_swarms_of_the_day_hold() -> None:
     first = today() % (SWARMS_HELD // SWARMS) * SWARMS
     swarms_hold(range(first, first + SWARMS))
