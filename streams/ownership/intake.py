@@ -83,6 +83,10 @@ class Intake(RecordGate):
     def refuse(self, record: Record, reason: str) -> None:
         """Make the record a dead letter with its bytes unchanged: it ended the process, or failed in the engine."""
         self.groups.newest.refuse(record, "crash", "crash", reason)
+        self.skip(record)
+
+    def skip(self, record: Record) -> None:
+        """Count the record as accepted, without effect."""
         self.pending += 1
         self.offset = record.offset() + 1
 

@@ -97,13 +97,17 @@ class Owner:
 
     def refuse_crashed(self, record: Record, monotonic: float) -> None:
         """This record ended the process, or failed in the engine, three times: make it a dead letter, unless the shared
-        buffer or a result holds it already."""
+        buffer or a result holds it already, or it is a repeat. After an error of the engine the gate is not asked,
+        because the error may be its own."""
         self.marks.begun = True
         older = self.groups.older
         elsewhere = older and not older.again((record,))
         if elsewhere or self.setting.processor.holds(self.place, record.offset(), self.rows.fire_id):
-            return self.accept((record,), monotonic)
-        self.intake.refuse(record, self.marks.cause)
+            self.accept((record,), monotonic)
+        elif self.marks.fault or self.intake.fresh((record,), self.now(monotonic)):
+            self.intake.refuse(record, self.marks.cause)
+        else:
+            self.intake.skip(record)
 
     def expire(self, monotonic: float) -> int:
         """Fire a slice of the groups that are due. Returns their number."""

@@ -391,6 +391,13 @@ GUARDS = (
         (f"{E}test_held.py",),
     ),
     Guard(
+        "a repeat that was in hand at three deaths is no dead letter",
+        "streams/ownership/owner.py",
+        "elif self.marks.fault or self.intake.fresh((record,), self.now(monotonic)):",
+        "elif True:",
+        CRASH,
+    ),
+    Guard(
         "a record that kills becomes a dead letter",
         "streams/ownership/crash.py",
         "            self.poisoned = True\n",

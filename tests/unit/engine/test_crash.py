@@ -58,6 +58,27 @@ def test_two_records_that_kill_are_both_found(log: Log, store: MemoryStore, cloc
     assert len(totals(log)) == 398
 
 
+@pytest.mark.parametrize("copies", [1, 3])
+def test_a_repeat_that_was_in_hand_when_three_processes_died_is_dropped(
+    log: Log, store: MemoryStore, clock: ManualClock, copies: int
+) -> None:
+    """They died while they dropped it, for another reason: its first copy counted."""
+    number = [("sluicegate-shard", b"app/a/src/0>in#token"), ("sluicegate-seq", b"7")]
+    agent = an_agent(count=2, receive=("in",))
+    log.append("in", 0, b"a", b'{"amount": 1}', number)
+    Driver(agent, store, log, clock).give(0).turns()
+    for _ in range(copies):
+        log.append("in", 0, b"a", b'{"amount": 1}', number)
+    claim = store.claim(PLACE, "m", "p")
+    store.commit(claim, Changes(claim.offset, claim.epoch, trying=CrashMark(1, ("x", "y!", "z!", "w!"))))
+    feed(log, ("a", 1))
+    clock.now += 10
+    driver = Driver(agent, store, log, clock).give(0).turns()
+    assert dead(log) == []
+    assert totals(log) == [("a", "count", 2, 2)]
+    assert driver.worker.reports.of(clock.now).partitions[0].offset == 2 + copies
+
+
 def test_without_crash_marks_such_a_record_stands_still_for_ever(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
