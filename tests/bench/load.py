@@ -5,7 +5,7 @@ the stream, so that results come all along its second half. The same seed gives 
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -45,7 +45,24 @@ def orders(records: int, seed: int = 7) -> Iterator[tuple[str, int, bytes]]:
 def fill(bootstrap: str, topic: str, records: int, named: bool = False) -> dict[str, Expected]:
     """Make the topic, send the orders, wait until all are there; what each key must give. `named`: each with an id of
     36 bytes in the header `message-id`."""
+    sums: dict[str, int] = {}
+    most: dict[str, int] = {}
+    digests: dict[str, Any] = {}
+
+    def noted() -> Iterator[tuple[str, bytes]]:
+        for key, amount, value in orders(records):
+            sums[key] = sums.get(key, 0) + amount
+            most[key] = max(most.get(key, amount), amount)
+            digests.setdefault(key, blake2b(digest_size=16)).update(value)
+            yield key, value
+
     create(bootstrap, topic)
+    send(bootstrap, topic, noted(), named)
+    return {key: Expected(total, most[key], digests[key].digest()) for key, total in sums.items()}
+
+
+def send(bootstrap: str, topic: str, rows: Iterable[tuple[str, bytes]], named: bool = False) -> None:
+    """Send each (key, value), and wait until all are there."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -58,13 +75,7 @@ def fill(bootstrap: str, topic: str, records: int, named: bool = False) -> dict[
             "batch.size": 262_144,
         }
     )
-    sums: dict[str, int] = {}
-    most: dict[str, int] = {}
-    digests: dict[str, Any] = {}
-    for number, (key, amount, value) in enumerate(orders(records)):
-        sums[key] = sums.get(key, 0) + amount
-        most[key] = max(most.get(key, amount), amount)
-        digests.setdefault(key, blake2b(digest_size=16)).update(value)
+    for number, (key, value) in enumerate(rows):
         while True:
             try:
                 producer.produce(topic, value, key=key, headers=[("message-id", b"%036d" % number)] if named else None)
@@ -74,7 +85,6 @@ def fill(bootstrap: str, topic: str, records: int, named: bool = False) -> dict[
         if number % 1000 == 0:
             producer.poll(0)
     wait_until(lambda: producer.flush(5) == 0, 120, "every order in the topic")
-    return {key: Expected(total, most[key], digests[key].digest()) for key, total in sums.items()}
 
 
 def create(bootstrap: str, *topics: str, partitions: int = PARTITIONS) -> None:

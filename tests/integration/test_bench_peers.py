@@ -62,6 +62,6 @@ def outcome(seconds: float, cpu: float, *problems: str) -> Outcome:
 
 
 def test_the_loop_always_runs_and_names_are_chosen_by_their_begin():
-    assert chosen("sqlite,Faust", "") == ("loop", "sqlite", "sqlite transactional", "Faust")
-    assert chosen("", "Kafka,Quix,Bytewax") == (*contest.OURS, "Faust")
-    assert set(chosen("", "")) == {*contest.OURS, *PEERS}
+    assert chosen(contest.SYSTEMS, "sqlite,Faust", "") == ("loop", "sqlite", "sqlite transactional", "Faust")
+    assert chosen(contest.SYSTEMS, "", "Kafka,Flink,Quix,Bytewax") == (*contest.OURS, "Faust")
+    assert set(chosen(contest.SYSTEMS, "", "")) == {*contest.OURS, *PEERS}

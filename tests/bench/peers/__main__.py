@@ -1,7 +1,10 @@
-"""`make bench PEERS=1`: J1 on the product with each store, on the loop, and on Kafka Streams, Quix Streams, Bytewax and
-Faust, alternating, with one and with two workers.
+"""`make bench PEERS=1`: J1 on the product with each store, on the loop, and on Kafka Streams, Flink, Quix Streams,
+Bytewax and Faust, alternating, with one and with two workers.
 
     python -m tests.bench.peers [--records 1000000] [--rounds 3] [--workers 1,2] [--only sqlite,Kafka] [--without Faust]
+    python -m tests.bench.peers --steady [--records 5000000] [--keys 10000] [--rounds 3] [--only sqlite,Kafka,Flink]
+
+`--steady`: the work per CPU second after a warm-up, over a long stream, exactly-once systems alone (steady.py).
 
 Prints tables in Markdown. Ends with 1 when a result was wrong. All read the same topic of one broker (a peer that is
 slow reads one with a tenth of the records, see peers.py), write their results to a topic of their own, and every result
@@ -12,15 +15,16 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.bench import load
 from tests.bench.__main__ import alternating, say, verdict
 from tests.bench.jobs import Outcome
-from tests.bench.peers import contest, environment, report
+from tests.bench.peers import contest, environment, report, steady
 from tests.bench.peers.peers import PEERS, Tools
+from tests.bench.systems import LOOP
 from tests.servers import Kafka, Unavailable
 from tests.servers.shared import open_server
 
@@ -32,32 +36,34 @@ BROKER = {
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.peers")
-    parser.add_argument("--records", type=int, default=1_000_000, help="a multiple of 1,000")
+    parser.add_argument("--steady", action="store_true", help="a long stream, measured after a warm-up")
+    parser.add_argument("--records", type=int, help="a multiple of 1,000; 1,000,000, steady 5,000,000")
+    parser.add_argument("--keys", type=int, default=10_000, help="open keys of a steady run")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", default="1,2", type=lambda text: tuple(int(each) for each in text.split(",")))
     parser.add_argument("--only", default="", help="begins of names, with commas; the loop always runs")
     parser.add_argument("--without", default="", help="begins of names, with commas")
     options = parser.parse_args(argv)
+    options.records = options.records or (5_000_000 if options.steady else 1_000_000)
     if options.rounds < 1 or options.records < 1000 or options.records % 1000:
         parser.error("at least one round, and a multiple of 1,000 records")
     return options
 
 
-def chosen(only: str, without: str) -> tuple[str, ...]:
-    """The systems, the loop first."""
+def chosen(systems: Sequence[str], only: str, without: str) -> tuple[str, ...]:
+    """Those whose names begin so; the loop always."""
     wanted = tuple(only.split(","))
     refused = tuple(without.split(",")) if without else ()
-    first, *others = contest.SYSTEMS
-    return (first, *(each for each in others if each.startswith(wanted) and not each.startswith(refused)))
+    return tuple(each for each in systems if each == LOOP or (each.startswith(wanted) and not each.startswith(refused)))
 
 
 def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
-    systems = chosen(options.only, options.without)
+    systems = chosen(steady.SYSTEMS if options.steady else contest.SYSTEMS, options.only, options.without)
     with ExitStack() as opened:
         classes = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="sluicegate-")))
         try:
-            tools = Tools(str(environment.python()), environment.kafka_streams(classes))
+            tools = Tools(str(environment.python()), environment.kafka_streams(classes), environment.flink(classes))
             os.environ["_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=4"  # see tests.bench
             server = open_server(Kafka(BROKER, heap="512m"))
             del os.environ["_JAVA_OPTIONS"]
@@ -66,6 +72,9 @@ def main(argv: list[str] | None = None) -> int:
             return 3
         opened.callback(server.destroy)
         print(f"{report.machine()}; " + ", ".join(f"{n} {v}" for n, v in environment.versions().items()), flush=True)
+        if options.steady:
+            size = options.records, options.keys, options.rounds
+            return verdict(list(steady.compared(str(server.url), systems, *size, tools)))
         return verdict(list(compared(server.url, systems, options, tools)))
 
 

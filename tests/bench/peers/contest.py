@@ -3,12 +3,13 @@
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
-from tests.bench import jobs, load, several
+from tests.bench import jobs, load, several, systems
 from tests.bench.load import Expected
 from tests.bench.peers.peers import NONE, PEERS, Peer, Tools
 from tests.bench.systems import LOOP, SERVERS, Running, Work, started
@@ -49,6 +50,18 @@ def once(system: str, workers: int, bootstrap: str, given: Input, tools: Tools) 
 
 
 @contextmanager
+def opened(system: str, work: Work, tools: Tools) -> Iterator[Running]:
+    """Any of SYSTEMS at work."""
+    name, _, delivery = system.partition(" ")
+    if system in OURS:
+        with systems.running(name, replace(work, delivery=delivery)) as run:
+            yield run
+    else:
+        with running(system, work, tools) as run:
+            yield run
+
+
+@contextmanager
 def running(system: str, work: Work, tools: Tools) -> Iterator[Running]:
     """The peer at work. All topics that it makes are removed at the end."""
     app = f"bench-{uuid.uuid4().hex[:8]}"
@@ -68,6 +81,7 @@ def started_peer(app: str, peer: Peer, work: Work, tools: Tools, system: str) ->
             "GROUP": app,
             "FOLDER": str(folder),
             "THREADS": str(work.workers),
+            "COUNT": str(work.count),
             **peer.variables,
         }
         environment = {f"BENCH_{name}": value for name, value in given.items()}

@@ -1,5 +1,5 @@
-"""What the peers run in, made at the first `make bench PEERS=1`: a virtual environment, and the jars of Kafka
-Streams."""
+"""What the peers run in, made at the first `make bench PEERS=1`: a virtual environment, and the jars of Kafka Streams
+and of Flink."""
 
 import hashlib
 import shutil
@@ -14,6 +14,7 @@ from tests.servers.program import Unavailable
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "requirements.txt"
 PROGRAMS = HERE / "programs"
+KAFKA_STREAMS, FLINK = "4.4.0", "2.3.0"
 
 
 def python() -> Path:
@@ -33,12 +34,25 @@ def _install(folder: Path) -> None:
 
 def kafka_streams(classes: Path, program: str = "J1") -> list[str]:
     """The command that runs this program of `programs`, which is compiled into this folder. Raises Unavailable."""
+    name, version = f"kafka-streams-bench-{KAFKA_STREAMS}", f"-Dstreams.version={KAFKA_STREAMS}"
+    libraries = jars.from_pom("Kafka Streams", name, PROGRAMS / "pom.xml", version)
+    return _compiled(libraries, classes, PROGRAMS / f"{program}.java", "-Xmx512m")
+
+
+def flink(classes: Path) -> list[str]:
+    """The command that runs FlinkJ1, which is compiled into this folder. Raises Unavailable."""
+    pom = PROGRAMS / "flink" / "pom.xml"
+    libraries = jars.from_pom("Flink", f"flink-bench-{FLINK}", pom, f"-Dflink.version={FLINK}")
+    opened = [f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in ("lang", "util", "time")]
+    return _compiled(libraries, classes, PROGRAMS / "flink" / "FlinkJ1.java", "-Xmx1g", *opened)
+
+
+def _compiled(libraries: Path, classes: Path, program: Path, *options: str) -> list[str]:
     javac, java = shutil.which("javac"), shutil.which("java")
     if javac is None or java is None:
-        raise Unavailable("Kafka Streams needs java and javac on the PATH: install a JDK of version 17 or newer")
-    libraries = jars.from_pom("Kafka Streams", f"kafka-streams-bench-{jars.VERSION}", PROGRAMS / "pom.xml")
-    subprocess.run([javac, "-cp", f"{libraries}/*", "-d", str(classes), str(PROGRAMS / f"{program}.java")], check=True)
-    return [java, "-Xmx512m", "-cp", f"{classes}:{libraries}/*", program]
+        raise Unavailable("the peers in Java need java and javac on the PATH: install a JDK of version 17 or newer")
+    subprocess.run([javac, "-cp", f"{libraries}/*", "-d", str(classes), str(program)], check=True)
+    return [java, *options, "-cp", f"{classes}:{libraries}/*", program.stem]
 
 
 def versions() -> Mapping[str, str]:
@@ -48,5 +62,6 @@ def versions() -> Mapping[str, str]:
     )
     found = subprocess.run([str(python()), "-c", text], capture_output=True, text=True, check=True).stdout
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
-    own = {"Python": sys.version.split()[0], "Apache Kafka and Kafka Streams": jars.VERSION, "Java": java}
+    own = {"Python": sys.version.split()[0], "Apache Kafka": jars.VERSION, "Java": java}
+    own |= {"Kafka Streams": KAFKA_STREAMS, "Flink": FLINK}
     return own | dict(line.split() for line in found.splitlines())

@@ -27,10 +27,11 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
 /** J1 on Kafka Streams. Its DSL has no window of so many records, so this is a processor with a state store (RocksDB,
- *  changelog, record cache). A state is number, sum, maximum, and when the group was opened; a punctuator ends groups
+ *  changelog, record cache; with transactions of its own if BENCH_STATE is `transactional`). A state is number, sum, maximum, and when the group was opened; a punctuator ends groups
  *  after ten minutes. */
 public class J1 {
-    static final int COUNT = 100, STATE = 4 * Long.BYTES;
+    static final long COUNT = Long.parseLong(given("COUNT"));
+    static final int STATE = 4 * Long.BYTES;
     static final Duration AFTER = Duration.ofMinutes(10), LOOK = Duration.ofSeconds(10);
     static final AtomicBoolean FIRST = new AtomicBoolean();
 
@@ -119,6 +120,7 @@ public class J1 {
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, given("GUARANTEE"));
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, given("COMMIT"));
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 64L * 1024 * 1024);
+        settings.put(StreamsConfig.TRANSACTIONAL_STATE_STORES_CONFIG, given("STATE").equals("transactional"));
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
         StreamsBuilder builder = new StreamsBuilder();
@@ -130,6 +132,9 @@ public class J1 {
             .to(given("OUT"), Produced.with(Serdes.String(), Serdes.ByteArray()));
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
         Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
+        streams.setStateListener((now, before) -> {
+            if (now == KafkaStreams.State.RUNNING) say("\"loop.assigned\"", "");
+        });
         streams.start();
     }
 }

@@ -1,0 +1,138 @@
+"""J1 in its steady state: `python -m tests.bench.peers --steady`.
+
+One long stream (tests/bench/arrivals.py) goes through each system. The curve has the work per CPU second in each tenth
+of the stream. The figure is that of the tenths after the warm-up, without the last one, in which keys run out. So the
+start of a system and the JVM's compiler are no part of it. Every result is compared with what must come out.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from tests.bench import arrivals, jobs, samples
+from tests.bench.__main__ import alternating, say
+from tests.bench.arrivals import Stream
+from tests.bench.peers import contest, price, report
+from tests.bench.peers.peers import FLINK, ONCE, PEERS, Tools
+from tests.bench.results import judge, reader
+from tests.bench.samples import Part
+from tests.bench.systems import Running, Work
+from tests.bench.table import spread
+
+TENTHS = 10
+WARM_UP = 4  # tenths
+FLINKS = (f"{FLINK} RocksDB", f"{FLINK} heap")
+SYSTEMS = (
+    *(
+        f"{store}{delivery}"
+        for delivery in ("", f" {contest.TRANSACTIONAL}")
+        for store in ("sqlite", "redis", "postgresql")
+    ),
+    *(
+        name
+        for name, peer in PEERS.items()
+        if name.startswith((report.KAFKA_STREAMS, FLINK)) and peer.guarantee == ONCE
+    ),
+)
+
+
+class Steady(NamedTuple):
+    """Each tenth, the steady part, the peak of the workers' memory in MiB, and what was wrong."""
+
+    tenths: list[Part]
+    steady: Part
+    peak: float
+    problems: list[str]
+
+
+def once(system: str, work: Work, stream: Stream, tools: Tools) -> Steady:
+    with contest.opened(system, work, tools) as run:
+        outcome = _measured(run, work, stream)
+        outcome.problems.extend(jobs.extra(run, work, len(stream.expected)))
+    return outcome
+
+
+def _measured(run: Running, work: Work, stream: Stream) -> Steady:
+    consumer = reader(work.bootstrap, run.out)
+    try:
+        found, values = samples.taken(consumer, stream.completed, run.process, run.server)
+    finally:
+        consumer.close()
+    begin = run.process.begun
+    assert begin is not None, "results without a first record"
+    found.insert(0, samples.Sample(0, begin, 0.0))
+    records, cores = stream.completed[-1], os.cpu_count() or 1
+    edges = [records * tenth / TENTHS for tenth in range(TENTHS + 1)]
+    tenths = [samples.part(found, *edge, cores) for edge in pairwise(edges)]
+    steady = samples.part(found, edges[WARM_UP], edges[-2], cores)
+    return Steady(tenths, steady, run.process.peak_mib(), judge(values, stream.expected, rows=False))
+
+
+def compared(
+    bootstrap: str, systems: Sequence[str], records: int, keys: int, rounds: int, tools: Tools
+) -> Iterator[str]:
+    """Prints the tables; yields what was wrong."""
+    say(f"sending {records} records")
+    stream = arrivals.fill(bootstrap, f"steady-{records}", records, keys)
+    found: dict[str, list[Steady]] = {system: [] for system in systems}
+    for turn, system in alternating(tuple(systems), rounds):
+        outcome = once(system, Work(bootstrap, f"steady-{records}"), stream, tools)
+        found[system].append(outcome)
+        say(f"round {turn + 1}: {system} {_rates(outcome, records)} k per CPU-s, {outcome.problems or 'right'}")
+        yield from (f"{system}: {problem}" for problem in outcome.problems)
+    print(f"\n### J1 in its steady state, {records} records, {keys} open keys, {rounds} rounds\n")
+    print(table(found, records), f"\n{price.line()}\n", curve(found, records), sep="\n", flush=True)
+
+
+def _rates(outcome: Steady, records: int) -> str:
+    return " ".join(f"{records / TENTHS / 1e3 / max(each.worker, 0.01):.0f}" for each in outcome.tenths)
+
+
+def table(found: Mapping[str, Sequence[Steady]], records: int) -> str:
+    """Work in the steady part. Ratios are those to the best of the peers in the same round, and then their median."""
+    part = records * (TENTHS - 1 - WARM_UP) / TENTHS
+    groups = {name: [each for each in found if each.startswith(name)] for name in (report.KAFKA_STREAMS, *FLINKS)}
+    head = ["system", "guarantee", "k/s", "k per CPU-s", *(f"CPU / {name}" for name in groups)]
+    rows = [[*head, "EUR a billion", "MiB", "server CPU-s", "others", "right"]]
+    rows.append(["---"] * len(rows[0]))
+    for system, outcomes in found.items():
+        server = median(each.steady.server for each in outcomes)
+        costs = [price.euros((each.steady.worker + each.steady.server) / part * 1e9) for each in outcomes]
+        rows.append(
+            [
+                system,
+                contest.OURS[system] if system in contest.OURS else PEERS[system].guarantee,
+                spread([part / 1e3 / each.steady.seconds for each in outcomes], "{:.0f}"),
+                spread([part / 1e3 / each.steady.worker for each in outcomes], "{:.0f}"),
+                *(_ratio(found, outcomes, names) for names in groups.values()),
+                f"{median(costs):.2f}",
+                f"{max(each.peak for each in outcomes):.0f}",
+                f"{server:.1f}" if server else "",
+                f"{median(each.steady.others for each in outcomes):.0%}",
+                f"{sum(not each.problems for each in outcomes)}/{len(outcomes)}",
+            ]
+        )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _ratio(found: Mapping[str, Sequence[Steady]], outcomes: Sequence[Steady], others: Sequence[str]) -> str:
+    ratios = [
+        min(found[other][turn].steady.worker for other in others) / outcome.steady.worker
+        for turn, outcome in enumerate(outcomes)
+        if others and all(turn < len(found[other]) for other in others)
+    ]
+    return spread(ratios, "{:.2f}") if ratios else ""
+
+
+def curve(found: Mapping[str, Sequence[Steady]], records: int) -> str:
+    """Thousand records per CPU second in each tenth of the stream, medians of the rounds."""
+    lines = [f"| system | {' | '.join(f'{tenth + 1}' for tenth in range(TENTHS))} |", "|---" * (TENTHS + 1) + "|"]
+    for system, outcomes in found.items():
+        rates = [
+            median(records / TENTHS / 1e3 / max(each.tenths[tenth].worker, 0.01) for each in outcomes)
+            for tenth in range(TENTHS)
+        ]
+        lines.append(f"| {system} | {' | '.join(f'{rate:.0f}' for rate in rates)} |")
+    return "\n".join(lines)
