@@ -27,12 +27,9 @@ def open_store(
     app: str | None = None,
 ) -> Store:
     """The store of a URL; it connects when it is first used. SQLite paths may be relative to `folder`. `types` decode
-    the entries of `store.buffer` (None: they stay bytes); `options` belong to the leased contracts. `app` is the app
-    whose timeouts and messages are meant, if several share the store; without it they belong to no app, and every app
-    sends them.
-
-    Raises ConfigurationError for an invalid URL, and for a driver that is not installed.
-    """
+    the entries of `store.buffer` (None: they stay bytes). `options` belong to the leased contracts. `app` names the app
+    that owns the timeouts and messages when several apps share the store. Without it they belong to no app, and every
+    app sends them. Raises ConfigurationError for an invalid URL, and for a driver that is not installed."""
     scheme, separator, rest = url.partition("://")
     if not separator or not re.fullmatch(r"[a-z][a-z0-9+]*", scheme):
         raise ConfigurationError(f"the store's URL must start with one of {_known()}")
@@ -46,11 +43,9 @@ def open_store(
 
 
 def reach(url: str) -> StoreAddress:
-    """Where the store's driver connects to, by its own reading of the URL. Servers that a sentinel, a cluster or a
-    replica set names later are not known yet.
-
-    Raises ConfigurationError for a URL that the driver cannot read, and for a driver that is not installed.
-    """
+    """The hosts and ports that the store's driver connects to, as the driver itself reads the URL. Servers that a
+    sentinel, a cluster or a replica set names later are not known yet. Raises ConfigurationError for a URL that the
+    driver cannot read, and for a driver that is not installed."""
     look = _REACH.get(url.partition("://")[0])
     return StoreAddress((), False) if look is None else look(url)
 

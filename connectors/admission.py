@@ -36,8 +36,8 @@ class Files(NamedTuple):
 
 
 def untrusted(system: str, text: str, setting: str, why: str = "") -> NotAuthenticated | None:
-    """The error for a connection that failed with the text `text`, when a certificate is the reason. `setting` names
-    the setting of trusted authorities, `why` is OpenSSL's reason when the driver's text lacks it."""
+    """The error for a connection that failed with the text `text` because a certificate is not trusted. `setting` names
+    the setting of trusted authorities. `why` is OpenSSL's reason when the driver's text lacks it."""
     if UNTRUSTED.search(text):
         match = REASON.search(text)
         reason = why or (match["why"] if match else text[:300])
@@ -55,7 +55,7 @@ def _unproven(system: str, text: str, setting: str) -> NotAuthenticated:
 
 
 def refused(system: str, text: str, where: str) -> NotAuthenticated:
-    """The error for a user or password that the server refused; `where` names the place of both."""
+    """The error for a user or password that the server refused. `where` names the setting that holds both."""
     return NotAuthenticated(f"{system}: the server refuses user or password: {text[:300]}; correct them in {where}")
 
 
@@ -74,8 +74,8 @@ def reason(places: Sequence[tuple[str, int]], authorities: str | None, greet: Gr
 
 
 def alert(place: tuple[str, int], made: ssl.SSLContext, greet: Greet) -> str:
-    """OpenSSL's text of the server's alert about our certificate after the handshake; empty when there is none, or no
-    server. A driver that writes at once may find the connection closed before it reads the alert."""
+    """OpenSSL's text of the server's alert about our certificate after the handshake. Empty: there is no alert, or no
+    server answers. A driver that writes at once may find the connection closed before it reads the alert."""
     with suppress(OSError), socket.create_connection(place, SECONDS) as link:
         greet(link)
         with made.wrap_socket(link, server_hostname=place[0]) as shaken:
@@ -110,8 +110,8 @@ def context(system: str, files: Files, setting: str) -> ssl.SSLContext:
 
 
 def knock(system: str, places: Sequence[tuple[str, int]], made: ssl.SSLContext, setting: str, hello: bytes) -> None:
-    """Ask the first server that answers whether it accepts our certificate; `hello` is a request that it answers. For
-    drivers that do not report the reason, or retry for ever. Raises NotAuthenticated."""
+    """Ask the first server that answers whether it accepts our certificate. `hello` is a request that the server
+    answers. This serves drivers that do not report the reason, or retry for ever. Raises NotAuthenticated."""
     for place in places:
         with suppress(OSError), socket.create_connection(place, SECONDS) as link:
             _admitted(system, link, place[0], made, setting, hello)

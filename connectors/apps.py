@@ -1,7 +1,8 @@
-"""The timeouts and messages of an app in a store that it shares with others: its own ones, and those of no app.
+"""The timeouts and messages of one app in a store that several apps share: the app's own ones, and those without an
+app.
 
-A program that opens the store without an app writes those of no app, and so did versions of this program that did not
-store the app. Every app reads, sends and changes them. Leases and lanes keep two apps from sending the same one.
+A program that opens the store without an app writes timeouts and messages without an app. Earlier versions of this
+program did so, too. Every app reads, sends and changes them. Leases and lanes keep two apps from sending the same one.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,24 +19,24 @@ from sluicegate.streams.errors import ConcurrencyError
 
 
 def timeouts_of(app: str, made: Callable[[str], TimeoutStore]) -> TimeoutStore:
-    """`made` returns the timeouts of an app."""
+    """The timeouts of `app` together with the timeouts without an app. `made` opens the timeouts of one app."""
     return AppTimeouts(made(app), made("")) if app else made("")
 
 
 def outbox_of(app: str, made: Callable[[str], OutboxStore]) -> OutboxStore:
-    """`made` returns the outbox of an app."""
+    """The outbox of `app` together with the outbox without an app. `made` opens the outbox of one app."""
     return AppOutbox(made(app), made("")) if app else made("")
 
 
 class AppTimeouts:
-    """`own` are those of the app, `common` those of no app."""
+    """`own` holds the timeouts of the app, `common` the timeouts without an app."""
 
     def __init__(self, own: TimeoutStore, common: TimeoutStore) -> None:
         self._own, self._common = own, common
         self._both = own, common
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
-        """From one of the two. The other one is next, so neither waits for the end of the other."""
+        """Leases a batch from one of the two stores. The next call begins with the other store, so neither starves."""
         self._both = first, second = self._both[::-1]
         batch = first.get_batch(batch_size)
         batch, following = (batch, second.next_due()) if batch else (second.get_batch(batch_size), batch.next_due)
@@ -49,7 +50,8 @@ class AppTimeouts:
         self._end(lambda timeouts: timeouts.release(id, owner), owner)
 
     def _end(self, call: Callable[[TimeoutStore], None], owner: str | None) -> None:
-        """Without an owner, a missing timeout is no error, so both are called."""
+        """Calls `own`, then `common` if `own` lacks the timeout. Without an owner a missing timeout is no error, so
+        both are called."""
         try:
             call(self._own)
         except ConcurrencyError:
@@ -88,7 +90,7 @@ class AppTimeouts:
 
 
 class AppOutbox:
-    """`own` has the messages of the app, `common` those of no app. Their lanes have different numbers."""
+    """`own` holds the messages of the app, `common` the messages without an app. Their lanes have different numbers."""
 
     def __init__(self, own: OutboxStore, common: OutboxStore) -> None:
         self._own, self._common = own, common
@@ -118,7 +120,8 @@ class AppOutbox:
         return batch if batch.rows else self._common.claim_any(limit, lease)
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
-        """After `claim_any`, the outbox that the rows are not in changes nothing."""
+        """A batch of `claim_any` does not say which outbox holds its rows. Both are marked: the other one changes
+        nothing."""
         if batch.lane == ANY_LANE:
             self._own.mark(batch, outcomes)
             self._common.mark(batch, outcomes)

@@ -1,4 +1,4 @@
-"""What the buffers of all stores share: decoding of rows, deadlines, errors, and completion of batches."""
+"""Code that the buffers of all stores share: decoding of rows, deadlines, errors, and completion of batches."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -31,8 +31,8 @@ def decoded(rows: Iterable[tuple[str, Entry]], types: Types | None) -> Decoded:
 
 
 def deadline(gate: Gate, first: int, last: int) -> int | None:
-    """When a group must be sealed, in microseconds, whose first and last open rows were inserted at `first` and `last`.
-    None: only its count seals it."""
+    """The time, in microseconds since 1970, at which a group must be sealed. `first` and `last` are the times at which
+    its first and last open rows were inserted. None: only its count seals it."""
     times = (first, gate.after_first), (last, gate.after_last)
     return min((start + length(after) for start, after in times if after is not None), default=None)
 
@@ -40,8 +40,8 @@ def deadline(gate: Gate, first: int, last: int) -> int | None:
 def full(
     rows: Iterable[Member], count: int | None, key_of: Callable[[Member], str], ends: Container[str]
 ) -> Iterator[tuple[str, list[Member]]]:
-    """Reason and rows of the batches that these rows of a group make, the oldest rows first. A row whose idempotency
-    key is one of `ends` ends its group."""
+    """The batches that the rows of one group fill, oldest rows first, each with its reason. A row whose idempotency key
+    is in `ends` ends its group."""
     batch: list[Member] = []
     for row in rows:
         batch.append(row)
@@ -89,7 +89,7 @@ def completed(complete_all: Complete, name: str, batch: SealedBatch, outbox: Seq
 def renewed(
     renew: Callable[[str, str, timedelta], object], name: str, tokens: Sequence[str], lease: timedelta
 ) -> list[bool]:
-    """Renews each lease by itself, in a store where that costs little."""
+    """Renews the leases one by one, in a store where a call costs little."""
     done = []
     for token in tokens:
         try:
@@ -102,8 +102,8 @@ def renewed(
 
 
 def together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence[End]) -> Sequence[bool]:
-    """`complete` all batches together; each by itself when that raises ConcurrencyError because one has not the rows
-    that it was sealed with. False: the caller does not hold the batch."""
+    """Complete all batches in one call of `complete`. It raises ConcurrencyError when a batch has lost rows since it
+    was sealed; each batch is then completed by itself. False: the caller does not hold the batch."""
     try:
         return complete(ends)
     except ConcurrencyError:
@@ -111,8 +111,8 @@ def together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence
 
 
 def ours(ends: Sequence[End], tokens: dict[str, str]) -> list[bool]:
-    """Whether the caller holds each batch, by the stored `tokens`. A batch is completed once: its token is taken
-    out."""
+    """Whether the caller holds each batch. `tokens` are the stored tokens by batch id. A batch is completed once, so
+    its token is removed from `tokens`."""
     done = []
     for batch, _ in ends:
         mine = batch.id in tokens and tokens[batch.id] == batch.token

@@ -1,4 +1,4 @@
-"""What the commits of all stores share: checks of the changes, the next claim, runs of numbers."""
+"""Code that the commits of all stores share: checks of the changes, the next claim, runs of numbers."""
 
 from collections.abc import Callable, Sequence
 
@@ -34,7 +34,7 @@ def alone(
     claim: Claim,
     changes: Changes,
 ) -> Claim:
-    """`commit`, by the `commit_all` of a store that commits several claims together."""
+    """Implements `commit` with the `commit_all` of a store that commits several claims together."""
     [result] = commit_all([(claim, changes)])
     if isinstance(result, SluicegateError):
         raise result
@@ -44,7 +44,7 @@ def alone(
 def one_by_one(
     commit: Callable[[Claim, Changes], Claim], commits: Sequence[tuple[Claim, Changes]]
 ) -> list[Claim | SluicegateError]:
-    """`commit_all`, by the `commit` of a store that gains nothing from committing together."""
+    """Implements `commit_all` with the `commit` of a store that gains nothing from committing together."""
     results: list[Claim | SluicegateError] = []
     for claim, changes in commits:
         try:
@@ -71,7 +71,7 @@ def following(claim: Claim, changes: Changes, store_time: float) -> Claim:
 
 
 def remaining(trying: CrashMark | None, processes: Sequence[str]) -> CrashMark | None:
-    """The crash mark without these processes; None when none is left."""
+    """The crash mark without these processes; None when no process is left in it."""
     rest = tuple(name for name in trying.processes if name not in processes) if trying else ()
     return CrashMark(trying.offset, rest) if trying and rest else None
 

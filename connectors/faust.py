@@ -1,10 +1,12 @@
 """An agent of a Faust app fills a shared buffer, and acknowledges a record only when the store has it.
 
-Faust runs the agent and reads Kafka. The store holds the buffer and its source watermark, so a worker that dies loses
-nothing, and a record that is read again is known by its offset. The sink reads the channel of the stream, since the
-stream acknowledges too much: `take()` acknowledges records that its consumer failed on (in its `finally`), an exception
-in `async for` acknowledges the current event, and records that were queued before a rebalance are acknowledged unseen.
-The sink acknowledges in the order of the offsets: Faust commits past an offset that is missing.
+Faust runs the agent and reads Kafka. The store holds the buffer and the watermark of its source. So a worker that dies
+loses nothing, and a record that is read again is recognized by its offset.
+
+The sink reads the channel of the stream, because the stream acknowledges too much. `take()` acknowledges records that
+its consumer failed on (in its `finally`). An exception in `async for` acknowledges the current event. Records that were
+queued before a rebalance are acknowledged unseen. The sink acknowledges in the order of the offsets, because Faust
+commits past an offset that is missing.
 """
 
 import asyncio
@@ -37,8 +39,8 @@ MOST = 1000
 
 def entry_of(event: Any, id_header: str = "", type: str = "") -> Entry:
     """The entry of a record: its bytes, and its key as the group. `type` names the decoder of the data (default: the
-    topic's name). The idempotency key is the value of header `id_header`, for producers that may write twice, or else
-    topic/partition/offset."""
+    topic's name). The idempotency key is the value of header `id_header`, for producers that may write twice. Without
+    such a header it is topic/partition/offset."""
     message = event.message
     place = entry_key(message.topic, message.partition, message.offset)
     headers = list(_headers(message.headers))
@@ -102,7 +104,8 @@ class BufferSink:
                     yield filled
 
     async def due(self, limit: int = 100) -> Sequence[SealedBatch]:
-        """Batches without a worker: of groups whose time is over, and of workers that died. For an `app.timer`."""
+        """Batches without a worker: groups whose deadline has passed, and batches of workers that died. For an
+        `app.timer`."""
         if self._gate is None:
             raise ConfigurationError(
                 f"buffer {self._name}: a sink without a gate seals nothing; give it gate=Gate(...)"
@@ -180,8 +183,8 @@ class BufferSink:
         return Filled(self._buffer.insert(self._name, entries, progress, self._keep_keys), ())
 
     async def _source(self, place: TopicPartition, generation: int, first: int) -> FaustPosition:
-        """The position of the partition. It is read again after each assignment, and when offsets went back, since the
-        topic may have been recreated."""
+        """The position of the partition. It is read again after each assignment, and when offsets went back, because
+        the topic may have been recreated."""
         source = self._sources.get(place)
         if source is not None and source.generation == generation and first >= source.next:
             return source

@@ -1,4 +1,4 @@
-"""Values of rows as JSON shows them, and their keys as they are compared."""
+"""Values of looked-up rows as JSON, and keys in the form in which they are compared."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
@@ -38,22 +38,22 @@ def shown(value: Any) -> Any:
 
 
 def name_of(value: Any) -> str:
-    """A key as it is compared: the text `42`, the number 42 and the decimal 42.00 are one key."""
+    """The form of a key in comparisons: the text `42`, the number 42 and the decimal 42.00 are one key."""
     if isinstance(value, float | Decimal) and value == int(value):
         value = int(value)
     return value.decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)
 
 
 def storable(keys: Sequence[LookupKey]) -> Sequence[LookupKey]:
-    """Without the numbers that no store has, and that a driver refuses."""
+    """The keys without numbers that no store has, and that a driver refuses."""
     return [key for key in keys if isinstance(key, str) or -LARGEST <= key < LARGEST]
 
 
 def by_key(
     lookup: Lookup, keys: Sequence[LookupKey], rows: Iterable[tuple[Any, Sequence[Any]]]
 ) -> Mapping[LookupKey, RowFields]:
-    """The rows by the keys that asked for them. `rows` are pairs of a row's own key and its fields. Raises LookupFailed
-    for two rows with one key."""
+    """The rows by the requested keys. `rows` are pairs of a row's own key and its fields. Raises LookupFailed for two
+    rows with one key."""
     by_name: dict[str, RowFields] = {}
     fields = lookup.fields
     for key, values in rows:

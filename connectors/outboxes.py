@@ -1,4 +1,4 @@
-"""What the outboxes of all stores share: checks of a call, and the verdict on a failed attempt."""
+"""Code that the outboxes of all stores share: checks of a call, and the outcome of a failed attempt."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,8 +17,8 @@ ANY_LANE = -1
 
 
 class Space(NamedTuple):
-    """The messages of one app in the outbox of a store, or of no app. Its lanes have the numbers from `base` on, and
-    ids begin with `prefix` where the messages of all apps are stored together."""
+    """The part of a store's outbox that belongs to one app, or to no app. Its lanes have the numbers from `base` on.
+    Where the messages of all apps are stored together, ids begin with `prefix`."""
 
     app: str
     base: int
@@ -30,7 +30,7 @@ class Space(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The number behind the last lane."""
+        """The number after the last lane."""
         return self.base + MOST_LANES
 
     def numbers(self, count: int) -> Sequence[int]:
@@ -38,7 +38,7 @@ class Space(NamedTuple):
 
 
 def space_of(app: str) -> Space:
-    """Lanes of no app have the numbers from 0 on, as they had before messages knew their app."""
+    """The space of the app. Without an app the lanes have the numbers from 0 on, as in versions without apps."""
     if not app:
         return Space("", 0, "")
     return Space(app, first_lane(app), f"{app}\x1f")
@@ -72,13 +72,13 @@ def check_states(states: Sequence[str]) -> None:
 
 
 def outcomes_of(batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> Sequence[Outcome]:
-    """One outcome for each row; `outcomes` None: all rows were dispatched."""
+    """One outcome for each row. `outcomes` None: all rows were dispatched."""
     return [Outcome(row.id, "dispatched") for row in batch.rows] if outcomes is None else outcomes
 
 
 def verdict(options: OutboxOptions, kind: str, attempts: int) -> str:
-    """The outcome of a failed attempt in the history: rejected, poison (the last attempt) or transient. The first two
-    leave the row dead. `attempts` counts this one, too."""
+    """The outcome of a failed attempt in the history: rejected, poison (the last attempt) or transient. Rejected and
+    poison leave the row dead. `attempts` includes this attempt."""
     if kind == "rejected":
         return "rejected"
     return "poison" if attempts >= options.attempts else "transient"
@@ -89,5 +89,5 @@ def lane_lost(lane: int) -> ConcurrencyError:
 
 
 def at(seconds: float) -> datetime:
-    """The time of seconds since 1970."""
+    """The datetime of a time in seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC)

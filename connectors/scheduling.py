@@ -1,4 +1,4 @@
-"""What the timeout stores share: checks of a call, and errors."""
+"""Code that the timeout stores share: checks of a call, and errors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,8 +26,8 @@ def check_zone(due_at: datetime) -> datetime:
 
 
 def recurring(batch: TimeoutBatch, options: TimeoutOptions) -> list[Timeout]:
-    """The next one of each timeout of the batch that recurs. It takes the place of its predecessor in the transaction
-    that emits that one, so that no process can insert it twice. Raises SystemNotReady where no time can be computed:
+    """The next timeout of each recurring timeout of the batch. It replaces its predecessor in the transaction that
+    emits the predecessor, so no process can insert it twice. Raises SystemNotReady when no time can be computed because
     this machine does not know the zone."""
     if batch.expires_at is None:
         return []
@@ -39,7 +39,7 @@ def recurring(batch: TimeoutBatch, options: TimeoutOptions) -> list[Timeout]:
 
 
 def set_back(timeout: Timeout, now: int) -> Timeout:
-    """The timeout, `after` from now. `now`: microseconds since 1970."""
+    """The timeout with its `after` counted from `now`, in microseconds since 1970."""
     assert timeout.after is not None
     return replace(timeout, due_at=moment(now) + timeout.after)
 

@@ -44,13 +44,12 @@ class MongoSession:
 
 @dataclass(frozen=True)
 class RedisSession:
-    """`pipeline` queues commands, whose results the handler cannot read; MULTI and EXEC run them with the engine's
-    commit.
+    """`pipeline` queues commands; the handler cannot read their results. MULTI and EXEC run them with the engine's
+    commit. All commands run or none, but Redis does not roll back: when a command fails (WRONGTYPE, not an integer),
+    the others and the commit stay. A PersistenceError then names the command; the message is not processed again.
 
-    All commands run or none, but Redis does not roll back: when a command fails (WRONGTYPE, not an integer), the others
-    and the commit stay. A PersistenceError then names the command; the message is not processed again. On a cluster
-    every key must be in the partition's slot: `key(name)` puts it there; other keys are refused before anything is
-    sent.
+    On a cluster every key must be in the partition's slot: `key(name)` puts it there. Other keys are refused before
+    anything is sent.
     """
 
     pipeline: Any
@@ -83,7 +82,7 @@ class Raised(Exception):
 
 
 def unchanged(run: Callable[[], T]) -> T:
-    """`run()`, with the error of Raised instead of Raised."""
+    """The result of `run()`. An error that it carries in Raised comes out unchanged."""
     try:
         return run()
     except Raised as raised:
@@ -92,7 +91,7 @@ def unchanged(run: Callable[[], T]) -> T:
 
 
 def working(work: Callable[[Any], T], session: Any) -> T:
-    """`work(session)`, with its error as Raised."""
+    """The result of `work(session)`. An error of `work` comes out as Raised."""
     try:
         return work(session)
     except Exception as error:

@@ -20,5 +20,5 @@ def moment(microseconds: int) -> datetime:
 
 
 def clock(seconds: float) -> int:
-    """Seconds of a clock, rounded down."""
+    """The seconds of a clock as microseconds, rounded down."""
     return int(seconds * 1_000_000)

@@ -25,7 +25,8 @@ GroupAssignments = Sequence[tuple[str, Sequence[tuple[str, int]]]]
 
 
 class _Admin(AdminClient):  # type: ignore[misc]
-    """Keeps the errors by which the brokers refused it, or by which it has no token: its requests only time out."""
+    """An AdminClient that keeps the error of brokers that refuse it, or of a missing token. Its requests themselves
+    only time out."""
 
     def __init__(self, kafka: settings.Settings) -> None:
         self._kafka, self._heard = kafka, deque[Any](maxlen=20)
@@ -52,7 +53,8 @@ def open_admin(kafka: settings.Settings) -> Any:
 
 
 def described(admin: Any, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, TopicDescription | None]:
-    """Each topic; None: it does not exist. Raises SystemNotReady within `timeout` seconds, and NotAuthenticated."""
+    """The description of each topic; None: the topic does not exist. Raises SystemNotReady within `timeout` seconds,
+    and NotAuthenticated."""
     topics: dict[str, TopicDescription | None] = {}
     for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout).items():
         doing = f"describing topic {name}"
@@ -73,7 +75,7 @@ def names(admin: Any, timeout: float = TIMEOUT) -> list[str]:
 
 
 def names_of(kafka: Clusters, timeout: float = TIMEOUT) -> list[str]:
-    """The names of all topics of all clusters, as `names`."""
+    """The names of all topics of all clusters. Raises as `names`."""
     every: list[str] = []
     for cluster in kafka.names:
         with named(kafka.of(cluster)):
@@ -125,7 +127,7 @@ def _new(name: str, partitions: int, compacted: bool) -> Any:
 
 
 def members(kafka: settings.Settings, groups: Sequence[str], timeout: float = TIMEOUT) -> dict[str, int]:
-    """The number of members of each consumer group; 0 for one that does not exist. Raises SystemNotReady within
+    """The number of members of each consumer group; 0 for a group that does not exist. Raises SystemNotReady within
     `timeout` seconds."""
     admin = open_admin(kafka)
     futures = admin.describe_consumer_groups(list(groups), request_timeout=timeout) if groups else {}
@@ -133,7 +135,8 @@ def members(kafka: settings.Settings, groups: Sequence[str], timeout: float = TI
 
 
 def assignments(kafka: settings.Settings, group: str, timeout: float = TIMEOUT) -> GroupAssignments | None:
-    """None while the group has no members, or gives them partitions. Raises SystemNotReady within `timeout` seconds."""
+    """The partitions of each member. None: the group has no members, or is in a rebalance. Raises SystemNotReady within
+    `timeout` seconds."""
     admin = open_admin(kafka)
     [future] = admin.describe_consumer_groups([group], request_timeout=timeout).values()
     description = _description(group, future, timeout)
@@ -151,7 +154,7 @@ def _members(group: str, future: Any, timeout: float) -> int:
 
 
 def _description(group: str, future: Any, timeout: float) -> Any:
-    """None: there is no such group."""
+    """The description of the group; None: there is no such group."""
     unknown = (KafkaError.GROUP_ID_NOT_FOUND,)
     return problems.answer(future, timeout + 1, f"describing group {group}", absent=unknown)
 
@@ -176,10 +179,8 @@ def durability(
 
 
 def retention(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, float | None]:
-    """For how many seconds each topic keeps its records (infinity: for ever); None: the brokers do not say.
-
-    Raises SystemNotReady within `timeout` seconds.
-    """
+    """The seconds for which each topic keeps its records (infinity: for ever); None: the brokers do not say. Raises
+    SystemNotReady within `timeout` seconds."""
     kept = _settings(kafka, names, "retention.ms", timeout)
     return {name: None if ms is None else inf if ms < 0 else ms / 1000 for name, ms in kept.items()}
 

@@ -1,9 +1,10 @@
-"""A consumer of one partition, in place of the worker's. It keeps what it fetched while the partition is paused.
+"""A second consumer that reads one partition in place of the worker's consumer. It keeps fetched records while the
+partition is paused.
 
-librdkafka's `pause` throws away what was fetched and not read. That is little, except where a batch unpacks to much
+librdkafka's `pause` throws away records that were fetched and not read. That is little, unless a batch unpacks to much
 more than is asked for: such a batch is fetched and unpacked again after each pause. The worker's consumer has one queue
-for all its partitions, so a partition that waits cannot leave its records there. Here it can: nothing else is in the
-queue.
+for all its partitions, so a partition that waits cannot leave its records there. This consumer has no other partition,
+so here it can.
 """
 
 import threading
@@ -21,12 +22,14 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 
 MOST = 2  # partitions of a worker at once: each holds a batch
-CALM = 60.0  # seconds without a pause, after which the worker's consumer reads the partition again: who sent one large
-# batch sends more, and while one is unpacked no other partition of the consumer gets records
+CALM = 60.0
+"""Seconds without a pause, after which the worker's consumer reads the partition again. A sender of one large batch
+often sends more, and while one is unpacked no other partition of the consumer gets records."""
 
 
 class AloneRecords:
-    """The records of `place` from `offset` on. One batch is in memory. `sort` takes the messages that are errors."""
+    """The records of `place` from `offset` on. At most one batch is in memory. `sort` handles messages that are
+    errors."""
 
     ended = False
 
@@ -57,7 +60,7 @@ class AloneRecords:
         self._paused, self._calm_at = paused, time.monotonic() + CALM
 
     def take(self, most: int) -> list[Record]:
-        """Records that were fetched. Raises SystemNotReady."""
+        """Up to `most` fetched records. Raises SystemNotReady."""
         if self._paused:
             return []
         try:
@@ -77,27 +80,27 @@ class AloneRecords:
 
     @property
     def calm(self) -> bool:
-        """Whether the partition needs no consumer of its own any more: it is read to its end, and was not paused for a
-        while."""
+        """Whether the worker's consumer can read the partition again: it was read to its end, and was not paused for
+        CALM seconds."""
         return self._at_end and not self._paused and time.monotonic() >= self._calm_at
 
     def look_again(self) -> None:
-        """As KafkaInput.look_again."""
+        """Same as KafkaInput.look_again."""
         where = [Position(*self.place)]
         self._consumer.pause(where)
         self._consumer.resume(where)
 
     def high(self) -> int:
-        """As KafkaInput.high."""
+        """Same as KafkaInput.high."""
         return high(self._consumer, self.place)
 
     def close(self) -> None:
-        """Without waiting for brokers."""
+        """Closes in a thread, so the caller does not wait for brokers."""
         threading.Thread(target=self._consumer.close, name="alone-close", daemon=True).start()
 
 
 def high(consumer: Any, place: TopicPartition) -> int:
-    """The next offset as of the consumer's last fetch, without a request; -1: unknown."""
+    """The next offset according to the consumer's last fetch, without a request; -1: unknown."""
     try:
         _, offset = consumer.get_watermark_offsets(Position(*place), cached=True)
     except KafkaException:

@@ -1,8 +1,9 @@
-"""`python -m sluicegate.connectors.kafka.apart`: fetches one partition in place of a worker, and may die of it.
+"""`python -m sluicegate.connectors.kafka.apart`: fetches one partition in place of a worker. It may be killed by doing
+so.
 
-The job is the first line of stdin. The process ends when stdin ends. It is the first one that the kernel ends when
-memory runs out, and it takes no more than what is free, so that no other process is ended. Reports are lines of JSON on
-stdout; the records themselves are msgpack, each with its length before it.
+The first line of stdin is the job. The process ends when stdin ends. When memory runs out, the kernel ends this process
+first. It takes no more memory than is free, so no other process is ended. Reports are lines of JSON on stdout. The
+records are msgpack, each with its length before it.
 """
 
 import contextlib
@@ -25,13 +26,13 @@ from sluicegate.connectors.kafka.memory import free
 
 MOST_SECONDS = 20.0  # of one job from its first record on
 IDLE_SECONDS, IDLE_CPU = 30.0, 1.0
-"""Seconds without a record, in which the process used no more processor time than this: it unpacks nothing. To unpack a
-gigabyte takes seconds of a processor, and minutes where it is shared."""
+"""Seconds without a record, during which the process uses no more processor time than this: it unpacks nothing. To
+unpack a gigabyte takes seconds of a processor, and minutes on a shared one."""
 QUEUED = 100_000  # records of `queued.min.messages`, its default
 LEAST = 64 << 20  # bytes beyond its own that the process may take, whatever is free
 STACKS = 48 << 20  # bytes of the stacks of librdkafka's threads, which are hardly used
-PAGE = 5_000  # records that are taken of a topic at once
-WHOLE = 100_000  # records, at most, that are taken of a batch at once
+PAGE = 5_000  # records of a topic that are taken at once
+WHOLE = 100_000  # records of a batch that are taken at once, at most
 ONE_BATCH: settings.Settings = {"fetch.message.max.bytes": 1, "queued.min.messages": 1, "queued.max.messages.kbytes": 1}
 REPLACED = frozenset({"max.partition.fetch.bytes", "group.protocol", "group.remote.assignor", *ONE_BATCH})
 
@@ -40,9 +41,10 @@ ApartWork = Literal["answer", "batches", "records", "table"]
 
 
 class ApartJob(msgspec.Struct, frozen=True):
-    """`answer` fetches as a worker does, and reads nothing. `batches` fetches one batch at a time, and reports how far
-    it is. `records` does the same, and gives the records below `until`. `table` fetches `number` partitions to their
-    ends as a worker does, and reports how many records it has. `memory`: bytes that may be taken; 0: what is free."""
+    """A job. `answer` fetches as a worker does, and sends no records. `batches` fetches one batch at a time and reports
+    its progress. `records` does the same, and sends the records below `until`. `table` fetches `number` partitions to
+    their ends as a worker does, and reports the number of records. `memory`: the bytes that may be taken; 0: what
+    is free."""
 
     kafka: dict[str, str | int | float | bool]
     group: str
@@ -55,8 +57,8 @@ class ApartJob(msgspec.Struct, frozen=True):
 
 
 class ApartReport(msgspec.Struct, frozen=True):
-    """`next`: all records before it were fetched. `error`: those from there on cannot be unpacked. `done`: the job has
-    ended. `idle`: it did nothing for IDLE_SECONDS, and the end of the partition was not reached."""
+    """All records before `next` were fetched. `error`: the records from `next` on cannot be unpacked. `done`: the job
+    has ended. `idle`: the process did nothing for IDLE_SECONDS before the end of the partition."""
 
     next: int
     error: str = ""
@@ -85,7 +87,7 @@ def main() -> None:
 
 
 class Fetching:
-    """One job under way."""
+    """Fetches one partition for a job."""
 
     def __init__(self, job: ApartJob) -> None:
         self._job, self._next, self._error, self._ended = job, job.offset, "", False
@@ -133,7 +135,7 @@ class Fetching:
             _say(ApartReport(self._next))
 
     def _taken(self, message: Any) -> bool:
-        """Whether it is a record."""
+        """Whether the message is a record. Notes its offset, the end of the partition, or an error."""
         error = message.error()
         if error is None:
             self._next = message.offset() + 1
@@ -145,7 +147,7 @@ class Fetching:
         return False
 
     def _stats(self, text: str) -> None:
-        """The client has fetched as much as it does before records are read, or all there is."""
+        """Ends the job when the client's queue is full, or holds all records up to the end."""
         partitions = msgspec.json.decode(text)["topics"].get(self._job.topic, {}).get("partitions", {})
         facts = partitions.get(str(self._job.number))
         if facts is not None and facts["fetchq_cnt"]:
@@ -155,7 +157,7 @@ class Fetching:
 
 
 class Reading:
-    """All partitions of a topic."""
+    """Reads all partitions of a topic for the job `table`."""
 
     def __init__(self, job: ApartJob) -> None:
         wanted = settings.consumer(job.kafka, job.group, "sluicegate-apart", lambda error: None, ends=True)
@@ -176,7 +178,7 @@ class Reading:
         _say(ApartReport(count, error, True, patience.over))
 
     def _why(self, message: Any) -> str:
-        """Why the topic cannot be fetched on."""
+        """The error that stops the topic; empty: there is none. Notes the end of a partition."""
         code = message.error() and message.error().code()
         if code == KafkaError._PARTITION_EOF:
             self._ended.add(message.partition())
@@ -184,14 +186,14 @@ class Reading:
 
 
 class Patience:
-    """With a client that gives no record."""
+    """Recognizes a client that gives no records and does no work."""
 
     def __init__(self) -> None:
         self._at, self._cpu = time.monotonic(), time.process_time()
 
     @property
     def over(self) -> bool:
-        """Whether it does nothing."""
+        """Whether the client did nothing for IDLE_SECONDS."""
         if time.monotonic() < self._at + IDLE_SECONDS:
             return False
         if time.process_time() - self._cpu <= IDLE_CPU:
@@ -201,13 +203,13 @@ class Patience:
 
 
 def _be_first() -> None:
-    """Be the process that the kernel ends when memory runs out (Linux)."""
+    """Makes the kernel choose this process first when memory runs out (Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _bound(memory: int) -> None:
-    """Take no more than these bytes beyond what the process has (Linux), and leave no core."""
+    """Limits the process to these bytes beyond what it has (Linux), and disables core dumps."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux" or not memory:
         return
@@ -217,7 +219,7 @@ def _bound(memory: int) -> None:
 
 
 def _watch(descriptor: int) -> None:
-    """End the process when the one that started it has ended."""
+    """Ends the process when its parent has ended."""
     while os.read(descriptor, 4096):
         pass
     os._exit(1)

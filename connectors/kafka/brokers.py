@@ -1,6 +1,6 @@
-"""What brokers can do, as they tell each client that connects: the requests that they take, each up to a version.
+"""The features of brokers. Each broker tells a client the requests that it takes, each up to a version.
 
-librdkafka has no call for that. It logs the list when it is asked for `debug: feature`.
+librdkafka has no call for that. It logs the list when `debug: feature` is set.
 """
 
 import logging
@@ -19,14 +19,16 @@ PAUSE = 0.05
 _LINE = re.compile(r"ApiKey \S+ \((\d+)\) Versions \d+\.\.(\d+)$")
 
 Requests = Mapping[int, int]
-"""The highest version of each request that a broker takes, by its number in Kafka's protocol."""
+"""The highest version of each request that a broker takes, by the request's number in Kafka's protocol."""
 
 RELEASES = (("4.4", 28, 6), ("4.3", 35, 5), ("4.2", 8, 10), ("4.1", 0, 13), ("4.0", 0, 12), ("3.9", 1, 17))
-"""What the release took first: the number of a request, and its version. Compared with these brokers."""
+"""By release, newest first: the number of a request and the version that this release was the first to take. Compared
+with these brokers."""
 
 
 class BrokerNeed(NamedTuple):
-    """A request with its lowest version. `always`: without it no app runs. `setting`: what asks for it, else."""
+    """A request with its lowest version, and what is lacking without it. `always`: no app runs without it. `setting`:
+    else the setting that needs it."""
 
     request: int
     version: int
@@ -48,7 +50,7 @@ NEEDS = (
 
 
 def versions(kafka: Mapping[str, Any], timeout: float) -> Requests:
-    """Of the first broker that answers; empty if librdkafka logs no list. Raises SystemNotReady, and
+    """The versions of the first broker that answers; empty if librdkafka logs no list. Raises SystemNotReady, and
     ConfigurationError."""
     lines = _Lines()
     wanted = {**settings.admin(kafka), "debug": "feature", "log_level": 7, "logger": lines.logger}
@@ -63,7 +65,7 @@ def versions(kafka: Mapping[str, Any], timeout: float) -> Requests:
 
 
 def release(versions: Requests) -> str:
-    """The newest release of Kafka that took what these brokers take; empty before the oldest one that is known."""
+    """The newest release of Kafka whose requests these brokers take; empty for a release older than all of RELEASES."""
     return next((name for name, number, version in RELEASES if versions.get(number, -1) >= version), "")
 
 

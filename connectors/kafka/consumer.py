@@ -1,9 +1,10 @@
-"""The consumer of one worker in its agent's group. Rebalance callbacks answer the group and note the partitions; the
-worker is called before a revoked partition is released (`before_revoke`).
+"""The consumer of one worker in its agent's group.
 
-An assigned partition is given to librdkafka's fetcher when the worker starts it, not before. So nothing is fetched too
-early, nothing has to be paused, and no late answer to a query for an offset moves the position. In an eager group an
-assignment is always complete: there partitions begin paused at the end of the log, and are sought.
+Rebalance callbacks answer the group and note the partitions. The worker is called before a revoked partition is
+released (`before_revoke`). librdkafka's fetcher gets an assigned partition when the worker starts it, not before. So
+nothing is fetched too early, nothing has to be paused, and no late answer to a query for an offset moves the position.
+In an eager group an assignment is always complete: there, partitions begin paused at the end of the log, and are then
+sought.
 """
 
 import contextlib
@@ -25,23 +26,22 @@ from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
 
 _error = Message.error
-APART_PAUSE = 0.01  # seconds that others are waited for while another process fetches a partition
+APART_PAUSE = 0.01  # seconds that a poll waits for this consumer's records while another process fetches a partition
 
 
 def open_input(
     kafka: settings.Settings, group: str, topics: Sequence[str], member: str, ends: bool = False, looks: bool = False
 ) -> "KafkaInput":
-    """A subscribed consumer of `topics` in `group`, which are names and patterns (sluicegate.streams.topic_names);
-    without topics it is no member, and only gives facts. `ends`: it looks for the ends of its partitions. `looks`:
-    for the names of all topics. Raises ConfigurationError for settings that librdkafka refuses."""
+    """A subscribed consumer of `topics` in `group`. `topics` are names and patterns (sluicegate.streams.topic_names).
+    Without topics it joins no group, and only answers questions about facts. `ends`: it notes the ends of its
+    partitions. `looks`: it looks for the names of all topics. Raises ConfigurationError for settings that librdkafka
+    refuses."""
     return KafkaInput(kafka, group, topics, member, ends, looks)
 
 
 class KafkaInput:
-    """Satisfies sluicegate.streams.contracts.stores.Input.
-
-    Callbacks may also run inside `consume`: drain `assigned` and `revoked` after both.
-    """
+    """The consumer. Callbacks may also run inside `consume`, so callers drain `assigned` and `revoked` after it.
+    Satisfies sluicegate.streams.contracts.stores.Input."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class KafkaInput:
     # Records
 
     def poll(self, timeout: float) -> Record | None:
-        """One record, or None when no record or a passing error came. Raises SystemNotReady for a fatal error."""
+        """The next record; None: no record came, or a transient error. Raises SystemNotReady for a fatal error."""
         self._subscription.follow()
         if self._apart and (record := self._poll_apart()) is not None:
             return record
@@ -90,8 +90,8 @@ class KafkaInput:
         return None
 
     def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
-        """Records that were fetched or come in time, without errors. Looking at the error of each message costs 1 to
-        2 % of reading it. After a record that another process fetched they are of the same kind."""
+        """Records that were fetched or come in time, without errors. To look at the error of each message costs 1 to 2
+        % of reading it. After a record that another process fetched, all are of that kind."""
         if self._turn is not None:
             return cast(list[Record], self._turn.take(most))
         try:
@@ -136,7 +136,8 @@ class KafkaInput:
     # Positions
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
-        """With an epoch librdkafka asks the broker whether the log was truncated: only a seek does that."""
+        """Starts fetching at `offset`. Given an epoch, librdkafka asks the broker whether the log was truncated; only a
+        seek does that."""
         self._end_apart((topic, number))
         if (topic, number) in self._bounds:
             source = ApartSource(self._kafka, self._group, (topic, number))
@@ -156,7 +157,7 @@ class KafkaInput:
             raise problems.not_ready(f"starting {topic}/{number} at {offset} failed", error) from error
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Records that were fetched and not read yet are fetched again after `resume`."""
+        """Fetched records that were not read are fetched again after `resume`."""
         for place in partitions:
             if place in self._apart:
                 self._apart[place].paused = True
@@ -171,7 +172,7 @@ class KafkaInput:
         self._consumer.resume(wanted)
 
     def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
-        """At most MOST partitions at once."""
+        """Reads the partition with a consumer of its own. At most MOST partitions have one at once."""
         place, alone = (topic, number), sum(isinstance(each, AloneRecords) for each in self._apart.values())
         if place not in self._apart and alone < MOST:
             with contextlib.suppress(SystemNotReady):  # then the consumer itself goes on
@@ -182,11 +183,11 @@ class KafkaInput:
         return (topic, number) in self._apart
 
     def ended(self, topic: str, number: int) -> int:
-        """librdkafka tells an end once."""
+        """Whether the partition was read to its end. librdkafka reports an end once."""
         return self._ends.get((topic, number), -1)
 
     def look_again(self, topic: str, number: int) -> None:
-        """A pause ends the fetch that is under way, and the next fetch begins with the first answer of a broker."""
+        """Ends the fetch that is under way with a pause. The next fetch begins with the first answer of a broker."""
         if isinstance(alone := self._apart.get((topic, number)), AloneRecords):
             alone.look_again()
         self.pause([(topic, number)])
@@ -198,7 +199,8 @@ class KafkaInput:
         return KafkaProbe(ApartSource(self._kafka, self._group, (topic, number)), offset)
 
     def bound(self, topic: str, number: int, until: int) -> None:
-        """The consumer keeps a bounded partition paused, or does not fetch it yet."""
+        """Lets another process fetch the partition up to `until`. This consumer keeps it paused, or does not fetch it
+        yet."""
         self._end_apart((topic, number))
         if until < 0:
             self._bounds.pop((topic, number), None)
@@ -210,7 +212,7 @@ class KafkaInput:
         return apart is not None and apart.ended
 
     def _poll_apart(self) -> Record | None:
-        """A record that this consumer did not fetch. The turn after it is the consumer's own."""
+        """A record that another process fetched. The next turn belongs to this consumer."""
         if self._turn is None:
             for place, apart in list(self._apart.items()):
                 if records := apart.take(1):
@@ -223,7 +225,7 @@ class KafkaInput:
         return None
 
     def _take_back(self, alone: AloneRecords) -> None:
-        """Read the partition on with this consumer."""
+        """Continues to read the partition with this consumer."""
         try:
             self.start(*alone.place, alone.next, alone.epoch)
         except SystemNotReady as error:
@@ -246,7 +248,7 @@ class KafkaInput:
         return facts.offset_at(self._asking(), topic, number, start)
 
     def _asking(self) -> Any:
-        """The admin client, which is opened when it is needed."""
+        """The admin client; it is opened when it is first needed."""
         if self._admin is None:
             self._admin = open_admin(self._kafka)
         return self._admin
@@ -321,7 +323,7 @@ class KafkaInput:
         self._complaints.say(error, problems.said(error))
 
     def _sort(self, message: Any) -> None:
-        """Handle an error that came instead of a record: it halts a partition, passes, or ends the process."""
+        """Handles an error that came instead of a record: it halts a partition, is ignored, or ends the process."""
         error, topic, number = message.error(), message.topic(), message.partition()
         if error.code() == KafkaError._PARTITION_EOF:
             self._ends[topic, number] = message.offset()

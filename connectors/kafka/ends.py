@@ -24,7 +24,8 @@ def ends(kafka: Settings, partitions: Sequence[TopicPartition], timeout: float =
 def readable_ends(
     kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT
 ) -> dict[TopicPartition, int]:
-    """As `ends`, for a reader of committed records: the first offset of an open transaction ends a partition."""
+    """Same as `ends`, for a reader of committed records: a partition ends at the first offset of an open
+    transaction."""
     readable = IsolationLevel.READ_COMMITTED
     return by_place(kafka, partitions, lambda of, own: offsets(open_admin(of), own, [LATEST], timeout, readable)[0])
 
@@ -32,15 +33,15 @@ def readable_ends(
 def bounds_of(
     kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """As `bounds`, of the partitions of all clusters."""
+    """Same as `bounds`, for partitions of several clusters."""
     return by_place(kafka, partitions, lambda of, own: bounds(open_admin(of), own, timeout))
 
 
 def bounds(
     admin: Any, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """The first and the next offset of each partition, also behind an open transaction. Raises SystemNotReady within
-    `timeout` seconds."""
+    """The first and the next offset of each partition. Records behind an open transaction count. Raises SystemNotReady
+    within `timeout` seconds."""
     low, high = offsets(admin, partitions, [EARLIEST, LATEST], timeout)
     return {place: (low[place], high[place]) for place in partitions}
 
@@ -48,8 +49,7 @@ def bounds(
 def since(
     kafka: Settings, partitions: Sequence[TopicPartition], moment: float, timeout: float = TIMEOUT
 ) -> dict[TopicPartition, int]:
-    """The number of offsets of each partition from the first record at or after `moment` (seconds since 1970) on.
-    Raises SystemNotReady."""
+    """The number of offsets of each partition from `moment` (seconds since 1970) to the end. Raises SystemNotReady."""
     specs = [OffsetSpec.for_timestamp(max(0, int(moment * 1000))), LATEST]
 
     def ask(of: Settings, own: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -66,9 +66,9 @@ def offsets(
     timeout: float = TIMEOUT,
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> list[dict[TopicPartition, int]]:
-    """The offset of each partition that each of `specs` describes; -1: no record is at or after its time. All are asked
-    at once. Raises SystemNotReady within `timeout` seconds. `admin` must live until the end: the futures of a client
-    that was collected never end."""
+    """The offset of each partition for its query in `specs`; -1: no record is at or after the time. All queries are
+    sent at once. Raises SystemNotReady within `timeout` seconds. `admin` must live until the end: the futures of a
+    garbage-collected client never complete."""
     if not partitions:
         return [{} for _ in specs]
     places = [Position(topic, number) for topic, number in partitions]

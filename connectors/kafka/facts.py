@@ -1,7 +1,7 @@
 """Facts of a partition and of a group's offset in it, asked through a consumer that need not be a member.
 
-The admin client asks for the ends of a partition. A consumer sends such a request over the connection of its fetches,
-and a broker answers it after the fetch that waits for records (`fetch.wait.max.ms`).
+The admin client asks for the ends of a partition. A consumer would send this request over the connection of its
+fetches, and the broker would answer it after the fetch that waits for records (`fetch.wait.max.ms`).
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def facts(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
-    """Raises SystemNotReady, as every function of this file."""
+    """The facts of a partition. Every function of this file raises SystemNotReady."""
     description = described(admin, [topic])[topic]
     if description is None:
         raise SystemNotReady(f"Kafka: there is no topic {topic}")
@@ -31,7 +31,7 @@ def facts(admin: Any, consumer: Any, topic: str, number: int) -> TopicFacts:
 
 
 def span(admin: Any, topic: str, number: int) -> tuple[int, int]:
-    """The first offset, and the one behind the last record that a reader of ended transactions may read."""
+    """The first offset, and the offset behind the last record that a reader of committed records may read."""
     low, high = _offsets(admin, topic, number, EARLIEST, LATEST)
     return low, high
 
@@ -62,7 +62,7 @@ def asked(ask: Callable[[], T], doing: str) -> T:
 
 
 def asked_one(ask: Callable[[], Any], doing: str) -> Any:
-    """The answer for the only partition."""
+    """The answer for a request about one partition."""
     [answer] = asked(ask, doing)
     if answer.error is not None:
         raise problems.not_ready(f"{doing} failed", answer.error)

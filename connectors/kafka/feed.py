@@ -1,4 +1,4 @@
-"""Feeds a topic no faster than a group reads it: the embedded broker drops old records of a long partition."""
+"""Feeds a topic no faster than a group reads it, because the embedded broker drops old records of a long partition."""
 
 import time
 from array import array
@@ -56,7 +56,8 @@ class Feed:
         return True
 
     def turn(self) -> int:
-        """Serve reports and read the group's offsets; returns how many records the group committed in all."""
+        """Serves reports and reads the group's offsets. Returns the total number of records that the group has
+        committed."""
         self._producer.poll(0)
         now = self._clock()
         if now - self._looked >= LOOK_EVERY:

@@ -39,7 +39,7 @@ class KafkaHistory:
         return facts.offset_at(self._admin, topic, number, start)
 
     def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
-        """Raises SystemNotReady also for records behind an open transaction, since they do not come."""
+        """Raises SystemNotReady also for records behind an open transaction, because they never come."""
         if first >= end:
             return
         self._consumer.assign([TopicPartition(topic, number, first)])
@@ -59,7 +59,7 @@ class KafkaHistory:
             self._consumer.unassign()
 
     def _some(self, topic: str, number: int) -> tuple[list[Record], int]:
-        """The next records, and the offset that was reached: offsets at the end may have no record."""
+        """The next records, and the offset that was reached. Offsets at the end may have no record."""
         doing = f"reading {topic}/{number}"
         records: list[Record] = []
         reached = -1

@@ -1,7 +1,8 @@
-"""Logins by tokens that end after minutes, as the Kafka of a cloud asks for them: SASL/OAUTHBEARER (KIP-255, KIP-768).
+"""Logins with short-lived tokens, as the Kafka of a cloud asks for them: SASL/OAUTHBEARER (KIP-255, KIP-768).
 
-The setting `login` of a file names one. librdkafka has no such setting: `expanded` puts its own ones in its place. For
-`oidc` librdkafka asks the issuer for tokens. For the others a small library of the cloud makes them, which is an extra.
+The setting `login` of a file names one. librdkafka has no such setting, so `expanded` puts librdkafka's own settings in
+its place. For `oidc` librdkafka asks the issuer for tokens. For the others a small library of the cloud makes them; an
+extra installs it.
 """
 
 import base64
@@ -30,8 +31,8 @@ _EVENT_HUBS = re.compile(r"^([\w-]+(?:\.servicebus\.[\w.-]+))(?::\d+)?$")
 
 
 class Login(NamedTuple):
-    """`tokens` makes the function that asks for a new token. Without it librdkafka asks an issuer by itself. The extra
-    installs the `modules`."""
+    """A kind of login. `tokens` makes the function that asks for a new token. Without it librdkafka asks an issuer by
+    itself. The extra installs the `modules`."""
 
     extra: str = ""
     modules: Sequence[str] = ()
@@ -64,10 +65,9 @@ def require(kafka: Mapping[str, Any]) -> None:
 
 
 class TokenRenewal:
-    """The callback of one client. The client asks for the next token after four fifths of the time of a token.
-
-    The first token is asked for before the client is made: from a client that has none comes no reason. While no new
-    token can be had, the old one is used until it ends."""
+    """The callback of one client. The client asks for the next token when four fifths of a token's lifetime are over.
+    The first token is asked for before the client is made, because a client without a token gives no reason. While no
+    new token can be had, the old one is used until it ends."""
 
     def __init__(self, name: str, tokens: Callable[[], TokenAndEnd]) -> None:
         """Raises SystemNotReady."""
@@ -102,7 +102,8 @@ def _text(error: Exception) -> str:
 
 
 def _msk_iam(kafka: Mapping[str, Any]) -> Callable[[], TokenAndEnd]:
-    """Signs a request with the credentials that the AWS SDK finds. A token is valid for 15 minutes."""
+    """Tokens for Amazon MSK: a request signed with the credentials that the AWS SDK finds. A token is valid for 15
+    minutes."""
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
 
     region = _region(kafka)
@@ -127,8 +128,8 @@ def _region(kafka: Mapping[str, Any]) -> str:
 
 
 def _azure(kafka: Mapping[str, Any]) -> Callable[[], TokenAndEnd]:
-    """Asks Microsoft Entra ID by the first of the ways of DefaultAzureCredential that works: environment, workload
-    identity, managed identity, the command line."""
+    """Tokens of Microsoft Entra ID. DefaultAzureCredential tries environment, workload identity, managed identity and
+    the command line, and uses the first that works."""
     credential = _azure_credential()
     scope = str(kafka.get("sasl.oauthbearer.scope") or _azure_scope(str(kafka.get("bootstrap.servers", ""))))
 
@@ -151,15 +152,15 @@ def _azure_scope(servers: str) -> str:
 
 @cache
 def _azure_credential() -> Any:
-    """One for all clients of the process: it keeps its tokens."""
+    """The credential of all clients of the process. It caches its tokens."""
     from azure.identity import DefaultAzureCredential
 
     return DefaultAzureCredential()
 
 
 def _gcp(_kafka: Mapping[str, Any]) -> Callable[[], TokenAndEnd]:
-    """Wraps an access token of the application default credentials as Managed Service for Apache Kafka takes it: three
-    parts like those of a JWT, of which the last is the access token."""
+    """Tokens for Google's Managed Service for Apache Kafka. They wrap an access token of the application default
+    credentials in the form of a JWT: three parts, of which the last is the access token."""
     from google.auth.transport.requests import Request
 
     credentials = _google_credentials()

@@ -1,5 +1,5 @@
-"""How much memory a process may take: what is free in each of its control groups, v1 or v2, and of the machine, and
-what limits of processes (`ulimit -v`, `ulimit -d`) leave to the process that started it."""
+"""The memory that a process may take: the least of what is free in each of its control groups (v1 or v2) and on the
+machine, and of what the limits of the parent process (`ulimit -v`, `ulimit -d`) allow."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 
 class MemoryFiles(NamedTuple):
-    """Where the kernel says it. `groups` has the mounted control groups, `own` those of this process."""
+    """The files in which the kernel reports memory. `groups` are the mounted control groups, `own` the control groups
+    of this process."""
 
     groups: Path = Path("/sys/fs/cgroup")
     own: Path = Path("/proc/self/cgroup")
@@ -23,7 +24,7 @@ V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def free(files: MemoryFiles = FILES) -> int:
-    """The bytes of memory that can be taken; 0: it is not known."""
+    """The bytes of memory that can be taken; 0: not known."""
     limits = [*_groups(files), *_machine(files.machine), *_process(files.parent)]
     return max(1, min(limits)) if limits else 0
 
@@ -48,7 +49,7 @@ def _mounted(files: MemoryFiles) -> Iterator[tuple[Path, str, tuple[str, str, st
 
 
 def _group(folder: Path, most: str, used: str, reclaimable: str) -> Iterator[int]:
-    """What the kernel can take back from files at once is free."""
+    """Memory that the kernel can take back from files at once counts as free."""
     try:
         limit, taken = int(_text(folder / most)), int(_text(folder / used))
     except ValueError:  # there is no limit, or no such group
@@ -64,7 +65,8 @@ def _machine(meminfo: Path) -> Iterator[int]:
 
 
 def _process(folder: Path) -> Iterator[int]:
-    """What it fetches in place of its parent must have room there, too: a worker has taken more than a new process."""
+    """What the limits of this process leave. A partition that the child fetches needs room here, too: a worker has
+    taken more than a new process."""
     limits = {line[:26].strip(): line[26:].split() for line in _text(folder / "limits").splitlines()}
     status = dict(line.split(":", 1) for line in _text(folder / "status").splitlines() if ":" in line)
     for limit, taken in LIMITS.items():

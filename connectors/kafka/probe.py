@@ -1,5 +1,5 @@
-"""Starts processes that fetch a partition in place of this one (sluicegate.connectors.kafka.apart), and judges their
-ends."""
+"""Starts processes that fetch a partition in place of this one (sluicegate.connectors.kafka.apart), and interprets how
+they end."""
 
 import contextlib
 import queue
@@ -25,18 +25,20 @@ WAITING = 16  # records that wait to be read
 
 
 class ApartEnd(NamedTuple):
-    """How a process ended: it had fetched all before `next`. `why` it did not fetch more; empty: it lived."""
+    """The end of a process: it had fetched all records before `next`. `why` it fetched no more; empty: it lived to the
+    end."""
 
     next: int
     why: str = ""
 
 
 Run = Callable[[ApartWork, int], ApartEnd | str]
-"""Does this from this offset on. A text says why the process could not even begin, which shows nothing."""
+"""Runs a job from an offset on. A text says why the process could not even begin; that proves nothing about the
+records."""
 
 
 def judged(run: Run, offset: int) -> Fetchable:
-    """What processes that fetch the records from `offset` on show."""
+    """Whether the records from `offset` on can be fetched, by processes that try it."""
     first = run("answer", offset)
     if isinstance(first, str):
         return Fetchable(failure=first)
@@ -55,14 +57,15 @@ def judged(run: Run, offset: int) -> Fetchable:
 
 
 def judged_whole(run: Run, offset: int) -> Fetchable:
-    """What a process that reads all of a topic shows. One death is enough: the table is read again after a while."""
+    """Whether all of a topic can be read, by a process that tries it. One death is enough: the table is read again
+    after a while."""
     end = run("table", offset)
     return Fetchable(failure=end) if isinstance(end, str) else Fetchable(end.next, end.why) if end.why else Fetchable()
 
 
 @dataclass(frozen=True, slots=True)
 class ApartSource:
-    """One partition, or a topic and the number of its partitions, as a process of its own is told of it."""
+    """The partition of a job. For the job `table` the number is the topic's number of partitions."""
 
     kafka: settings.Settings
     group: str
@@ -76,7 +79,7 @@ class ApartSource:
 
 
 class ApartProcess:
-    """A process with its job. It ends when this one ends or closes it."""
+    """A process that runs one job. It ends when this process ends or closes it."""
 
     def __init__(self, job: bytes) -> None:
         self._process = subprocess.Popen(
@@ -94,7 +97,7 @@ class ApartProcess:
         self._process.kill()
 
     def ended(self) -> int:
-        """Wait for its end; its exit code, or the signal, negative."""
+        """Waits for the end. Returns the exit code, or the negative signal number."""
         code = self._process.wait()
         for each in (self._stdin, self.stdout):
             with contextlib.suppress(OSError):
@@ -199,8 +202,8 @@ class ApartRecord:
 
 
 class ApartRecords:
-    """The records of `source` from `offset` up to `until`, which another process fetches. None is fetched while WAITING
-    wait to be read."""
+    """The records of `source` from `offset` up to `until`, which another process fetches. It stops fetching while
+    WAITING records are unread."""
 
     def __init__(self, source: ApartSource, offset: int, until: int) -> None:
         self.paused = False

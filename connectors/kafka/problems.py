@@ -126,8 +126,8 @@ UNSUPPORTED = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED
 
 
 def halting(error: Any) -> str | None:
-    """The code under which the partition of the error halts; None: it does not halt. With `auto.offset.reset=error`
-    librdkafka gives a truncated log the code of an offset out of range: only the text differs."""
+    """The code under which the error halts its partition; None: it does not. With `auto.offset.reset=error` librdkafka
+    gives a truncated log the code of an offset out of range: only the text differs."""
     if error.code() == KafkaError._AUTO_OFFSET_RESET and TRUNCATED in error.str():
         return "truncated"
     return HALTING.get(error.code())
@@ -143,7 +143,8 @@ def _inner(error: Any) -> Any:
 
 
 def not_ready(doing: str, error: KafkaException | KafkaError) -> SystemNotReady:
-    """One line: what was tried and what Kafka says. NotPermitted when a right is missing."""
+    """The error for a step that failed, in one line: the step and Kafka's text. It is NotPermitted when a right is
+    missing."""
     inner = _inner(error)
     kind = NotPermitted if isinstance(inner, KafkaError) and inner.code() in GRANTS else SystemNotReady
     return kind(f"Kafka: {doing}: {said(error)}")
@@ -166,8 +167,8 @@ def client(kind: Callable[[Mapping[str, Any]], T], wanted: Mapping[str, Any]) ->
 
 
 def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None:
-    """The error when the brokers refused a client of these settings, or the client refused the brokers: librdkafka
-    itself goes on trying, dozens of times a second."""
+    """The error when the brokers refused a client with these settings, or the client refused the brokers. librdkafka
+    itself retries dozens of times a second. None: it is another error."""
     if no_token(error) is not None:
         return None
     if error.code() in REFUSED:
@@ -184,8 +185,8 @@ def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None
 
 
 def no_token(error: Any) -> SystemNotReady | None:
-    """The error when an issuer of tokens did not answer, or not with a token. A client asks again after 10 s. An
-    issuer that denies one names an `error` (RFC 6749, 5.2): waiting does not help then."""
+    """The error when an issuer of tokens did not answer, or answered without a token. The client asks again after 10 s.
+    An issuer that denies a token names an `error` (RFC 6749, 5.2); then waiting does not help."""
     text = said(error) if error.code() in REFUSED else ""
     return SystemNotReady(f"Kafka: {text}") if NO_TOKEN in text and '"error"' not in text else None
 
@@ -215,7 +216,7 @@ def answer(
 def awaited(
     future: Any, seconds: float, doing: str, turned_away: Callable[[], SluicegateError | None] = lambda: None
 ) -> Any:
-    """The result of an admin request. Raises KafkaException, SystemNotReady after `seconds`, and meanwhile the error
+    """The result of an admin request. Raises KafkaException, SystemNotReady after `seconds`, and before that the error
     that `turned_away` returns."""
     deadline = time.monotonic() + seconds
     while True:

@@ -13,7 +13,7 @@ from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.errors import SystemNotReady, TopicMissing
 
-CACHED = 60.0  # seconds for which the number of partitions of a topic is believed
+CACHED = 60.0  # seconds for which the number of partitions of a topic is cached
 KNOWN_TIMEOUT = 1.0  # seconds for an answer about a topic whose partitions are known
 ALONE = 60.0  # seconds for which rows are sent one by one after a batch was refused
 PROMPT = 0.001  # seconds for librdkafka's threads to see that waiting rows are to be sent now
@@ -66,9 +66,9 @@ class _Together:
 class KafkaProducer:
     """Satisfies sluicegate.streams.contracts.stores.Producer.
 
-    A broker refuses whole batches: when one row is too large, every row of its batch has the error. So the error is
-    reported as `failed` at first. The producer that `replace` makes then sends each row alone, where the same error is
-    definite: `rejected`. After ALONE seconds, when nothing is under way, rows are sent in batches again.
+    A broker refuses whole batches: when one row is too large, every row of its batch fails. So the error is reported as
+    `failed` at first. The producer that `replace` makes then sends each row alone, where the same error is definite:
+    `rejected`. After ALONE seconds, when nothing is under way, rows are sent in batches again.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class KafkaProducer:
         return self.produce_all((row,), SingleReport(report)) == 1
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
-        """A row that librdkafka itself refuses is reported by the next `poll`, like all others."""
+        """A row that librdkafka itself refuses is reported by the next `poll`, like every other report."""
         together = self._together.setdefault(reports, _Together())
         produce, delivered, failed = self._producer.produce, together.delivered, together.failed
         taken = 0
@@ -124,7 +124,7 @@ class KafkaProducer:
         return self._out
 
     def replace(self) -> None:
-        """Rows that are under way may still arrive: late copies, which receivers drop."""
+        """Rows that are under way may still arrive as late copies, which receivers drop."""
         self._renew(alone=self._suspicion)
 
     def partitions(self, topic: str) -> int:
@@ -139,7 +139,7 @@ class KafkaProducer:
         except SystemNotReady:
             if known is None:
                 raise
-            # all are believed for another minute: each request would hold up the loop
+            # all stay cached for another minute: each request would hold up the loop
             self._counts = {name: (now, count) for name, (_, count) in self._counts.items()}
             return known[1]
         if description is None:
@@ -156,7 +156,7 @@ class KafkaProducer:
         return self._out
 
     def close(self) -> None:
-        """Give up rows without a report: call `flush` before."""
+        """Drops rows without a report: call `flush` before."""
         self._dismiss()
 
     def _renew(self, alone: bool) -> None:
@@ -166,7 +166,7 @@ class KafkaProducer:
         self._producer = self._made()
 
     def _dismiss(self) -> None:
-        """Drop all rows without passing on their reports. Serving the reports frees their memory."""
+        """Drops all rows without passing on their reports. Serving the reports frees their memory."""
         self._out = 0
         self._together.clear()
         self._producer.purge()
@@ -210,6 +210,7 @@ class KafkaProducer:
             reports.refused(number, outcome, text)
 
     def _on_error(self, error: Any) -> None:
-        """Rows report fatal errors; a broker that refuses the client leaves the rows without a report."""
+        """Rows report fatal errors. A broker that refuses the client leaves the rows without a report, so that error is
+        kept."""
         self._refusal = self._refusal or problems.turned_away(error, self._kafka)
         self._complaints.say(error, problems.said(error))

@@ -1,4 +1,4 @@
-"""Which consumer groups read a topic, without joining one."""
+"""The consumer groups that read a topic, without joining one."""
 
 import time
 from collections.abc import Collection
@@ -14,7 +14,8 @@ from sluicegate.streams.topic_names import cluster_of, plain
 
 
 def readers(kafka: Settings, topics: Collection[str], timeout: float = TIMEOUT) -> dict[str, str]:
-    """As `_readers`, of the topics of all clusters. A group of one name in two clusters is one reader."""
+    """Same as `_readers`, for topics of several clusters. Groups of the same name in two clusters count as one
+    reader."""
     groups: dict[str, str] = {}
     for cluster in dict.fromkeys(map(cluster_of, topics)):
         of, own = settings_of(kafka, cluster), {plain(topic) for topic in topics if cluster_of(topic) == cluster}
@@ -41,7 +42,7 @@ def _readers(kafka: Settings, topics: Collection[str], timeout: float) -> dict[s
 
 
 def _commit(admin: Any, group: str, topics: Collection[str], timeout: float) -> str | None:
-    """The metadata of the group's commit of one of the topics; None: it committed none."""
+    """The metadata of the group's commit of one of the topics; None: the group has committed none of them."""
     what = f"reading the offsets of consumer group {group}"
     [future] = admin.list_consumer_group_offsets(
         [ConsumerGroupTopicPartitions(group)], request_timeout=timeout

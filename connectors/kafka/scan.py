@@ -18,9 +18,9 @@ PAGE, WAIT, PATIENCE = 1000, 0.5, 30.0  # records of a page; seconds to wait for
 def scan(
     kafka: settings.Settings, parts: Mapping[TopicPartition, tuple[int, int]], patience: float = PATIENCE
 ) -> Iterator[Record]:
-    """The records of each partition from the first offset up to, and without, the second, in order within a partition;
-    without records that were compacted or belong to an aborted transaction. Raises SystemNotReady after `patience`
-    seconds without a record, as behind an open transaction."""
+    """The records of each partition from the first offset up to, and without, the second, in order within a partition.
+    Records that were compacted or belong to an aborted transaction are missing. Raises SystemNotReady after `patience`
+    seconds without a record, for example behind an open transaction."""
     for cluster, of, own in of_places(kafka, parts):
         with named(of):
             for record in _scan(of, own, patience):
@@ -50,7 +50,7 @@ def _scan(
 
 
 def _wanted(page: list[Any], ends: dict[TopicPartition, int]) -> Iterator[Record]:
-    """The records before the end of their partition. A partition that reached its end leaves `ends`."""
+    """The records before the end of their partition. A partition that has reached its end is removed from `ends`."""
     for message in page:
         place, error = (message.topic(), message.partition()), message.error()
         if error is not None:

@@ -1,4 +1,4 @@
-"""Has a consumer read an assigned partition from an offset on."""
+"""Makes a consumer read an assigned partition from an offset on."""
 
 import time
 from typing import Any
@@ -15,9 +15,9 @@ def position(topic: str, number: int, offset: int, epoch: int) -> Position:
 
 
 def seek(consumer: Any, target: Position, again: bool) -> None:
-    """librdkafka refuses while its thread is still starting the partition, and after an error of its offset. Waiting
-    does not poll, so nothing is lost; a new assignment starts what an error stopped, where there may be one (`again`).
-    Raises KafkaException."""
+    """Seeks `target`. librdkafka refuses a seek while its thread still starts the partition, and after an error of its
+    offset; the seek is then tried again. Waiting does not poll, so nothing is lost. With `again`, a new assignment
+    starts a partition that an error stopped. Raises KafkaException."""
     for attempt in range(SEEK_ATTEMPTS):
         try:
             consumer.seek(target)

@@ -113,20 +113,20 @@ ErrorHook = Callable[[KafkaError], None]
 
 
 def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook, ends: bool = False) -> dict[str, Any]:
-    """For a Consumer in `group`; `member` is its client id. `ends`: it is told when it has read a partition to its
-    end."""
+    """Settings of a Consumer in `group`; `member` is its client id. `ends`: it reports the end of a partition."""
     defaults = {**_of_the_group(kafka), **CONSUMER_DEFAULTS}
     names = {"group.id": group, "client.id": member, "enable.partition.eof": ends}
     return {**_said(on_error), **defaults, **_without(kafka, PRODUCER_ONLY), **CONSUMER, **names}
 
 
 def producer(kafka: Settings, on_error: ErrorHook, defaults: Settings = PRODUCER_DEFAULTS) -> dict[str, Any]:
-    """For an idempotent Producer."""
+    """Settings of an idempotent Producer."""
     return {**_said(on_error), **defaults, **_of_a_producer(kafka), **PRODUCER}
 
 
 def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
-    """For a Producer of transactions with this `transactional.id`. It logs nothing, since its calls raise errors."""
+    """Settings of a Producer of transactions with this `transactional.id`. It logs nothing, because its calls raise
+    errors."""
     milliseconds = int(TRANSACTION_TIMEOUT * 1000)
     ours = {"transactional.id": identity, "transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
     return {
@@ -140,13 +140,13 @@ def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
 
 
 def offsets(kafka: Settings, group: str) -> dict[str, Any]:
-    """For a Consumer that reads only offsets that `group` committed, in ended transactions."""
+    """Settings of a Consumer that reads only offsets that `group` committed, in ended transactions."""
     ours = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
     return {**admin(kafka), **ours}
 
 
 def admin(kafka: Settings) -> dict[str, Any]:
-    """For an AdminClient."""
+    """Settings of an AdminClient."""
     return {**_without(kafka, CONSUMER_ONLY | PRODUCER_ONLY), **SILENT}
 
 
@@ -189,7 +189,7 @@ def _of_a_producer(kafka: Settings) -> dict[str, Any]:
 
 
 def _without(kafka: Settings, names: frozenset[str]) -> dict[str, Any]:
-    """With the settings of the login in place of its name."""
+    """The settings with the settings of the login in place of its name."""
     return {name: value for name, value in expanded(kafka).items() if name not in names}
 
 

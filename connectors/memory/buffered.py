@@ -37,7 +37,7 @@ class StoredBatch:
 
 @dataclass(slots=True)
 class Buffered:
-    """`open` has the rows of each group that are in no batch and that no batch returned as undecodable. `keep` is the
+    """`open` holds the rows of each group that are in no batch and that no batch returned as undecodable. `keep` is the
     longest time for which an insert asked to keep keys."""
 
     last: int = 0

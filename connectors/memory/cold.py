@@ -11,7 +11,8 @@ STALE = 1_000  # deadlines of groups that are not there any more may lie in the 
 
 @dataclass(slots=True)
 class ColdRows:
-    """`deadlines` has the time and the key of each group with a deadline, and of groups that were there once."""
+    """The cold groups by key. `deadlines` holds (time, key) of each group with a deadline. Entries of groups that are
+    gone may remain."""
 
     groups: dict[bytes, ColdGroup] = field(default_factory=dict)
     deadlines: list[tuple[float, bytes]] = field(default_factory=list)

@@ -9,7 +9,7 @@ from sluicegate.streams.contracts.stores import LookupKey, RowFields
 
 
 def look_up(session: MemorySession, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
-    """As `RowLookups.look_up`."""
+    """Same as `RowLookups.look_up`."""
     rows = session.values.get(lookup.source, {})
     wanted = {name_of(key) for key in keys}
     return by_key(

@@ -29,9 +29,9 @@ class MessageRow:
 
 
 def blocked(row: MessageRow, now: float, latest: float) -> float | None:
-    """When the row's back-off, or the claim of it alone, ends; None when it may be sent now. A row that waits until
-    after `latest` failed while the clock was ahead, and waits no more. A claim that begins later than now was made
-    then, too: it begins now."""
+    """The time until which the row's back-off, or its own claim, keeps it from being sent; None when it may be sent
+    now. A back-off that ends after `latest` was set while the clock was ahead, and does not count. A claim that begins
+    later than now was made then, too: it begins now."""
     if row.held_at > now:
         row.held_at, row.held_until = now, now + row.held_until - row.held_at
     again = row.next_attempt_at or 0.0
@@ -41,8 +41,8 @@ def blocked(row: MessageRow, now: float, latest: float) -> float | None:
 
 @dataclass(slots=True)
 class MemoryLane:
-    """Pending rows: `numbered` have a number and are by number, `waiting` have none and are by seq. `number` is the
-    last number of them."""
+    """The pending rows of a lane. `numbered` rows are ordered by number, `waiting` rows have no number yet and are
+    ordered by seq. `number` is the last number given."""
 
     token: str = ""
     claimed_at: float = 0.0
@@ -65,8 +65,8 @@ class MemoryLane:
         self.waiting.pop(row.seq, None)
 
     def taken(self, limit: int, after: int, now: float, latest: float) -> tuple[Sequence[MessageRow], float | None]:
-        """Give numbers to rows and return up to `limit` of them above `after`, none behind a blocked row; and when that
-        one is free."""
+        """Give numbers to waiting rows, and return up to `limit` rows above `after`. No row behind a blocked row is
+        returned; the second value is the time at which that row is free."""
         rows: list[MessageRow] = []
         for row in self.numbered.values():
             if (until := blocked(row, now, latest)) is not None:

@@ -108,7 +108,7 @@ class MemoryOutbox:
                 yield from (row for row in lane.rows() if blocked(row, now, self._latest(now)) is None)
 
     def _latest(self, now: float) -> float:
-        """The latest time at which a failed row is tried again."""
+        """The end of the longest back-off that may begin now."""
         return now + self._options.backoff_most.total_seconds()
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
@@ -225,7 +225,7 @@ def _is_held(row: MessageRow, batch: LaneBatch, each: LaneRow) -> bool:
 
 
 def _counted(row: MessageRow, batch: LaneBatch, each: LaneRow, outcome: Outcome) -> bool:
-    """Whether an earlier call, whose reply was lost, has counted this failure."""
+    """Whether an earlier call, whose reply was lost, has already counted this failure."""
     return batch.lane != ANY_LANE and outcome.kind == "failed" and row.attempts != each.attempts
 
 

@@ -69,7 +69,7 @@ class MemoryStore:
         self._open(options)
 
     def of(self, options: LeasedOptions) -> "MemoryStore":
-        """The same data, for these options."""
+        """The same data, with other options."""
         store = copy(self)
         store._open(options)
         return store
@@ -146,7 +146,8 @@ class MemoryStore:
         return after
 
     def _schedule(self, changes: Changes) -> None:
-        """A timeout of no app that is there is cancelled, or stays, as one of the app."""
+        """Applies the cancelled and new timeouts of a commit. An id that exists as a timeout without an app keeps that
+        timeout, or is cancelled there."""
         own, common = self._timeouts[self._app], self._timeouts[""]
         common.apply(changes.cancels, ())
         own.apply(changes.cancels, [timeout for timeout in changes.timeouts if not common.has(timeout.id)])
@@ -224,7 +225,7 @@ class MemoryStore:
         return []
 
     def close(self) -> None:
-        """The data stay: the next `open_store` of the same URL in this process finds them."""
+        """The data stay. The next `open_store` of the same URL in this process finds them."""
 
 
 _shared: dict[str, dict[str, MemoryStore]] = {}
@@ -232,8 +233,7 @@ _sharing = threading.Lock()
 
 
 def shared(name: str, options: LeasedOptions = STANDARD) -> MemoryStore:
-    """The one store of this name in this process, with the options of the call that opened it first for the same
-    app."""
+    """The one store of this name in this process. For each app, the options of the first call count."""
     with _sharing:
         opened = _shared.setdefault(name, {})
         if options.app not in opened:

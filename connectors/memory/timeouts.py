@@ -59,12 +59,13 @@ class MemoryTimeouts:
             return TimeoutBatch(tuple(row.timeout for row in due), owner, expires, self._next(now))
 
     def _set_locks_back(self, latest: int) -> None:
-        """A lock that ends later than one of now was made while the clock was ahead."""
+        """Shortens locks that end later than a lock that begins now: they were made while the clock was ahead."""
         for row in self._rows.values():
             row.locked_until = min(row.locked_until, latest)
 
     def _set_back(self, now: int) -> None:
-        """What was scheduled later than now was written while the clock was ahead: `after` counts from now."""
+        """A timeout that was scheduled later than now was written while the clock was ahead: its `after` counts from
+        now."""
         free = (row for row in self._rows.values() if row.locked_until <= now)
         ahead = [row.timeout for row in free if (at := row.timeout.scheduled_at) and times.micros(at) > now]
         if ahead:
@@ -153,7 +154,7 @@ class MemoryTimeouts:
         return id in self._rows
 
     def apply(self, cancels: Iterable[UUID], timeouts: Iterable[Timeout]) -> None:
-        """The timeouts of a commit: one that is there already stays as it is."""
+        """Cancels and adds the timeouts of a commit. A timeout whose id exists stays as it is."""
         self._drop(cancels)
         self._add([timeout for timeout in timeouts if timeout.id not in self._rows])
 

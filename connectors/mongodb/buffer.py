@@ -121,7 +121,7 @@ class MongoBuffer:
         return buffers.completed(self.complete_all, name, batch, outbox)
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
-        """In one transaction."""
+        """Completes all batches in one transaction."""
 
         def together(some: Sequence[buffers.End]) -> list[bool]:
             space = self._space
@@ -156,7 +156,7 @@ class MongoBuffer:
         return self._run(name, work)
 
     def _leased_elsewhere(self, name: str, now: datetime, session: ClientSession) -> tuple[int, datetime | None]:
-        """How many rows other callers have, leased or sealed, and when the first of their leases ends."""
+        """The number of rows that other callers have leased or sealed, and the end of the first of these leases."""
         following = {"$min": {"$cond": [{"$gt": ["$expires_at", now]}, "$expires_at", None]}}
         leased = {"name": name, "token": {"$exists": True}, "batch": None, "expires_at": {"$gt": now}}
         asked = ((self._rows, leased, 1), (self._sealed, {"name": name}, "$count"))

@@ -62,7 +62,8 @@ def decoded(rows: Iterable[Document], types: Types | None) -> buffers.Decoded:
 
 
 def of(name: str) -> Document:
-    """All rows, by a condition on `_id`: its index has them in the order of their insertion."""
+    """The condition on `_id` that selects all rows of a buffer. The index on `_id` has them in the order of their
+    insertion."""
     return {"_id": {"$gte": {"name": name, "number": 0}, "$lte": {"name": name, "number": HIGHEST}}}
 
 
@@ -105,7 +106,7 @@ def set_deadlines_back(data: MongoDatabase, name: str, gate: Gate, now: datetime
 
 
 def known(types: Types | None) -> Document:
-    """Rows whose type has a decoder."""
+    """The condition that the type of a row has a decoder."""
     return {} if types is None else {"type": {"$in": list(types)}}
 
 

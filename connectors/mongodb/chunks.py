@@ -1,11 +1,10 @@
 """Numbered documents of a partition, and outbox rows, many in one document.
 
 One document for each row would double the server's work for a commit. With an entry of 100 KB, 200 rows written and 200
-settled, it takes 13 ms of the server's CPU time and 4.4 ms of ours, against 6 ms and 3.2 ms.
-
-`rows` are all encoded rows of the document, `unsent` the numbers of the unsent ones. A document without unsent rows is
-deleted. Its own number is the number of its last row, and it spans fewer than SPAN numbers. So a range of the index
-finds the documents of given rows.
+settled, it takes 13 ms of the server's CPU time and 4.4 ms of ours, against 6 ms and 3.2 ms. `rows` are all encoded
+rows of the document, `unsent` the numbers of the unsent ones. A document without unsent rows is deleted. A document has
+the number of its last row, and spans fewer than SPAN numbers. So a range of the index finds the documents of given
+rows.
 """
 
 from collections.abc import Sequence
@@ -53,7 +52,7 @@ def packed(key: str, rows: Sequence[OutboxRow]) -> list[Document]:
 
 
 def settle(data: MongoDatabase, key: str, changes: Changes, session: ClientSession) -> None:
-    """Removes delivered and dead rows from the outbox, and revived rows from the dead ones."""
+    """Removes delivered and dead rows from the outbox, and revived rows from the dead rows."""
     if changes.dead:
         _bury(data, key, changes, session)
     if numbers := _leaving(changes):

@@ -1,4 +1,4 @@
-"""The cold groups of a partition: one document for each."""
+"""The cold groups of a partition: one document for each group."""
 
 from collections.abc import Iterable, Sequence
 

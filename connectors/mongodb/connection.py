@@ -63,9 +63,10 @@ logging.getLogger("pymongo.command").setLevel(logging.INFO)
 
 
 def client(url: str, driver: DriverInfo | None = None) -> MongoServer:
-    """A client that connects when it is first used. `driver` names it to the server. An option of the URL that pymongo
-    does not know is an error, like one that it cannot read. Over TLS the server is asked at once whether it accepts our
-    certificate: the driver would try on without giving the reason. Raises ConfigurationError, NotAuthenticated."""
+    """A client that connects when it is first used. `driver` names the client to the server. An option of the URL that
+    pymongo does not know is an error, like an option that it cannot read. Over TLS the server is asked at once whether
+    it accepts our certificate, because the driver would retry without giving the reason. Raises ConfigurationError,
+    NotAuthenticated."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
@@ -92,8 +93,8 @@ def client(url: str, driver: DriverInfo | None = None) -> MongoServer:
 
 
 def _look(url: str) -> None:
-    """Raises NotAuthenticated, and the errors of parse_uri. A URL with further TLS options, or one that a name server
-    must resolve, is left to the driver."""
+    """Checks the certificates of the URL. A URL with further TLS options, or one that a name server must resolve, is
+    left to the driver. Raises NotAuthenticated, and the errors of parse_uri."""
     if not url.startswith("mongodb://"):
         return
     read = parse_uri(url)
@@ -108,8 +109,8 @@ def _look(url: str) -> None:
 
 
 def reach(url: str) -> StoreAddress:
-    """A name server has the hosts of mongodb+srv, which asks for TLS unless its options say otherwise. Raises
-    ConfigurationError."""
+    """The hosts of the URL. A name server holds the hosts of mongodb+srv, which asks for TLS unless its options say
+    otherwise. Raises ConfigurationError."""
     resolved = url.startswith(SRV)
     try:
         with warnings.catch_warnings():
@@ -129,7 +130,8 @@ def _hello() -> bytes:
 
 
 def database(server: MongoServer) -> MongoDatabase:
-    """Writes wait for a majority and its journal, unless the URL says otherwise. Then the level is weaker."""
+    """The database. Writes wait for a majority and its journal, unless the URL says otherwise; then the durability
+    level is weaker."""
     asked: Document = {"w": "majority", "j": True} | server.write_concern.document
     return server.get_default_database(DATABASE).with_options(
         read_preference=pymongo.ReadPreference.PRIMARY,
@@ -143,8 +145,8 @@ def transact(
 ) -> T:
     """Runs `work` in one transaction. A transaction that certainly did not commit is run again in the same session, so
     that the server ends what the last attempt left open. When the reply of a commit is lost, pymongo asks again until
-    the time is up. A lock that stays may belong to a transaction that a process left open: that one is ended. Raises
-    PersistenceError."""
+    the time is up. A lock that stays may belong to a transaction that a process left open; that transaction is ended.
+    Raises PersistenceError."""
     end = time.monotonic() + REPLY_SECONDS
     look_at = time.monotonic() + left_open.LOOK_AFTER
     with answering():
@@ -163,9 +165,9 @@ def transact(
 
 
 def outside(server: MongoServer, write: Callable[[], T]) -> T:
-    """Runs a write outside of a transaction, within `answering`. It waits for a lock inside the server, where it learns
-    of no conflict. So it is begun again every WAIT_SECONDS, after transactions that a process left open were ended. A
-    write that is done twice must mean the same."""
+    """Runs a write outside of a transaction, within `answering`. The write waits for a lock inside the server, which
+    reports no conflict meanwhile. So it is begun again every WAIT_SECONDS, after transactions that a process left open
+    were ended. The write must be idempotent."""
     end = time.monotonic() + REPLY_SECONDS
     while True:
         try:

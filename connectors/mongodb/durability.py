@@ -37,7 +37,7 @@ def level(server: connection.MongoServer, data: MongoDatabase) -> Level:
 
 
 def _answer(server: connection.MongoServer, command: str) -> Document:
-    """Empty when the server refuses."""
+    """The server's answer; empty when the server refuses."""
     try:
         return dict(server.admin.command(command))
     except OperationFailure:

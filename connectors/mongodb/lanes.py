@@ -73,7 +73,7 @@ def claim(
 
 
 def _set_back(begin: str, end: str, now: datetime) -> list[Document]:
-    """The update of a lease that begins later than now: it was given while the clock was ahead, and begins now."""
+    """The update of a lease that begins later than now. It was given while the clock was ahead, and begins now."""
     return [{"$set": {begin: now, end: {"$add": [now, {"$subtract": [f"${end}", f"${begin}"]}]}}}]
 
 
@@ -85,9 +85,9 @@ def _sent_next(
     waiting: tuple[datetime, datetime],
     session: ClientSession,
 ) -> tuple[list[object], int, datetime | None]:
-    """The documents with the next numbered rows after that number, the count of these rows, and until when the document
-    after them waits. One that waits until after the times `waiting` failed while the clock was ahead, and waits no
-    more."""
+    """The documents with the next numbered rows after that number, the count of these rows, and the time until which
+    the document after them waits. A document that waits until after the times `waiting` failed while the clock was
+    ahead, and waits no more."""
     now, latest = waiting
     chosen: list[object] = []
     some = 0
@@ -136,7 +136,7 @@ def _numbered(data: MongoDatabase, own: Document, last: int, limit: int, session
 
 
 def _together(pages: Sequence[Document]) -> Iterator[list[Document]]:
-    """Groups neighbours that may become one document."""
+    """Groups of neighbours that may become one document."""
     gathered: list[Document] = []
     rows = size = 0
     for page in pages:
@@ -151,7 +151,7 @@ def _together(pages: Sequence[Document]) -> Iterator[list[Document]]:
 
 
 def _plain(page: Document) -> bool:
-    """Small, and never tried."""
+    """Whether the document is small and was never tried."""
     return page["count"] < SMALL and not ({"history", "token", "next_at"} & page.keys())
 
 
@@ -232,8 +232,8 @@ def _sent(now: datetime) -> Document:
 def _fate(
     page: Document, outcome: Outcome | None, before: int | None, now: datetime, options: OutboxOptions
 ) -> Document | None:
-    """`before` is the number of attempts when the row was claimed. When the number has changed since, an earlier call,
-    whose reply was lost, has counted the failure."""
+    """The change of one row. `before` is the number of attempts when the row was claimed. When the number has changed
+    since, an earlier call, whose reply was lost, has already counted the failure."""
     if outcome is None or (outcome.kind == "failed" and before not in (None, page["attempts"])):
         return None
     if outcome.kind == "dispatched":

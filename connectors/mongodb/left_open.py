@@ -28,7 +28,7 @@ _EVERYTHING = {"allUsers": False, "idleSessions": True, "idleConnections": True}
 
 
 def mark(application: bool = False) -> DriverInfo:
-    """A new mark, for one client; `application`: its transactions are the application's."""
+    """A new mark for one client. `application`: the transactions of the client belong to the application."""
     return DriverInfo("sluicegate", (_APPLICATION if application else _MARK) + uuid.uuid4().hex)
 
 

@@ -14,7 +14,7 @@ from sluicegate.streams.contracts.stores import LookupKey, RowFields
 
 
 def look_up(session: MongoSession, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
-    """As `RowLookups.look_up`. Text of 24 hexadecimal digits is compared as an ObjectId, too."""
+    """Same as `RowLookups.look_up`. Text of 24 hexadecimal digits is compared as an ObjectId, too."""
     wanted: list[Any] = [
         *storable(keys),
         *(ObjectId(key) for key in keys if isinstance(key, str) and ObjectId.is_valid(key)),
@@ -34,7 +34,8 @@ def look_up(session: MongoSession, lookup: Lookup, keys: Sequence[LookupKey]) ->
 
 
 def _reading_any_value(collection: Any) -> Any:
-    """Times that Python does not have are numbers, and bytes of a text that are not UTF-8 are replaced."""
+    """The collection, with options to read times that Python does not have as numbers, and to replace bytes that are
+    not UTF-8."""
     options = collection.codec_options.with_options(
         datetime_conversion=DatetimeConversion.DATETIME_AUTO, unicode_decode_error_handler="replace"
     )
@@ -42,8 +43,8 @@ def _reading_any_value(collection: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Without the types that only MongoDB has. A time that Python does not have is the text of its milliseconds since
-    1970."""
+    """The value without the types that only MongoDB has. A time that Python does not have is the text of its
+    milliseconds since 1970."""
     if isinstance(value, DatetimeMS):
         return str(int(value))
     if isinstance(value, Decimal128):

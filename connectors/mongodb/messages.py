@@ -73,12 +73,13 @@ def counts_id(space: Space) -> str:
 
 
 def of_app(space: Space) -> Document:
-    """The condition on documents of this app; those of no app have no field for it."""
+    """The condition that selects the documents of this app. Documents without an app have no field for it."""
     return {"app": space.app or None}
 
 
 def move_lanes(data: MongoDatabase, lanes: int, session: ClientSession, space: Space) -> None:
-    """Moves rows whose transaction began before the number of lanes changed and ended after it to their new lanes."""
+    """Moves rows to the lanes of the new number of lanes. These rows were written by transactions that began before the
+    number changed and ended after it."""
     moved = {"state": "pending", "lanes": {"$ne": lanes}} | of_app(space)
     for entry in data[MESSAGE].find(moved, session=session):
         fates = [{"lane": space.lane_of(message_of(row), lanes), "lanes": lanes} for row in rows_of(entry)]
@@ -86,7 +87,7 @@ def move_lanes(data: MongoDatabase, lanes: int, session: ClientSession, space: S
 
 
 def reserve(data: MongoDatabase, count: int, space: Space) -> tuple[range, int, datetime]:
-    """Returns so many unused numbers, the number of lanes, and the server's time."""
+    """Reserves `count` unused numbers. Returns them, the number of lanes, and the server's time."""
     counts = data[META].with_options(write_concern=_AT_ONCE)
     taken = outside(
         data.client,
@@ -150,7 +151,7 @@ def rows_of(entry: Document) -> list[OutboxDocument]:
 
 def settle(data: MongoDatabase, entry: Document, fates: Sequence[Document | None], session: ClientSession) -> None:
     """Changes the fields of each row of the document `entry`; None changes none. A field that becomes None is removed.
-    Rows whose changes differ get documents of their own."""
+    Rows with different changes get documents of their own."""
     groups = [(fate, len(list(group))) for fate, group in groupby(fates)]
     if len(groups) == 1:
         if (fate := groups[0][0]) == GONE:

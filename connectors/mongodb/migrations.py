@@ -105,7 +105,7 @@ def _index(data: MongoDatabase, name: str, indexes: list[IndexModel]) -> None:
 
 
 def outstanding(data: MongoDatabase) -> Sequence[tuple[int, str, Callable[[MongoDatabase], None]]]:
-    """The steps that were not done yet, numbered from 1. Raises SystemNotReady when the data are newer than this
+    """The steps that are still to be done, numbered from 1. Raises SystemNotReady when the data are newer than this
     program."""
     done = {step["_id"] for step in data[STEP].find({}, {"_id": 1})}
     if done and max(done) > len(STEPS):

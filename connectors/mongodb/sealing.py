@@ -47,8 +47,7 @@ class Sealing:
     session: ClientSession
 
     def full(self, groups: Sequence[str], ends: Sequence[Entry]) -> list[SealedBatch]:
-        """Seals the full batches of these groups, and those of the new entries that end theirs; sets the groups'
-        deadlines."""
+        """Seals the full batches of these groups, and the batches that new entries end. Sets the groups' deadlines."""
         keys = {entry.idempotency_key for entry in ends}
         made: list[ChosenRows] = [
             (group, reason, rows)
@@ -97,7 +96,7 @@ class Sealing:
         return batches
 
     def one(self, group: str) -> SealedBatch | None:
-        """Seals the group's rows of this moment, for an operator."""
+        """Seals the rows that the group has now, for an operator. None: it has no rows."""
         rows = self._ready(group, self.gate.count or 0)
         if not rows:
             return None
@@ -147,11 +146,9 @@ def complete(
     data: MongoDatabase, name: str, ends: Sequence[buffers.End], now: datetime, session: ClientSession, space: Space
 ) -> list[bool]:
     """Completes sealed batches with five calls in all. With four calls for each batch, one worker that completed a
-    hundred held the lock until the calls of other workers ran out of time.
-
-    Returns of each batch whether it was completed. Rows that could not be decoded go back to the buffer with a mark.
-    Raises ConcurrencyError when a batch has other rows than when it was sealed: then nothing may be committed.
-    """
+    hundred held the lock until the calls of other workers ran out of time. Returns for each batch whether it was
+    completed. Rows that could not be decoded go back to the buffer with a mark. Raises ConcurrencyError when a batch
+    has other rows than when it was sealed: then nothing may be committed."""
     sealed = {"_id": {"$in": [batch.id for batch, _ in ends]}, "name": name}
     tokens = {each["_id"]: each["token"] for each in data[SEALED].find(sealed, {"token": 1}, session=session)}
     done = buffers.ours(ends, tokens)

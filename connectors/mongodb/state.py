@@ -89,7 +89,7 @@ class MongoStore:
 
     @cached_property
     def _applications(self) -> connection.MongoServer:
-        """A client of its own, since an application's transaction may stay open as long as the server allows."""
+        """A second client, because an application's transaction may stay open as long as the server allows."""
         return connection.client(self._url, left_open.mark(application=True))
 
     @cached_property
@@ -211,7 +211,7 @@ class MongoStore:
         raise PersistenceError(f"mongodb: {_key(partition)} changed too often to take a crash mark out")
 
     def _set_row(self, row: Document, change: Document) -> bool:
-        """Whether the claim row was still this one."""
+        """Applies the change to the claim row if it is still this row. Returns whether it was."""
         write = partial(self._data[CLAIM].update_one, row, change)
         return bool(connection.outside(self._server, write).matched_count)
 
@@ -273,7 +273,7 @@ class MongoStore:
 
     def _end_session(self, key: str) -> str:
         """Ends a transaction of the last owner. It could outlive its process by a minute, with its lock on the row.
-        Returns the token of a worker that has not let go."""
+        Returns the token of a worker that has not released the partition."""
         row = self._data[CLAIM].find_one({"_id": key}, {"session": 1, "token": 1, "member": 1})
         if row is None:
             return ""
@@ -281,8 +281,8 @@ class MongoStore:
         return str(row["token"]) if row["member"] else ""
 
     def _transact(self, work: Callable[[ClientSession], T], key: str, token: str = "") -> T:
-        """Uses the session of our claim; a session of its own for anything else, or when two threads commit under one
-        claim."""
+        """Runs `work` in the session of our claim. Other calls, and a second thread under the same claim, use a session
+        of their own."""
         session_ = self._sessions.pop(key, None) if token else None
         if session_ is not None and session_[0] == token:
             try:

@@ -61,13 +61,13 @@ class StepRunner:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """For reads outside of a transaction. Raises what `run` raises."""
+        """The context of reads outside of a transaction. Raises the errors of `run`."""
         self.ready()
         with connection.answering():
             yield
 
     def ready(self) -> None:
-        """Raises SystemNotReady before `migrate`. Once the store is ready, it is not asked again."""
+        """Raises SystemNotReady before `migrate`. Once the store is ready, the question is not asked again."""
         if not self._ready:
             with connection.answering():
                 self._ready = self.data[STEP].find_one({"_id": LEASED}) is not None

@@ -72,7 +72,7 @@ class MongoTimeouts:
         return TimeoutBatch(tuple(map(_timeout, rows)), owner, expires if rows else None, next_due)
 
     def _due(self, now: datetime, latest: datetime, limit: int, session: ClientSession) -> list[Document]:
-        """Due timeouts that are not locked. Locks of others that end later than one of now are set back."""
+        """Due timeouts that are not locked. Locks that end later than a lock that begins now are set back."""
         due = self._app | {"due": {"$lte": micros(now)}, "$nor": [{"locked_until": {"$gt": now, "$lte": latest}}]}
         rows = list(self._rows.find(due, session=session, batch_size=limit + 1).sort(_BY_TIME).limit(limit))
         late = [row["_id"] for row in rows if row.get("locked_until", now) > now]
@@ -81,11 +81,12 @@ class MongoTimeouts:
         return [row for row in rows if row.get("locked_until", now) <= now]
 
     def _set_locks_back(self, late: Document, latest: datetime, session: ClientSession) -> None:
-        """A lock that ends later than one of now was made while the clock was ahead."""
+        """Shortens locks that end later than a lock that begins now: they were made while the clock was ahead."""
         self._rows.update_many(late, {"$set": {"locked_until": latest}}, session=session)
 
     def _set_back(self, now: int, free: Document, session: ClientSession) -> None:
-        """What was scheduled later than now was written while the clock was ahead: `after` counts from now."""
+        """A timeout that was scheduled later than now was written while the clock was ahead: its `after` counts from
+        now."""
         after = {"$subtract": ["$due", "$scheduled"]}
         ahead = free | {"scheduled": {"$gt": now}}
         change = [{"$set": {"due": {"$add": [now, after]}, "scheduled": now}}]

@@ -65,8 +65,8 @@ def transaction(server: connection.MongoServer, data: MongoDatabase) -> Iterator
 
 @contextmanager
 def joining(session: MongoSession, data: MongoDatabase) -> Iterator[None]:
-    """Runs the block in the transaction of the session, which another handle of the same database may have begun. A
-    retryable error comes out as pymongo's own."""
+    """Runs the block in the transaction of the session, which may have been begun through another handle of the same
+    database. A retryable error comes out as pymongo's own."""
     if session.database.name != data.name:
         raise ConfigurationError(f"the session is of database {session.database.name}, this outbox lies in {data.name}")
     if not session.client_session.in_transaction:
@@ -82,8 +82,8 @@ def joining(session: MongoSession, data: MongoDatabase) -> Iterator[None]:
 
 @contextmanager
 def ours(attempt: int) -> Iterator[None]:
-    """For our own writes after the handler's. When the transaction is gone, it is run once more: the server may have
-    ended it. It also ends, each time, when the handler catches an error of the server: then NotCommitted is raised."""
+    """Surrounds our own writes after the handler's. When the transaction is gone, it is run once more, because the
+    server may have ended it. It is gone again if the handler caught an error of the server: raises NotCommitted."""
     try:
         yield
     except OperationFailure as error:
@@ -98,7 +98,7 @@ def _retryable(error: PyMongoError) -> bool:
 
 @contextmanager
 def _kept(session: ClientSession) -> Iterator[None]:
-    """The handler cannot end the transaction or the session meanwhile."""
+    """Keeps the handler from ending the transaction or the session."""
     for name in _ENDS:
         setattr(session, name, _refuse)
     try:

@@ -84,7 +84,7 @@ def sentinels(client: Any) -> list[Any]:
 
 
 def parsed(url: str) -> Address:
-    """Raises ConfigurationError, which quotes no part of the URL."""
+    """The parsed URL. Raises ConfigurationError, whose text quotes no part of the URL."""
     scheme, _, rest = url.partition("://")
     transport, _, kind = scheme.partition("+")
     try:
@@ -94,7 +94,7 @@ def parsed(url: str) -> Address:
 
 
 def reach(url: str) -> StoreAddress:
-    """Raises ConfigurationError."""
+    """The hosts of the URL, and whether it asks for TLS. Raises ConfigurationError."""
     address = parsed(url)
     return StoreAddress(address.nodes, bool(address.options.get("ssl")))
 
@@ -179,7 +179,8 @@ def _single(address: Address) -> Any:
 
 
 def _primary(address: Address) -> Any:
-    """Sentinels use TLS when the servers do, with the same certificates. Their login is given by the URL alone."""
+    """A client of the primary. Sentinels use TLS when the servers do, with the same certificates. Only the URL gives
+    their login."""
     shared = {name: value for name, value in address.options.items() if name.startswith("ssl")}
     own = _bounded(SENTINEL_SECONDS, SENTINEL_SECONDS) | shared | address.login
     return driver.sentinel.Sentinel(address.nodes, sentinel_kwargs=own, **address.options).master_for(address.primary)

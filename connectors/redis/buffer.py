@@ -109,7 +109,7 @@ class RedisBuffer:
             return list(self._server().lrange(key, 0, -1))
 
     def _gated(self, gate: Gate | None) -> Iterator[Any]:
-        """Token, lease, count and times of the gate, and the types that have decoders."""
+        """The arguments of the gate: token, lease, count, times, and the types that have decoders."""
         if gate is None:
             yield from _NO_GATE
         else:
@@ -222,7 +222,7 @@ class RedisBuffer:
         return int(self._run(snapshots.REMOVE_ALL, name))
 
     def _packs(self, name: str) -> dict[int, Entry]:
-        """By the number of the first record. A pack that is sealed, or cut, meanwhile is in it once."""
+        """The open packs by the number of their first record. A pack that is sealed or cut meanwhile appears once."""
         entries: dict[int, Entry] = {}
         for key, group in self._run(packing.LISTS, name):
             for made in packs.stored(self._elements(key), text(group)):
@@ -230,7 +230,8 @@ class RedisBuffer:
         return entries
 
     def _entries(self, name: str) -> Iterator[tuple[str, Entry]]:
-        """Rows with their numbers, read page by page. A row that comes or goes meanwhile may or may not be in them."""
+        """Rows with their numbers, read page by page. A row that is added or removed meanwhile may or may not
+        appear."""
         rows: Sequence[bytes] = [b"-inf"]
         while rows:
             rows, stored = self._run(snapshots.PAGE, name, rows[-1], _PAGE)
@@ -240,7 +241,7 @@ class RedisBuffer:
         return buffers.decoded(_numbered(rows, stored), self._types)
 
     def _unpacked(self, blobs: Sequence[bytes], group: str) -> buffers.Decoded:
-        """The ids are those of all packs, decoded or not."""
+        """The records of packs. The ids are the ids of all packs, decoded or not."""
         stored = packs.stored(blobs, group)
         entries = [made.entry for made in stored]
         if self._types is not None:

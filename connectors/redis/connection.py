@@ -100,7 +100,8 @@ def level(server: RedisServer) -> Level:
 
 
 def _weak(node: redis.Redis, failover: bool) -> Iterator[str]:
-    """Asks everything in one round trip, because the worker waits for it every few seconds."""
+    """The settings that weaken durability. All are asked for in one round trip, because the worker waits for it every
+    few seconds."""
     with node.pipeline(transaction=False) as pipeline:
         pipeline.info()
         for name in SETTINGS:

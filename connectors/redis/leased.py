@@ -23,14 +23,14 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 def script_runner(server: RedisServer, app: str) -> Callable[..., Any]:
-    """Returns a function that runs a script of the leased contracts: text, then arguments. Timeouts and messages are
-    those of `app`."""
+    """A function that runs a script of the leased contracts: text, then arguments. The timeouts and messages belong to
+    `app`."""
     keys = PREFIX, prefix_of(app)
     return lambda text, *args: connection.run_script(server, text, keys, args)
 
 
 def instant(number: float | bytes) -> datetime:
-    """`number` is in microseconds since 1970."""
+    """The datetime of a time in microseconds since 1970."""
     return times.moment(int(number))
 
 
@@ -39,7 +39,8 @@ def text(data: bytes) -> str:
 
 
 def outbox_arguments(messages: Sequence[OutboxMessage]) -> Iterator[Any]:
-    """Of each message: id, hash of its key (the script computes the lane from it), the message in msgpack."""
+    """The script arguments of messages: id, hash of its key (the script computes the lane from it), and the message in
+    msgpack."""
     for message in messages:
         packed = encode((message.id, message.topic, message.key, message.value, message.headers, message.lane_key))
         yield from (message.id, lane_of(message, 2**32), packed)
@@ -54,7 +55,8 @@ def moment(due: bytes) -> datetime:
 
 
 def timeout_arguments(timeouts: Sequence[Timeout]) -> Iterator[Any]:
-    """Of each timeout: id, due_at followed by the rest, and the time from which `after` counts or an empty text."""
+    """The script arguments of timeouts: id, due_at followed by the rest, and the time from which `after` counts, or an
+    empty text."""
     for timeout in timeouts:
         yield str(timeout.id)
         yield due(timeout.due_at) + encode(

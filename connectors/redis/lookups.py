@@ -26,8 +26,8 @@ return rows"""
 
 
 def look_up(session: RedisSession, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
-    """As `RowLookups.look_up`. A field that the hash does not have is null. A key of another kind is no row: the record
-    chose its name."""
+    """Same as `RowLookups.look_up`. A field that the hash does not have is null. A key of another kind is no row: the
+    record chose its name."""
     pipe = session.pipeline.reading
     answers: list[tuple[Any, Sequence[Any]]] = []
     with translated():

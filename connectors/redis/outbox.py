@@ -123,11 +123,11 @@ class RedisOutbox:
             raise lane_lost(batch.lane)
 
     def _place(self, batch: LaneBatch) -> int:
-        """The lane as the scripts number it, from 0 in each app."""
+        """The script's number of the lane, which counts from 0 in each app."""
         return ANY_LANE if batch.lane == ANY_LANE else batch.lane - self._space.base
 
     def _mark_all(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> bool:
-        """Marks a lane's batch of which all rows were sent, without their ids. Returns whether it could."""
+        """Marks all rows of a lane's batch as sent, without sending their ids. Returns whether that was possible."""
         if batch.lane == ANY_LANE or not batch.rows or not _all_sent(batch, outcomes):
             return False
         ends = batch.rows[0].number, batch.rows[-1].number
@@ -148,7 +148,7 @@ class RedisOutbox:
         self._run(scripts.RELEASE, self._place(batch), batch.token, *(row.id for row in batch.rows if batch.lane < 0))
 
     def wait(self, seconds: float) -> bool:
-        """Also true for messages that were added since this thread's last call."""
+        """Returns True also for messages that were added since this thread's last call."""
         try:
             with translated():
                 if not hasattr(self._waiting, "subscription"):
@@ -179,7 +179,7 @@ class RedisOutbox:
         return int(self._run(scripts_care.SWEEP, length(older_than), limit))
 
     def find(self, state: str | None = None, topic: str | None = None, limit: int = 1000) -> Sequence[StoredMessage]:
-        """Of more than `limit` dispatched messages it returns those that were sent first."""
+        """For more than `limit` dispatched messages, it returns the ones that were sent first."""
         states = STATES if state is None else (state,)
         check_states(states)
         lanes = self.lanes()
@@ -192,7 +192,7 @@ class RedisOutbox:
     def _matches(
         self, state: str, where: str, lanes: int, topic: str | None, limit: int
     ) -> list[tuple[int, StoredMessage]]:
-        """Each with its place in the order of all rows."""
+        """The matching rows, each with its place in the order of all rows."""
         matches: list[tuple[int, StoredMessage]] = []
         first, is_last = 0, False
         while len(matches) < limit and not is_last:
@@ -227,7 +227,7 @@ class RedisOutbox:
 
 
 def _take_notices(subscription: Any, seconds: float) -> bool:
-    """Waits for a notice and takes all that are there."""
+    """Waits for a notice, and reads all notices that are there."""
     if subscription.get_message(timeout=seconds) is None:
         return False
     while subscription.get_message(timeout=0):

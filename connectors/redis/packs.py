@@ -41,7 +41,7 @@ def items(id: str) -> int:
 
 
 def given(packs: Sequence[Pack]) -> Iterator[Any]:
-    """Of each pack: group, and the pack without its time and number, which the script adds."""
+    """The script arguments of packs: group, and the pack without its time and number, which the script adds."""
     for group, first, items, data, _ in packs:
         key = first.encode()
         kept = (_PLAIN, data) if len(data) <= _SMALL else (_LZ4, lz4.block.compress(data))
@@ -50,14 +50,14 @@ def given(packs: Sequence[Pack]) -> Iterator[Any]:
 
 
 def stored(blobs: Sequence[bytes], group: str) -> list[StoredPack]:
-    """Each entry's value is its data. Raises PersistenceError."""
+    """The packs of these blobs. The value of each entry is its data. Raises PersistenceError."""
     with translated():
         return [_stored(blob, group) for blob in blobs]
 
 
 def rows(blobs: Sequence[bytes], group: str) -> Iterator[Any]:
-    """The arguments of UNPACK: count of packs, second and third field of each, and of each record its number, its
-    idempotency key and its row. Raises PersistenceError."""
+    """The arguments of UNPACK: the count of packs, the second and third field of each pack, and for each record its
+    number, its idempotency key and its row. Raises PersistenceError."""
     yield len(blobs)
     yield from (blob[8:24] for blob in blobs)
     for blob, (number, items, entry) in zip(blobs, stored(blobs, group), strict=True):

@@ -1,7 +1,7 @@
-"""The Lua functions that the scripts of the leased contracts share. All outbox rows and timeouts are written by them.
+"""The Lua functions that the scripts of the leased contracts share. These scripts write all outbox rows and timeouts.
 
-KEYS[1] is the prefix of all keys, KEYS[2] that of the app's timeouts and outbox. They have one hash tag, so all keys
-lie in one slot. Lua's numbers hold microseconds exactly up to the year 2255.
+KEYS[1] is the prefix of all keys, KEYS[2] the prefix of the app's timeouts and outbox. All keys have one hash tag, so
+they lie in one slot. Lua's numbers hold microseconds exactly up to the year 2255.
 """
 
 from collections.abc import Callable
@@ -164,7 +164,7 @@ end
 """
 
 # For a commit that schedules timeouts: SCHEDULING stands before its first write, SCHEDULE after its last. KEYS[8] is
-# the prefix of the app, KEYS[9] that of no app, where an earlier version of this program scheduled.
+# the prefix of the app, KEYS[9] the prefix without an app, which earlier versions of this program used.
 SCHEDULING = (
     "local S = KEYS[8] or ''"
     + TOOLS

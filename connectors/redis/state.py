@@ -124,7 +124,7 @@ class RedisStore:
         return results
 
     def _prepared(self, claim: Claim, changes: Changes) -> tuple[Claim, list[str], list[Any]]:
-        """The claim after the commit, and the keys and arguments of the script."""
+        """The claim after the commit, and the keys and arguments of the commit's script."""
         check(claim, changes)
         after = following(claim, changes, claim.store_time)
         return after, self._keys(claim.partition, changes), _arguments(claim, after, changes)

@@ -48,7 +48,7 @@ class RedisTimeouts:
         self._run_held(scripts.RELEASE, id, owner)
 
     def _run_held(self, script: str, id: UUID, owner: str | None) -> None:
-        """Raises ConcurrencyError when the owner has no lock."""
+        """Runs a script of one timeout. Raises ConcurrencyError when the owner has no lock on it."""
         if not self._run(script, str(id), *(() if owner is None else (owner,))):
             raise scheduling.lost(id)
 

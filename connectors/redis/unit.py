@@ -47,7 +47,7 @@ class Queue(Pipeline):
 
 @contextmanager
 def transaction(server: RedisServer, key: str) -> Iterator[Any]:
-    """A pipeline on a connection to the server that has the key."""
+    """A pipeline on a connection to the server of the key."""
     with translated():
         client = server()
         node = client.get_redis_connection(client.get_node_from_key(key)) if clustered(client) else client
@@ -79,7 +79,7 @@ def worked(server: RedisServer, pipe: Pipeline, claim_key: str, work: Callable[[
 
 @contextmanager
 def application(server: RedisServer, beginning: str) -> Iterator[RedisSession]:
-    """A transaction outside of any partition. In a cluster its keys are on one server: the server of keys with this
+    """A transaction outside of any partition. In a cluster its keys are on one server: the server of the keys with this
     beginning."""
     with transaction(server, beginning) as pipe:
         queue = _queue(pipe)

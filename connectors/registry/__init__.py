@@ -1,1 +1,1 @@
-"""The schema registry, asked by confluent-kafka's own client."""
+"""The client of the schema registry, on top of confluent-kafka's own client."""

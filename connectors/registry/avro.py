@@ -1,4 +1,4 @@
-"""An Avro schema with references, as one that stands alone: each named type is defined where it is first used."""
+"""Inlines the references of an Avro schema: each named type is defined where it is first used."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,8 +11,8 @@ _INNER = ("type", "items", "values")
 
 
 def referred(version: Callable[[Any], Any], schema: Any) -> dict[str, str]:
-    """The texts of the schemas that it refers to, also through others, by the names of the references. `version`
-    returns the schema that a reference means; its errors pass."""
+    """The texts of all schemas that the schema refers to, directly or through others, by the names of the references.
+    `version` returns the schema of a reference; its errors pass through."""
     texts: dict[str, str] = {}
     waiting = [*(schema.references or ())]
     while waiting and len(texts) <= MOST_REFERENCES:
@@ -65,7 +65,7 @@ def _defined(node: Any, namespace: str) -> Iterator[tuple[str, Any, str]]:
 
 
 class _Bundle:
-    """Types by their full name; a type that was written once is a name from then on."""
+    """Types by full name. A type that was written once is referred to by its name afterwards."""
 
     def __init__(self, known: Mapping[str, Sequence[Any]]) -> None:
         """`known` has a definition for each full name, and the namespace around it."""
@@ -73,7 +73,7 @@ class _Bundle:
         self._written: set[str] = set()
 
     def whole(self, node: Any, namespace: str) -> Any:
-        """The node with what it refers to; `namespace` is the enclosing one."""
+        """The node with the definitions of the types that it refers to. `namespace` is the enclosing one."""
         if isinstance(node, str):
             return self._name(node, namespace)
         if isinstance(node, list):

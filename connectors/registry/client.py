@@ -1,4 +1,4 @@
-"""A schema registry that speaks Confluent's protocol, by confluent-kafka's `SchemaRegistryClient`."""
+"""A schema registry that speaks Confluent's protocol, through confluent-kafka's `SchemaRegistryClient`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def opened(registry: Registry) -> "RegistryClient":
-    """Connects with the first request. Raises ConfigurationError."""
+    """A client that connects with its first request. Raises ConfigurationError."""
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ImportError as error:
@@ -32,7 +32,7 @@ def opened(registry: Registry) -> "RegistryClient":
 
 
 def _settings(registry: Registry) -> dict[str, Any]:
-    """Who asks decides when to ask again, so the client repeats nothing itself."""
+    """The settings of the client. The caller decides about retries, so the client makes none."""
     settings: dict[str, Any] = {"url": ",".join(registry.urls), "timeout": registry.timeout, "max.retries": 0}
     files = {"ca": registry.ca, "certificate": registry.certificate, "key": registry.key}
     settings |= {f"ssl.{name}.location": path for name, path in files.items() if path is not None}
@@ -45,7 +45,8 @@ def _settings(registry: Registry) -> dict[str, Any]:
 
 
 def _oauth(client: OAuthClient) -> dict[str, Any]:
-    """The client asks for a token with the first request, and again when four fifths of its life are over."""
+    """OAuth settings. The client asks for a token with the first request, and again when four fifths of its lifetime
+    are over."""
     settings: dict[str, Any] = {
         "bearer.auth.credentials.source": "OAUTHBEARER",
         "bearer.auth.issuer.endpoint.url": client.token_url,
@@ -60,7 +61,7 @@ def _oauth(client: OAuthClient) -> dict[str, Any]:
 
 
 class RegistryClient:
-    """`sluicegate.schemas.registry.Asked`. Errors name the registry and hold no credentials."""
+    """Satisfies `sluicegate.schemas.registry.Asked`. Errors name the registry and hold no credentials."""
 
     def __init__(self, client: Any, place: str) -> None:
         self._client, self._place = client, place
@@ -82,7 +83,7 @@ class RegistryClient:
         return str(answer.schema_str)
 
     def _bundled(self, id: SchemaKey, schema: Any) -> str:
-        """Raises UnknownId and Unavailable."""
+        """The schema with its references inlined. Raises UnknownId and Unavailable."""
 
         def version(reference: Any) -> Any:
             gone = f"schema {id} refers to version {reference.version} of the subject {reference.subject}, which the "
@@ -108,7 +109,7 @@ class RegistryClient:
         return self._client.get_schema_by_guid(id, fmt=form)
 
     def versions(self, subject: str) -> list[int]:
-        """Of the schemas under the subject; none if there is no such subject. Raises Unavailable."""
+        """The versions under the subject; empty if there is no such subject. Raises Unavailable."""
         try:
             answer = self._asked(lambda: self._client.get_versions(subject), lambda error: UnknownId(subject))
         except UnknownId:
@@ -133,7 +134,8 @@ class RegistryClient:
         return protobuf.split(self._client, schema, register) if kind == "PROTOBUF" else Schema(schema, kind)
 
     def fits(self, subject: str, schema: str, kind: str) -> None:
-        """Would the registry take the schema? Registers nothing. Raises SubjectRefused and Unavailable."""
+        """Checks whether the registry would accept the schema, without registering it. Raises SubjectRefused and
+        Unavailable."""
 
         def refused(error: Any) -> Exception:
             if error.http_status_code == NOT_FOUND:
@@ -167,11 +169,11 @@ class RegistryClient:
             return False
 
     def answers(self) -> None:
-        """Raises Unavailable."""
+        """Checks that the registry answers. Raises Unavailable."""
         self._asked(lambda: self._client.get_subjects(), lambda error: Unavailable(str(error)))
 
     def _asked(self, request: Callable[[], T], refused: Callable[[Any], Exception]) -> T:
-        """A registry that answers with a refusal is not away."""
+        """Runs the request and translates its errors. A refusal is an answer: it raises `refused`, not Unavailable."""
         from confluent_kafka.schema_registry import SchemaRegistryError
         from confluent_kafka.schema_registry.error import OAuthTokenError
 
@@ -196,7 +198,7 @@ def _short(text: object) -> str:
 
 
 def _token_error(error: Any) -> str:
-    """Without what the client says of its own retries, which it does not make."""
+    """The error's text without the client's claim of retries, because it makes none."""
     return _short(error.message).rpartition("due to error: ")[2]
 
 

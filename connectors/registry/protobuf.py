@@ -1,5 +1,5 @@
-"""Schemas of Protobuf as a registry has them: each file by itself, as descriptor or as text, with references to those
-that it imports. A subject of a referenced file has the file's name, as confluent-kafka's serializer has it."""
+"""Protobuf schemas in the form of a registry: each file by itself, as a descriptor or as text, with references to the
+files that it imports. The subject of a referenced file is the file's name, as in confluent-kafka's serializer."""
 
 from base64 import b64decode, b64encode
 from binascii import Error
@@ -13,8 +13,8 @@ BUILTIN = ("google/protobuf/", "google/type/", "confluent/")
 
 
 def bundled(client: Any, schema: Any) -> str:
-    """The file with all that it refers to, as `sluicegate.schemas.protobuf_schema` has it. The text of a `.proto` file
-    stays as it is."""
+    """The file with all files that it refers to, in the form of `sluicegate.schemas.protobuf_schema`. The text of a
+    `.proto` file stays as it is."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import DecodeError
 
@@ -39,9 +39,9 @@ def bundled(client: Any, schema: Any) -> str:
 
 
 def descriptor(ask: Callable[[str | None], Any]) -> Any:
-    """What `ask` gets in the format of a descriptor; a registry may give the text of the `.proto` file all the same.
-    Apicurio Registry 3 answers with HTTP 500 where the schema was registered as a descriptor, and gives it without a
-    format."""
+    """Asks for a schema in the format of a descriptor. A registry may return the text of the `.proto` file all the
+    same. Apicurio Registry 3 answers with HTTP 500 for a schema that was registered as a descriptor, and returns it
+    when no format is asked for."""
     from confluent_kafka.schema_registry import SchemaRegistryError
 
     try:
@@ -53,7 +53,7 @@ def descriptor(ask: Callable[[str | None], Any]) -> Any:
 
 
 def split(client: Any, text: str, register: bool) -> Any:
-    """The last file of the set, with references to what it imports: these files are registered, or looked up."""
+    """The last file of the set, with references to its imports. The imported files are registered, or looked up."""
     from confluent_kafka.schema_registry import Schema, SchemaReference
 
     from sluicegate.schemas.protobuf_schema import files

@@ -1,4 +1,4 @@
-"""One SQL database: what differs between the products, transactions that are repeated as a whole, and errors."""
+"""One SQL database: the differences between the products, transactions that are repeated as a whole, and errors."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -50,7 +50,7 @@ class StoreSession(Protocol):
         return rows
 
     def settle(self) -> None:
-        """Wait for the answers to all statements of a pipeline; raises the error of one that failed."""
+        """Waits for the answers to all statements of a pipeline; raises the error of one that failed."""
         return
 
 
@@ -67,18 +67,18 @@ class ConnectionPool(Protocol):
 
 
 class Waiter:
-    """Waits until rows are added to the outbox. This one is for a database that cannot tell."""
+    """Waits until rows are added to the outbox. This class is for a database that cannot report it."""
 
     def wait(self, seconds: float) -> bool:
-        """Whether rows were added within `seconds`; False at once where the database cannot tell."""
+        """Whether rows were added within `seconds`. It returns False at once where the database cannot report it."""
         return False
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing to close."""
 
 
 class Product(Protocol):
-    """What differs between PostgreSQL, MySQL and SQLite. Statements have `%s` for each value."""
+    """The differences between PostgreSQL, MySQL and SQLite. Statements have `%s` for each value."""
 
     name: str
     dialect: str
@@ -110,19 +110,19 @@ class Product(Protocol):
     locking: str = " for update"
     """The end of a select that locks its rows until the transaction ends."""
     sharing: str = " for share"
-    """The end of a select whose rows nobody can change until the transaction ends."""
+    """The end of a select that keeps its rows from changing until the transaction ends."""
 
     replacing: str = "on conflict (partition_key, group_key) do update set due = excluded.due, state = excluded.state"
-    """The end of an insert of cold groups."""
+    """The end of an insert that replaces cold groups."""
 
     def pool(self) -> ConnectionPool: ...
 
     def exists(self) -> bool:
-        """Whether the database is there; servers answer when they are connected."""
+        """Whether the database exists. Servers report a missing one when they are connected."""
         return True
 
     def create(self) -> None:
-        """Create the database. Only SQLite does: a server's administrator creates its databases."""
+        """Creates the database. Only SQLite does: a server's administrator creates its databases."""
         return
 
     def session(self, connection: Any) -> AbstractContextManager[StoreSession]:
@@ -135,21 +135,22 @@ class Product(Protocol):
         """Whether the connection or the database failed, rather than the statement."""
 
     def refused(self, error: Exception) -> bool:
-        """Whether this error of a commit means that nothing was committed."""
+        """Whether this error of a commit proves that nothing was committed."""
         return False
 
     def said(self, error: Exception) -> str:
         """The error's text without the statement and its values."""
 
     def turned_away(self, error: Exception) -> SluicegateError | None:
-        """The error to raise when a certificate, a password or the permissions of a file denied access."""
+        """The error to raise when a certificate, a password or the permissions of a file denied access; None: another
+        error."""
 
     def reading_any_value(self, cursor: Any) -> AbstractContextManager[None]:
-        """While it is open, the cursor reads values that Python or JSON does not have as text."""
+        """Within this context the cursor returns text for values that Python or JSON does not have."""
         return nullcontext()
 
     def absent(self, error: Exception) -> str:
-        """What to do when the URL's role or database does not exist; empty for other errors."""
+        """The remedy when the URL's role or database does not exist; empty for other errors."""
         return ""
 
     def now(self, ask: Ask) -> float:
@@ -171,19 +172,19 @@ class Product(Protocol):
         )
 
     def put_cold(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
-        """Add the groups, each in place of one of the same key."""
+        """Adds the groups. Each replaces a group of the same key."""
         for page in pages(groups, COLD_ROWS):
             marks = ", ".join(["(%s, %s, %s, %s)"] * len(page))
             values = [value for group in page for value in (key, *group)]
             db.run(f"{statements.ADD_COLD} values {marks} {self.replacing}", values)
 
     def drop_unsent(self, db: StoreSession, key: str, runs: Sequence[tuple[int, int]]) -> None:
-        """Each run is the first and the last number."""
+        """Deletes the rows of these runs. A run is a first and a last number, both inclusive."""
         for page in pages(runs, RUNS):
             db.run(statements.dropping(len(page)), (key, *(number for run in page for number in run)))
 
     def add_rows(self, db: StoreSession, insert: str, rows: Sequence[Row]) -> None:
-        """`insert` names table and columns. There is at least one row, and all are of one partition."""
+        """Inserts rows. `insert` names table and columns. There is at least one row, and all are of one partition."""
 
     def level(self, ask: Ask) -> Level: ...
 
@@ -199,7 +200,7 @@ class Database:
         self._pool = product.pool()
 
     def run(self, work: Callable[[StoreSession], T], begin: Sequence[str] = (), end: str = "") -> T:
-        """Run `work` in a transaction (without `begin`, each statement by itself); repeat it after a deadlock."""
+        """Runs `work` in a transaction (without `begin`, each statement by itself); repeats it after a deadlock."""
 
         def once(connection: Any) -> T:
             with self.product.session(connection) as db:
@@ -217,7 +218,7 @@ class Database:
         return self.run(lambda db: db.rows(text, values))
 
     def repeated(self, work: Callable[[Any], T]) -> T:
-        """Run `work` on a driver's connection; repeat it as a whole after a retryable error."""
+        """Runs `work` on a driver's connection; repeats it as a whole after a retryable error."""
         with self.translated():
             for remaining in range(ATTEMPTS - 1, -1, -1):
                 try:
@@ -236,7 +237,7 @@ class Database:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Translate the driver's errors. Their text leaves out the values that a server quotes."""
+        """Translates the driver's errors. Their text leaves out the values that a server quotes."""
         name = self.product.name
         try:
             yield

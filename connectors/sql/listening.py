@@ -12,7 +12,7 @@ from sluicegate.connectors.sql.leased.outbox_rows import CHANNEL
 
 
 class Listener(Waiter):
-    """Listens on a connection of its own, which the first call opens. A connection proxy in transaction mode loses
+    """Listens on a connection of its own, which the first call opens. A connection pooler in transaction mode loses
     notifications, so callers must poll, too."""
 
     def __init__(self, connect: Callable[[], psycopg.Connection[tuple[Any, ...]]]) -> None:
@@ -21,7 +21,7 @@ class Listener(Waiter):
         self._lock = threading.Lock()
 
     def wait(self, seconds: float) -> bool:
-        """False after `seconds`, and at once when the connection fails."""
+        """Whether a notification came within `seconds`. False at once when the connection fails."""
         with self._lock:
             try:
                 if self._held is None:

@@ -11,7 +11,8 @@ from sluicegate.streams.contracts.stores import LookupKey, RowFields
 
 
 class ColumnType(NamedTuple):
-    """How the keys of a PostgreSQL column are given. `of` returns None for a key that no row of this type can have."""
+    """The array type and the conversion for the keys of a PostgreSQL column. `of` returns None for a key that no row of
+    this type can have."""
 
     array: str
     of: Callable[[LookupKey], Any]
@@ -47,7 +48,8 @@ POSTGRESQL: Mapping[int, ColumnType] = {
     1700: ColumnType("numeric[]", _decimal),
     2950: ColumnType("uuid[]", _uuid),
 }
-"""By the object id of the type. A key of another type would fail the whole query, and with it the partition."""
+"""The column types by the object id of the type. A key of another type would fail the whole query, and with it the
+partition."""
 PADDED = 1042
 OTHER_CHARACTERS = frozenset({"1267", "1270", "1271", "3854"})
 """Codes of MariaDB and MySQL for a text that cannot be converted to the character set of a column."""
@@ -65,7 +67,7 @@ class SqlLookups:
         self._quote = '"' if product.dialect == "postgresql" else "`"
 
     def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
-        """As `RowLookups.look_up`."""
+        """Same as `RowLookups.look_up`."""
         cursor, product = session.connection.connection.driver_connection.cursor(), self._product
         rows: list[tuple[Any, Sequence[Any]]] = []
         try:
@@ -86,8 +88,8 @@ class SqlLookups:
     def _storable_page(
         self, cursor: Any, lookup: Lookup, keys: Sequence[LookupKey]
     ) -> Sequence[tuple[Any, Sequence[Any]]]:
-        """The rows, without keys that the character set of the column does not have: no row has such a key. MySQL
-        refuses the query for one of them, and goes on with the transaction."""
+        """The rows of the keys that the column's character set can hold; no row has another key. MySQL refuses a query
+        with such a key, and continues the transaction."""
         try:
             return self._page(cursor, lookup, keys)
         except self._product.errors as error:
@@ -122,7 +124,7 @@ class SqlLookups:
         return "?" if self._product.dialect == "sqlite" else "%s"
 
     def _type(self, cursor: Any, lookup: Lookup) -> int:
-        """The object id of the type of the column. Raises LookupFailed for one that cannot be a key."""
+        """The object id of the column's type. Raises LookupFailed for a type that cannot be a key."""
         place = lookup.source, lookup.column
         if place not in self._types:
             column, table = self._quoted(lookup.column), self._quoted(lookup.source)

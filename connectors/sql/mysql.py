@@ -107,7 +107,7 @@ class Mysql(server.SqlServer):
             options: dict[str, Any] = dict.fromkeys(FLAGS, True) if "ssl_ca" in target.query else {}
             options |= {name: TRUTH[str(value)] if name in FLAGS else value for name, value in target.query.items()}
         except (ArgumentError, ValueError, KeyError):
-            hint = f"options are {', '.join(sorted(OPTIONS))}; those of verify are true or false"
+            hint = f"options are {', '.join(sorted(OPTIONS))}; the verify options are true or false"
             raise ConfigurationError(
                 f"the MySQL URL cannot be read: mysql://[user:password@]host[:port]/database; {hint}"
             ) from None

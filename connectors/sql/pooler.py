@@ -1,8 +1,8 @@
 """Finds a connection pooler that gives each transaction another connection of the server, such as PgBouncer with
 pool_mode = transaction.
 
-Behind it our settings, our bounds for locks and prepared statements of one process reach the others. A pooler whose
-connections stay with their client (pool_mode = session) changes nothing.
+Behind such a pooler, the settings, the lock timeouts and the prepared statements of one process reach others. A pooler
+whose connections stay with their client (pool_mode = session) changes nothing.
 """
 
 from collections.abc import Callable
@@ -31,8 +31,8 @@ def backend(link: Link) -> int:
 
 
 def check(link: Link, again: Callable[[], Link]) -> bool:
-    """Whether a pooler is between: a server names its process to its client, a pooler names another one. `again` opens
-    a further connection. Raises PersistenceError, as permanent, for a pooler that shares connections."""
+    """Whether a pooler is in between. A server names its own process to its client; a pooler names another one. `again`
+    opens a further connection. Raises PersistenceError, as permanent, for a pooler that shares connections."""
     own = backend(link)
     if own == link.info.backend_pid:
         return False

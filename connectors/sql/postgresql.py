@@ -69,8 +69,8 @@ def reach(url: str) -> StoreAddress:
 
 
 def _resolved(url: str) -> dict[str, str]:
-    """What libpq makes of the URL, its service file and the environment. libpq shows that only of a connection, so this
-    begins one with a setting that libpq refuses before it looks for a host."""
+    """The options that libpq makes of the URL, its service file and the environment. libpq shows them only for a
+    connection, so this function begins one with a setting that libpq refuses before it looks for a host."""
     link = pq.PGconn.connect_start(make_conninfo(url, **NOWHERE).encode())
     try:
         known = {option.keyword.decode(): (option.val or b"").decode(errors="replace") for option in link.info}
@@ -85,7 +85,7 @@ def _resolved(url: str) -> dict[str, str]:
 
 
 def _places(known: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Where libpq connects to: an address counts before the name beside it."""
+    """The hosts that libpq connects to. An address takes precedence over the name beside it."""
     names, addresses, ports = (known.get(name, "").split(",") for name in ("host", "hostaddr", "port"))
     places = []
     for at in range(max(len(names), len(addresses))):
@@ -105,7 +105,7 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 class _Impatient(_Connection):
-    """A pooler may let a further connection wait until another one ends."""
+    """A short limit for a further connection: a pooler may let it wait until another one ends."""
 
     patience = 2.0
 
@@ -114,7 +114,8 @@ C = TypeVar("C", bound=_Connection)
 
 
 def _sent(link: PGconn) -> PQGen[None]:
-    """Send all of a large statement: psycopg (3.3.8) waits for its answer with the rest unsent, and so for ever."""
+    """Sends all of a large statement. psycopg (3.3.8) waits for the answer while the rest is unsent, and so for
+    ever."""
     while link.flush():
         if (yield Wait.RW) & Ready.R:
             link.consume_input()

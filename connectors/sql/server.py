@@ -67,7 +67,8 @@ class Connections:
             connection.close()
 
     def forget(self) -> None:
-        """After an outage of the server all connections are broken, not only the one that failed."""
+        """Closes the idle connections. After an outage of the server all connections are broken, not only the one that
+        failed."""
         with suppress(Exception):
             self._pool.dispose()
         self._pool = self._pool.recreate()

@@ -45,7 +45,7 @@ INSIDE = (
 
 
 def _text(value: bytes) -> str | bytes:
-    """A column may hold text that is not UTF-8; then it is bytes."""
+    """The text of a column; bytes if it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -102,7 +102,7 @@ class Sqlite(Product):
         return nullcontext(_SqliteSession(connection))
 
     def code(self, error: Exception) -> str:
-        """SQLite has no code of its own for a missing table or savepoint: part of the error's text serves."""
+        """A part of the error's text stands for a missing table or savepoint, because SQLite has no code for them."""
         text = str(error)
         named = (each for each in (self.no_table, *self.ended) if each in text)
         return next(named, getattr(error, "sqlite_errorname", "of the driver"))
@@ -152,7 +152,7 @@ class Sqlite(Product):
         db.connection.executemany(f"{insert} values (?, ?, ?)", rows)
 
     def level(self, ask: Ask) -> Level:
-        """A missing file is judged as it would be created; it is not created."""
+        """A missing file is judged as if it were created; it is not created."""
         path = self.file.path
         if path.exists():
             return judged(str(ask("pragma journal_mode")[0][0]), int(ask("pragma synchronous")[0][0]), filesystem(path))
@@ -210,7 +210,7 @@ class File:
             return self._open
 
     def forget(self) -> None:
-        """`lent` closes the connection after an error."""
+        """Nothing: `lent` closes the connection after an error."""
 
     def close(self) -> None:
         with self._lock:
@@ -247,7 +247,7 @@ def _opened(path: Path, create: bool) -> sqlite3.Connection:
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
-    """SQLite does not wait for a lock when it changes the mode of a new file: so we do."""
+    """Turns WAL on. SQLite does not wait for a lock when it changes the mode of a new file, so this function waits."""
     deadline = time.monotonic() + BUSY_SECONDS
     while db.execute("pragma journal_mode").fetchone()[0] != "wal":
         try:
@@ -260,7 +260,7 @@ def _use_wal(db: sqlite3.Connection) -> None:
 
 
 def judged(journal: str, synchronous: int, kind: str | None) -> Level:
-    """The durability that these settings give; `kind` is the type of the file system, None when it is unknown."""
+    """The durability that these settings give. `kind` is the type of the file system; None: unknown."""
     problems = (
         (journal != "wal", f"journal_mode is {journal}, not wal"),
         (synchronous < FULL, f"synchronous is {synchronous}, below {FULL} (full)"),

@@ -153,7 +153,7 @@ class SqlStore:
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         def hold(db: StoreSession) -> None:
-            """Nobody else claims or commits until our transaction ends."""
+            """Locks the claim row, so no one else claims or commits until this transaction ends."""
             statement = statements.HELD + self._product.locking
             if not db.rows(statement, (_key(claim.partition), claim.token, claim.version)):
                 raise _fenced(claim)
@@ -297,7 +297,7 @@ class SqlStore:
             self._product.put_cold(db, key, changes.put_cold)
 
     def _schedule(self, db: StoreSession, changes: Changes, app: str) -> None:
-        """In the order of ids, so that two workers do not deadlock."""
+        """Works in the order of ids, so that two workers do not deadlock."""
         for cancels in pages(sorted(id.hex for id in changes.cancels), timeout_rows.PAGE):
             db.run(timeout_rows.dropping(len(cancels)), (app, *cancels))
         rows = sorted((timeout_rows.values(timeout, app) for timeout in changes.timeouts), key=itemgetter(0))
@@ -318,13 +318,13 @@ def _gone(claim: Claim, error: SystemNotReady) -> Fenced:
 
 
 def _text(value: str | bytes) -> str:
-    """MySQL stores names as bytes; all servers store free text as bytes."""
+    """The text of a value. MySQL stores names as bytes; all servers store free text as bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 
 def _claim(partition: Partition, row: Sequence[Any], now: float) -> Claim:
-    """`statements.CLAIM` reads the fields in the order of Claim. Raises msgspec.MsgspecError for a value of another
-    type: SQLite's columns take any."""
+    """The claim of a row of `statements.CLAIM`, which has the fields in the order of Claim. Raises msgspec.MsgspecError
+    for a value of another type: SQLite's columns take any."""
     fields: dict[str, Any] = dict(zip(Claim.__struct_fields__[:-1], (partition, *row, now), strict=True))
     fields |= {name: _text(fields[name]) for name in ("token", "incarnation", "member")}
     fields["source"] = None if fields["source"] is None else _source(fields["source"])
@@ -333,7 +333,8 @@ def _claim(partition: Partition, row: Sequence[Any], now: float) -> Claim:
 
 
 def _previous(rows: Sequence[Sequence[Any]]) -> str:
-    """The token of the worker that has not let go, in a row as `statements.CLAIM` reads it."""
+    """The token of the worker that has not released the partition, in a row of `statements.CLAIM`; empty: there is
+    none."""
     return _text(rows[0][0]) if rows and _text(rows[0][-1]) else ""
 
 

@@ -76,10 +76,10 @@ FORGET = (
 
 
 def with_keys(text: str, count: int) -> str:
-    """DROP_COLD or COLD for that many keys."""
+    """DROP_COLD or COLD for this number of keys."""
     return text.format(", ".join(["%s"] * count))
 
 
 def dropping(runs: int) -> str:
-    """DROP_UNSENT for that many runs of numbers."""
+    """DROP_UNSENT for this number of runs."""
     return DROP_UNSENT.format(" or ".join([RUN] * runs))

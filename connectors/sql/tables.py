@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """`by_key`: SQLite stores the rows in the order of the key (`without rowid`), which suits small rows."""
+    """A table. `by_key`: SQLite stores the rows in the order of the key (`without rowid`), which suits small rows."""
 
     name: str
     columns: Sequence[Column]
@@ -48,8 +48,8 @@ class Addition(NamedTuple):
 
 
 class Step(NamedTuple):
-    """`further` are statements by product. Each must be idempotent: MySQL cannot roll back a schema statement, so a
-    killed migration runs it again. An addition is made unless its first column exists."""
+    """A migration step. `further` are statements by product. Each must be idempotent: MySQL cannot roll back a schema
+    statement, so a killed migration runs it again. An addition is made unless its first column exists."""
 
     name: str
     tables: Sequence[Table]
@@ -58,7 +58,8 @@ class Step(NamedTuple):
 
 
 def _table(name: str, columns: str, keys: Sequence[str], **options: Any) -> Table:
-    """`columns` lists the name and kind of each, and `null` where it is nullable; `options` are the other fields."""
+    """A table from the name and kind of each column, with `null` where the column is nullable. `options` are the other
+    fields."""
     made = [Column(name, kind, bool(null)) for name, kind, *null in map(str.split, columns.split(","))]
     return Table(f"sluicegate_{name}", made, keys, **options)
 
@@ -119,7 +120,7 @@ BUFFER_ROW = _table(
     indexes=[["name", "correlation_id"], ["name", "holder", "group_name", "number"]],
     unique=["name", "idempotency_key"],
 )
-# A snapshot (its token is its id, too) or a sealed batch; `reason` is snapshot or that of the batch.
+# A snapshot (its token is its id, too) or a sealed batch; `reason` is `snapshot` or the reason of the batch.
 _BUFFER_HOLD = _table(
     "buffer_hold",
     "name name, id name, reason name, group_name name, first_row count, token name, leased_until count, attempts count",

@@ -1,4 +1,5 @@
-"""Transactions that run the application's statements: of a commit (fence, work, our writes, commit) and of its own."""
+"""Transactions that run the application's statements: for a commit (fence, work, our writes, commit), and for the
+application alone."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,8 +25,9 @@ def unit(
     work: Callable[[SqlSession], T],
     write: Callable[[StoreSession, T], R],
 ) -> R:
-    """`fence` raises when the claim is lost; `write` gets the result of `work`. All of it is repeated after a deadlock
-    and the like. An error of `work` comes out as Raised."""
+    """Runs `fence`, `work` and `write` in one transaction. `fence` raises when the claim is lost; `write` gets the
+    result of `work`. The whole unit is repeated after a deadlock and the like. An error of `work` comes out as
+    Raised."""
 
     def once(connection: Any) -> R:
         with _begun(database, connection, fence) as session:
@@ -37,7 +39,7 @@ def unit(
 
 @contextmanager
 def transaction(database: Database) -> Iterator[SqlSession]:
-    """A transaction of the application's own, not repeated. An error of the block comes out unchanged; an outage and a
+    """A transaction of the application, not repeated. An error of the block comes out unchanged; an outage and a
     retryable error are a PersistenceError."""
     try:
         with database.connected() as connection:
@@ -52,7 +54,7 @@ def transaction(database: Database) -> Iterator[SqlSession]:
 
 @contextmanager
 def _begun(database: Database, connection: Any, fence: Callable[[StoreSession], object]) -> Iterator[SqlSession]:
-    """Begin and fence; roll back after an error of the block."""
+    """Begins and fences; rolls back after an error of the block."""
     product = database.product
     product.lender.learn(connection)
     with product.session(connection) as db:
@@ -71,7 +73,7 @@ def _begun(database: Database, connection: Any, fence: Callable[[StoreSession], 
 
 
 def _rolled_back(database: Database, connection: Any, error: Exception) -> Raised:
-    """The error to raise. Retryable errors and outages are raised as the driver's own."""
+    """Rolls back, and returns the error to raise. Retryable errors and outages are raised as the driver's own."""
     product = database.product
     driver = getattr(error, "orig", error)  # SQLAlchemy's errors have the driver's own
     if isinstance(driver, product.errors) and (
@@ -90,7 +92,7 @@ def _rolled_back(database: Database, connection: Any, error: Exception) -> Raise
 
 
 def _committed(database: Database, connection: Any, write: Callable[[StoreSession], R]) -> R:
-    """Our writes are answered before the commit is sent: so its errors are told from theirs."""
+    """Writes and commits. The commit is sent after our writes are answered, so its errors can be told from theirs."""
     product, written = database.product, False
     try:
         with product.session(connection) as db:

@@ -1,1 +1,1 @@
-"""Several clusters: which one is asked about a topic, and by which name."""
+"""Several clusters: routes questions and rows to the cluster of a topic, and translates topic names."""

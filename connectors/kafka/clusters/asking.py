@@ -1,6 +1,5 @@
-"""Requests about topics of several clusters: each cluster is asked about its own topics, by the names that its brokers
-know, and the answers are put together under the names that the product has for them (sluicegate.streams.topic_names).
-"""
+"""Requests about topics of several clusters. Each cluster is asked about its own topics under the names that its
+brokers know. The answers have the product's names (sluicegate.streams.topic_names)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,12 +20,12 @@ def several(kafka: Settings) -> bool:
 
 
 def settings_of(kafka: Settings, cluster: str) -> Settings:
-    """`cluster` as topics name it."""
+    """The settings of the cluster that topics name `cluster`."""
     return kafka.of(cluster) if isinstance(kafka, Clusters) else kafka
 
 
 def of_topics(kafka: Settings, values: Mapping[str, T]) -> Iterator[tuple[str, Settings, dict[str, T]]]:
-    """Each cluster of the topics, with its settings and its part of the values."""
+    """For each cluster of the topics: its name, its settings, and the values of its topics."""
     for cluster in dict.fromkeys(map(cluster_of, values)):
         of = settings_of(kafka, cluster)
         yield cluster, of, {plain(topic): value for topic, value in values.items() if cluster_of(topic) == cluster}
@@ -35,7 +34,7 @@ def of_topics(kafka: Settings, values: Mapping[str, T]) -> Iterator[tuple[str, S
 def of_places(
     kafka: Settings, values: Mapping[TopicPartition, T]
 ) -> Iterator[tuple[str, Settings, dict[TopicPartition, T]]]:
-    """As `of_topics`, for partitions."""
+    """Same as `of_topics`, for partitions."""
     for cluster in dict.fromkeys(cluster_of(topic) for topic, _ in values):
         own = {(plain(place[0]), place[1]): each for place, each in values.items() if cluster_of(place[0]) == cluster}
         yield cluster, settings_of(kafka, cluster), own
@@ -44,7 +43,7 @@ def of_places(
 def by_topic(
     kafka: Settings, topics: Iterable[str], ask: Callable[[Settings, list[str]], Mapping[str, T]]
 ) -> dict[str, T]:
-    """What `ask` answers about the topics of each cluster. Raises what it raises, with the name of the cluster."""
+    """Joins the answers of `ask` from each cluster. Raises the errors of `ask`, with the name of the cluster."""
     if not several(kafka):
         return dict(ask(kafka, list(topics)))
     answers: dict[str, T] = {}
@@ -59,7 +58,7 @@ def by_place(
     places: Iterable[TopicPartition],
     ask: Callable[[Settings, list[TopicPartition]], Mapping[TopicPartition, T]],
 ) -> dict[TopicPartition, T]:
-    """As `by_topic`, for partitions."""
+    """Same as `by_topic`, for partitions."""
     if not several(kafka):
         return dict(ask(kafka, list(places)))
     answers: dict[TopicPartition, T] = {}
@@ -71,7 +70,7 @@ def by_place(
 
 @contextmanager
 def named(kafka: Settings) -> Iterator[None]:
-    """Errors inside say which of several clusters does not answer."""
+    """Adds the name of the cluster to errors of the block, if there are several clusters."""
     try:
         yield
     except SystemNotReady as error:
@@ -82,6 +81,6 @@ def named(kafka: Settings) -> Iterator[None]:
 
 
 def renamed(record: Any, cluster: str) -> Record:
-    """A message of the consumer of a cluster, whose topic has the name of the product from now on."""
+    """Gives the message of a cluster's consumer the product's name of its topic."""
     record.set_topic(on_cluster(record.topic(), cluster))
     return cast(Record, record)

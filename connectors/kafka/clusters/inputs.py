@@ -1,5 +1,5 @@
-"""The consumer of a worker whose topics are in another cluster than the default one: the worker knows them as
-TOPIC@CLUSTER, and the brokers of the cluster as TOPIC."""
+"""A worker's consumer of topics outside the default cluster. The worker knows them as TOPIC@CLUSTER, the brokers of the
+cluster as TOPIC."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,14 +16,15 @@ from sluicegate.streams.topic_names import of_input, on_cluster, plain
 def open_input(
     kafka: Settings, group: str, topics: Sequence[str], member: str, ends: bool = False, looks: bool = False
 ) -> Input:
-    """As sluicegate.connectors.kafka.consumer.open_input, for topics of one cluster."""
+    """Same as sluicegate.connectors.kafka.consumer.open_input, for topics of one cluster."""
     cluster = of_input(topics)
     made = KafkaInput(settings_of(kafka, cluster), group, list(map(plain, topics)), member, ends, looks)
     return ClusterInput(made, cluster) if cluster else made
 
 
 class ClusterInput:
-    """`made` under the names of the product. Satisfies sluicegate.streams.contracts.stores.Input."""
+    """Wraps `made` and translates its topic names into the product's. Satisfies
+    sluicegate.streams.contracts.stores.Input."""
 
     def __init__(self, made: KafkaInput, cluster: str) -> None:
         self._made, self._cluster = made, cluster

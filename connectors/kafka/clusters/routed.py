@@ -1,7 +1,5 @@
-"""Producers and readers of topics of several clusters: each cluster has one of its own, opened when it is needed.
-
-A row for another cluster than the default one is sent under the topic's plain name.
-"""
+"""Producers and readers for topics of several clusters. Each cluster has its own, opened when it is first needed. A row
+for another cluster than the default one is sent under the topic's plain name."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,12 +30,12 @@ def open_producer(
 
 
 def open_history(kafka: settings.Settings, group: str, cluster: str = "") -> "KafkaHistory | RoutedHistory":
-    """The group is in `cluster`. Raises ConfigurationError."""
+    """Opens a history; the consumer group is in `cluster`. Raises ConfigurationError."""
     return RoutedHistory(kafka, group, cluster) if several(kafka) else KafkaHistory(kafka, group)
 
 
 def open_table(kafka: settings.Settings, topic: str) -> KafkaTable:
-    """Raises SystemNotReady for a topic that does not exist, and ConfigurationError."""
+    """Opens a table. Raises SystemNotReady for a topic that does not exist, and ConfigurationError."""
     of = settings_of(kafka, cluster_of(topic))
     with named(of):
         return KafkaTable(of, plain(topic))
@@ -48,7 +46,7 @@ class ClusterProducer:
     Satisfies sluicegate.streams.contracts.stores.Producer."""
 
     def __init__(self, kafka: Clusters, names: Collection[str], defaults: settings.Settings) -> None:
-        """`names`: the ones that topics have for the cluster. A row that names another one is refused."""
+        """`names` are the names of the cluster in topics. A row for any other cluster is refused."""
         self._kafka, self._names, self._defaults = kafka, names, defaults
         self._opened: KafkaProducer | None = None
         self._strangers: list[tuple[BatchReports, OutboxRow]] = []
@@ -92,7 +90,8 @@ class ClusterProducer:
             return 0 if self._opened is None else self._opened.poll()
 
     def _refuse(self) -> None:
-        """Report the rows of clusters that are not known, as all reports are: not inside the call that took them."""
+        """Reports the rows of unknown clusters. Like all reports, these come from `poll` and not from the call that
+        took the row."""
         strangers, self._strangers = self._strangers, []
         for reports, row in strangers:
             reports.refused(row.number, "rejected", f"kafka has no cluster {cluster_of(row.topic)}")
@@ -118,8 +117,8 @@ class ClusterProducer:
 
 
 class RoutedProducer:
-    """`outputs` has the producer of each cluster, by the name that its topics have. Satisfies
-    sluicegate.streams.contracts.stores.Producer."""
+    """Sends each row with the producer of its cluster. `outputs` holds the producers by the cluster's name in topics.
+    Satisfies sluicegate.streams.contracts.stores.Producer."""
 
     def __init__(self, kafka: Clusters, defaults: settings.Settings) -> None:
         self.outputs: Mapping[str, ClusterProducer] = {
@@ -131,11 +130,11 @@ class RoutedProducer:
         self._own_name = kafka.name
 
     def _of(self, topic: str) -> ClusterProducer:
-        """That of the default cluster refuses rows of a cluster that is not known."""
+        """The producer of the topic's cluster. The producer of the default cluster refuses rows of unknown clusters."""
         return self.outputs.get(cluster_of(topic), self._default)
 
     def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
-        """As KafkaProducer.produce."""
+        """Same as KafkaProducer.produce."""
         return self._of(row.topic).produce(row, report)
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
@@ -174,7 +173,7 @@ class RoutedProducer:
 
 
 class RoutedHistory:
-    """Satisfies sluicegate.streams.operations.rebuilding.rebuild_plan.History. Each topic is read in its cluster."""
+    """Reads each topic in its cluster. Satisfies sluicegate.streams.operations.rebuilding.rebuild_plan.History."""
 
     def __init__(self, kafka: settings.Settings, group: str, cluster: str) -> None:
         self._kafka, self._group, self._cluster = kafka, group, cluster

@@ -44,7 +44,7 @@ _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 
 
 class SqlBuffer:
-    """Messages are written for `app`. `new_token` returns a random token."""
+    """The buffers of a database. Messages are written for `app`. `new_token` returns a random token."""
 
     at_once = 1_000
 
@@ -305,7 +305,7 @@ def _counted(connection: Connection, name: str, *conditions: Condition) -> int:
 
 
 def _elsewhere(at: Locked) -> tuple[int, int | None]:
-    """How many rows are leased, and when the first of these leases ends."""
+    """The number of leased rows, and the end of the first of these leases."""
     live = func.min(case((_HOLD.leased_until > at.now, _HOLD.leased_until)))
     leased = select(func.count(), live).select_from(
         BUFFER_ROW.join(BUFFER_HOLD, (_HOLD.name == _ROW.name) & (_HOLD.id == _ROW.holder))

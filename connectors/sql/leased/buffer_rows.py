@@ -69,9 +69,9 @@ _SNAPSHOTS = select(BUFFER_HOLD.c.id, BUFFER_HOLD.c.leased_until).where(
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """A buffer's name, locked until the transaction ends. `free` are the holders whose rows may be taken (the empty one
-    means no holder), `open` those whose rows are in no batch. `keep` is the longest time for which an insert asked to
-    keep keys."""
+    """A buffer's name, locked until the transaction ends. Rows of the holders in `free` may be taken (the empty name
+    means no holder). Rows of the holders in `open` are in no batch. `keep` is the longest time for which an insert
+    asked to keep keys."""
 
     connection: Connection
     name: str
@@ -143,7 +143,7 @@ def add(at: Locked, entries: Sequence[Entry], keep: int) -> list[Entry]:
 
 
 def _known(at: Locked, keys: Sequence[str]) -> set[str]:
-    """Those of the keys that are buffered, or removed and still kept. Expired ones are deleted."""
+    """The keys among these that are buffered, or removed and still kept. Expired keys are deleted."""
     known: set[str] = set()
     for page in pages(keys, PAGE):
         known.update(at.connection.scalars(_BUFFERED, {"name": at.name, "keys": page}))
@@ -155,8 +155,8 @@ def _known(at: Locked, keys: Sequence[str]) -> set[str]:
 
 
 def forget(at: Locked, keep: int) -> None:
-    """Delete the expired ones of the kept keys. A key that is kept for longer than any insert asked was removed while
-    the clock was ahead: it is kept for the longest time from now."""
+    """Deletes the expired keys. A key that is kept for longer than any insert asked was removed while the clock was
+    ahead: it is kept for the longest time from now."""
     longest = max(keep, at.keep)
     if longest > at.keep:
         at.connection.execute(update(BUFFER_NAME).where(BUFFER_NAME.c.name == at.name).values(longest_keep=longest))
@@ -198,12 +198,13 @@ def read(row: Sequence[Any]) -> Entry:
 
 
 def decoded(rows: Sequence[Sequence[Any]], types: Types | None) -> buffers.Decoded:
-    """The rows are of READ."""
+    """The entries of rows of READ."""
     return buffers.decoded(((str(row[0]), read(row)) for row in rows), types)
 
 
 def add_holds(at: Locked, holds: Sequence[Sequence[object]]) -> None:
-    """Each is an id, reason, group, first row, token, end of the lease, attempts, and begin of the lease."""
+    """Adds holders. A holder is an id, reason, group, first row, token, end of the lease, attempts, and begin of the
+    lease."""
     columns = BUFFER_HOLD.c.keys()
     at.connection.execute(insert(BUFFER_HOLD), [dict(zip(columns, (at.name, *hold), strict=True)) for hold in holds])
 
@@ -237,5 +238,5 @@ def resolvable(types: Types | None) -> Sequence[Condition]:
 
 
 def one_of(column: ColumnElement[Any], values: Collection[str]) -> Condition:
-    """`in_`, for statements that run many times at once: these cannot take a list."""
+    """Same as `in_`, for statements that run many times at once. They cannot take a list."""
     return or_(*(column == value for value in values)) if values else false()

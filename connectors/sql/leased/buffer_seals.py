@@ -31,7 +31,7 @@ _DUE = BUFFER_DEADLINE.c
 
 
 class Hold(NamedTuple):
-    """A sealed batch; `attempts` are those before it is handed out now."""
+    """A sealed batch. `attempts` counts the times that it was handed out before."""
 
     id: str
     group: str
@@ -46,7 +46,7 @@ def _ready(at: Locked, types: Types | None) -> Sequence[Condition]:
 
 
 def seal_full(at: Locked, touched: Sequence[str], ends: Sequence[Entry], gate: Gate, types: Types | None) -> list[Hold]:
-    """Seal the oldest rows of each group, as often as it has `gate.count` or one of the entries that end it."""
+    """Seals the oldest rows of each group, for each time that it has `gate.count` rows or an entry that ends it."""
     full = dict.fromkeys(entry.group for entry in ends)
     if gate.count is not None:
         counted = select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name)
@@ -120,7 +120,7 @@ def set_deadlines_back(at: Locked, gate: Gate) -> None:
 
 
 def _open(at: Locked) -> Sequence[Condition]:
-    """The rows that are in no batch, and that no batch returned as undecodable."""
+    """The condition on rows that are in no batch, and that no batch returned as undecodable."""
     return at.rows(_ROW.holder.in_(at.open), _ROW.broken == 0)
 
 
@@ -134,7 +134,7 @@ def clear_deadlines(at: Locked, groups: Sequence[str]) -> None:
 
 
 def seal_overdue(at: Locked, gate: Gate, types: Types | None, limit: int) -> list[Hold]:
-    """Seal up to `limit` groups whose deadline passed, the earliest first."""
+    """Seals up to `limit` groups whose deadline has passed, the earliest first."""
     ready = exists(select(_ROW.number).where(*_ready(at, types), _ROW.group_name == _DUE.group_name))
     overdue = select(_DUE.group_name).where(_DUE.name == at.name, _DUE.due_at <= at.now, ready)
     groups = at.connection.scalars(overdue.order_by(_DUE.due_at, _DUE.group_name).limit(limit)).all()
@@ -169,7 +169,7 @@ def abandoned(at: Locked, limit: int) -> list[Hold]:
 def handed_out(
     at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | None, new_token: Callable[[], str]
 ) -> list[SealedBatch]:
-    """Lease each batch with a token of its own."""
+    """Leases each batch under a token of its own."""
     until = at.now + length(gate.lease)
     batches = []
     for id, group, reason, attempts, rows in holds:
@@ -184,9 +184,9 @@ def handed_out(
 
 
 def complete(at: Locked, ends: Sequence[buffers.End], space: Space) -> list[bool]:
-    """Complete the batches that the caller still holds; False for the others. Raises ConcurrencyError when one has not
-    the rows that it was sealed with: then nothing may be committed. Most statements are for all batches together: one
-    by one they took four each."""
+    """Completes the batches that the caller still holds; returns False for the others. Raises ConcurrencyError when a
+    batch lacks rows that it was sealed with: then nothing may be committed. Most statements are for all batches
+    together; one by one, each batch took four."""
     ids = [batch.id for batch, _ in ends]
     rows = at.connection.execute(select(_HOLD.id, _HOLD.token).where(*at.holds(one_of(_HOLD.id, ids))))
     tokens = {row.id: row.token for row in rows}
@@ -207,7 +207,7 @@ def complete(at: Locked, ends: Sequence[buffers.End], space: Space) -> list[bool
 
 
 def _divide(at: Locked, batch: SealedBatch) -> tuple[int, int]:
-    """Delete the rows that were decoded, mark the others as broken and free them. Returns how many of each."""
+    """Deletes the rows that were decoded, marks the others as broken and frees them. Returns both numbers."""
     members: Condition = _ROW.holder == batch.id
     dropped = sum(drop(at, members, _ROW.number.in_(page)) for page in pages(list(map(int, batch.ids)), PAGE))
     rest = update(BUFFER_ROW).where(*at.rows(members)).values(holder="", broken=1)

@@ -31,7 +31,7 @@ class Lender:
         self._lock = threading.Lock()
 
     def learn(self, driver: Any) -> None:
-        """Let SQLAlchemy ask for the server's version and settings, once, outside of any transaction. Raises the
+        """Lets SQLAlchemy ask for the server's version and settings, once, outside of any transaction. Raises the
         driver's errors."""
         if self._known:
             return

@@ -113,7 +113,7 @@ def requeue(connection: Connection, space: Space, ids: Sequence[str] | None) -> 
 
 
 def drop(connection: Connection, space: Space, ids: Sequence[str]) -> int:
-    """Locks the lanes of the pending rows, so that their holders do not mark meanwhile."""
+    """Deletes rows. It locks the lanes of pending rows, so that the lanes' holders do not mark them meanwhile."""
     seqs = list(seqs_of(connection, ids, space).values())
     by_lane: dict[int, list[int]] = {}
     for lane, seq in fetched_among(connection, _PENDING, seqs):

@@ -1,4 +1,4 @@
-"""Claims of a lane, and of single rows: which pending rows the holder may send."""
+"""Claims of a lane, and of single rows. A claim returns the pending rows that its holder may send."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -47,8 +47,8 @@ _created = lru_cache(maxsize=256)(at)
 
 
 class ClaimTimes(NamedTuple):
-    """In seconds since 1970: the begin and the end of the lease, and the latest time at which a failed row is tried
-    again. A row that waits for longer failed while the clock was ahead, and waits no more."""
+    """The begin and the end of the lease, and the end of the longest back-off that may begin now, in seconds since
+    1970. A row that waits for longer failed while the clock was ahead, and waits no more."""
 
     now: float
     until: float
@@ -94,7 +94,8 @@ def claim_lane(
 def _without_number(
     connection: Connection, lane: int, numbered: Sequence[NumberedRow], limit: int
 ) -> Sequence[SelectedRow]:
-    """The first rows by `seq`. A transaction that committed late leaves rows before those that have numbers."""
+    """The first rows without a number, by `seq`. A transaction that committed late leaves such rows before numbered
+    ones."""
     top = max((each.seq for each in numbered), default=0)
     late: list[SelectedRow] = []
     if numbered:
@@ -112,7 +113,7 @@ def _of_seqs(connection: Connection, lane: int, seqs: Sequence[int]) -> dict[int
 
 
 def _unheld(rows: Sequence[SelectedRow], now: float) -> tuple[Sequence[SelectedRow], float | None]:
-    """The rows before the first one that is claimed alone, and when the claim of that one ends."""
+    """The rows before the first row that is claimed alone, and the end of that row's claim."""
     for index, row in enumerate(rows):
         if row[2] is not None and row[2] > now:
             return rows[:index], row[2]
@@ -120,12 +121,13 @@ def _unheld(rows: Sequence[SelectedRow], now: float) -> tuple[Sequence[SelectedR
 
 
 def _set_back(connection: Connection, lane: int, now: float) -> None:
-    """A row whose claim begins later than now was claimed while the clock was ahead: its claim begins now."""
+    """Moves claims that begin later than now: they were made while the clock was ahead, and begin now."""
     connection.execute(text(_SET_BACK), {"lane": lane, "now": now})
 
 
 def claim_any(connection: Connection, space: Space, token: str, limit: int, times: ClaimTimes) -> LaneBatch:
-    """`token` is hexadecimal: it chooses the first lane, so that concurrent callers begin with different ones."""
+    """Claims rows of one lane. `token` is hexadecimal and chooses the first lane to try, so that concurrent callers
+    begin with different lanes."""
     rows: list[LaneRow] = []
     count = lanes(connection, space)
     for turn in range(count):
@@ -142,7 +144,7 @@ def claim_any(connection: Connection, space: Space, token: str, limit: int, time
 def _claim_free(
     connection: Connection, space: Space, lane: int, token: str, limit: int, times: ClaimTimes
 ) -> Sequence[LaneRow]:
-    """Choose the rows, then lease and read them; the locked row of the lane keeps others away in between."""
+    """Chooses the rows, then leases and reads them. The locked row of the lane keeps others away in between."""
     free = _FREE.format(lane=lane, now=times.now, latest=times.latest, limit=limit)
     seqs = [seq for (seq,) in fetched(connection, free)]
     values = {"holder": token, "now": times.now, "until": times.until, "lane": lane}
@@ -175,7 +177,8 @@ def _lane_rows(numbers: Sequence[int], stored: Sequence[SelectedRow], space: Spa
 
 
 def message_of(columns: Sequence[Any], space: Space) -> OutboxMessage:
-    """The message of id, topic, key, value, headers, lane key. Raises PersistenceError when it cannot be read."""
+    """The message of these columns: id, topic, key, value, headers, lane key. Raises PersistenceError when it cannot be
+    read."""
     id, topic, key, value, headers, lane_key = columns
     try:
         return OutboxMessage(

@@ -64,7 +64,7 @@ def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | N
 
 
 def claimable(connection: Connection, lane: int, now: float, wait: bool = True) -> LaneHold | None:
-    """As `locked`. A lease that begins later than now was given while the clock was ahead: it begins now."""
+    """Same as `locked`. A lease that begins later than now was given while the clock was ahead: it begins now."""
     row = locked(connection, lane, wait)
     if row is not None and row.claimed_at > now:
         row = row._replace(claimed_at=now, expires_at=now + row.expires_at - row.claimed_at)
@@ -73,7 +73,7 @@ def claimable(connection: Connection, lane: int, now: float, wait: bool = True) 
 
 
 def _exists(connection: Connection, lane: int) -> bool:
-    """Locked or not: MariaDB's `insert ignore` of a row that exists would wait for its lock."""
+    """Whether the row exists, locked or not. MariaDB's `insert ignore` of an existing row would wait for its lock."""
     return connection.execute(text(_EXISTS), {"lane": lane}).first() is not None
 
 

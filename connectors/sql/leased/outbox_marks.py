@@ -1,4 +1,5 @@
-"""Marks the outcome of rows: one row for all that were dispatched together, a history of attempts for the others."""
+"""Marks the outcome of rows. All rows that were dispatched together share one row of outcome; other rows have a history
+of attempts."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ _NEVER: Mapping[int, int] = {}
 
 
 class Dropped(Exception):
-    """Rows of the batch are gone, so the pending ones must be looked up."""
+    """Rows of the batch are gone, so the pending rows must be looked up."""
 
 
 def mark(
@@ -48,7 +49,8 @@ def mark(
     space: Space,
     ask: bool = False,
 ) -> None:
-    """`ask` looks up which rows are pending; without it, Dropped is raised when one is not."""
+    """Marks the outcome of a batch. `ask`: look up which rows are pending. Without it, raises Dropped when a row is
+    not."""
     if outcomes is None and batch.lane != ANY_LANE and batch.rows and not ask:
         _mark_all(connection, batch, now)
         return
@@ -72,8 +74,8 @@ def mark(
 
 
 def _mark_all(connection: Connection, batch: LaneBatch, now: float) -> None:
-    """The usual case: all were sent. The batch has every row from its first to its last number, so that no row needs to
-    be looked up."""
+    """Marks a batch whose rows were all sent, which is the usual case. The batch has every row from its first to its
+    last number, so no row needs to be looked up."""
     hold = of_token(connection, batch.lane, batch.token)
     kept = list(hold.numbered)
     first = bisect_left(kept, batch.rows[0].number, key=attrgetter("number"))
@@ -106,9 +108,9 @@ def settle(
     now: float,
     tried: Mapping[int, int] = _NEVER,
 ) -> Mapping[int, float | None]:
-    """`outcomes` is by seq; rows that are not pending any more are left out. Returns when each failed row is tried
-    again. None: an earlier call, whose reply was lost, has counted the failure, because the row was `tried` fewer times
-    when it was claimed."""
+    """Applies the outcomes, which are by seq. Rows that are not pending any more are left out. Returns the time of the
+    next attempt of each failed row. None: an earlier call, whose reply was lost, has already counted the failure; the
+    row had been `tried` fewer times when it was claimed."""
     attempts = dict(fetched_among(connection, _PENDING, list(outcomes), lane=lane))
     kinds = {seq: outcomes[seq].kind for seq in outcomes if seq in attempts}
     dispatch(connection, lane, [seq for seq, kind in kinds.items() if kind == "dispatched"], now)
@@ -138,7 +140,7 @@ def forget(connection: Connection, lane: int, seqs: Sequence[int]) -> int:
 
 
 def free(connection: Connection, lane: int, seqs: Sequence[int]) -> None:
-    """End the leases of single rows."""
+    """Ends the leases of single rows."""
     run_among(connection, _FREE, seqs, lane=lane)
 
 

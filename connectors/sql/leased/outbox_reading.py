@@ -1,4 +1,4 @@
-"""Reads rows of the outbox for people: the message and its state, which are in different tables."""
+"""Reads rows of the outbox for people. The message and its state are in different tables."""
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
@@ -50,8 +50,8 @@ def _matches(connection: Connection, space: Space, state: str | None, topic: str
 
 
 def _rows(connection: Connection, space: Space, seqs: Sequence[int]) -> Iterator[StoredMessage]:
-    """In the order of `seqs`, without the rows that are gone, and those of other apps: they are in no lane of ours. A
-    pending row is always in the lane of its key."""
+    """The rows in the order of `seqs`. Rows that are gone, and rows of other apps, are left out; rows of other apps are
+    in none of our lanes. A pending row is always in the lane of its key."""
     messages = {
         row[0]: StoredMessage(message_of(row[2:8], space), "", 0, 0, at(row[1]), None, None, "")
         for row in fetched_among(connection, _MESSAGES, seqs)
@@ -93,7 +93,8 @@ def _ascending(connection: Connection, space: Space, query: str) -> Iterator[int
 
 
 def _dispatched(connection: Connection, space: Space) -> Iterator[int]:
-    """Ascending: the rows of several lanes, which were dispatched in any order, are merged."""
+    """The seqs of dispatched rows, ascending. The rows of several lanes, which were dispatched in any order, are
+    merged."""
     heap: list[int] = []
     after = 0
     while pages := fetched(connection, _SENT.format(after=after, base=space.base, end=space.end)):
@@ -108,7 +109,7 @@ def _dispatched(connection: Connection, space: Space) -> Iterator[int]:
 
 
 def _sent(connection: Connection, space: Space, seqs: Sequence[int]) -> dict[int, tuple[float, int]]:
-    """When each was dispatched, and its lane."""
+    """The time at which each row was dispatched, and its lane."""
     if not seqs:
         return {}
     wanted = set(seqs)
@@ -118,7 +119,7 @@ def _sent(connection: Connection, space: Space, seqs: Sequence[int]) -> dict[int
 
 
 def _failed(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
-    """How often each row failed since it was added or requeued."""
+    """The number of failures of each row since it was added or requeued."""
     failures: dict[int, int] = {}
     for seq, _, _, outcome, _ in fetched_among(connection, _TRIED, seqs):
         failures[seq] = failures.get(seq, 0) + 1 if plain(outcome) == "transient" else 0
@@ -126,7 +127,7 @@ def _failed(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
 
 
 def attempts_of(connection: Connection, space: Space, id: str) -> Sequence[Attempt]:
-    """The attempts that failed, and the one that succeeded: that one follows from the row's dispatch."""
+    """The attempts of a row: the failed ones, then the successful one, which follows from the row's dispatch."""
     seqs = list(seqs_of(connection, [id], space).values())
     history = [
         Attempt(number, at(tried), plain(outcome), bytes(error).decode())

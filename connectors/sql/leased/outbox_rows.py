@@ -58,7 +58,7 @@ _SINCE = "select id, seq from sluicegate_message where seq > :before"
 
 
 def write_rows(connection: Connection, messages: Sequence[OutboxMessage], now: float, space: Space) -> None:
-    """Add the messages whose ids are new, inside the transaction. `now` is the store's time, seconds since 1970."""
+    """Adds the messages whose ids are new, inside the transaction. `now` is the store's time, seconds since 1970."""
     distinct = list({message.id: message for message in reversed(messages)}.values())[::-1]
     if not distinct:
         return
@@ -73,17 +73,18 @@ def lanes(connection: Connection, space: Space) -> int:
 
 
 def lock_lanes(connection: Connection, space: Space) -> int:
-    """How many lanes there are. Nobody adds messages or changes the number until the transaction ends."""
+    """The number of lanes, exclusively locked: no other transaction adds messages or changes the number until this one
+    ends."""
     return _lanes(connection, _ALONE, space)
 
 
 def share_lanes(connection: Connection, space: Space) -> int:
-    """How many lanes there are. Nobody changes the number until the transaction ends."""
+    """The number of lanes, under a shared lock: no other transaction changes the number until this one ends."""
     return _lanes(connection, _SHARED, space)
 
 
 def lanes_name(space: Space) -> str:
-    """Under which the number of lanes is stored."""
+    """The name under which the number of lanes is stored."""
     return f"lanes/{space.app}" if space.app else "lanes"
 
 
@@ -103,7 +104,8 @@ def _write_at_once(
 
 
 def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes: int, now: float, space: Space) -> None:
-    """Another transaction may add the same id at the same time: then the next attempt finds it."""
+    """Adds the messages whose ids are new. If another transaction adds the same id at the same time, the next attempt
+    finds it."""
     for _ in range(_RACES):
         before = connection.execute(text(_LAST)).scalar()
         try:
@@ -157,7 +159,7 @@ def fetched(connection: Connection, statement: str) -> Sequence[Any]:
 
 
 def fetched_among(connection: Connection, statement: str, seqs: Sequence[int], **parts: object) -> list[Any]:
-    """The rows of the statement for these numbers: `{among}` stands for the condition, `parts` for the rest."""
+    """The rows of the statement for these seqs. `{among}` stands for the condition on them, `parts` fill the rest."""
     return [
         row
         for page in pages(seqs, SEQS)
@@ -166,7 +168,7 @@ def fetched_among(connection: Connection, statement: str, seqs: Sequence[int], *
 
 
 def run_among(connection: Connection, statement: str, seqs: Sequence[int], **parts: object) -> int:
-    """As `fetched_among`, for a statement that writes. Returns how many rows it changed."""
+    """Same as `fetched_among`, for a statement that writes. Returns the number of changed rows."""
     texts = [statement.format(among=among(connection, page), **parts) for page in pages(seqs, SEQS)]
     return sum(connection.exec_driver_sql(text).rowcount for text in texts)
 
@@ -186,7 +188,7 @@ def locking(connection: Connection, wait: bool = True) -> str:
 
 
 def plain(value: str | bytes) -> str:
-    """MySQL's names are bytes."""
+    """The text of a name. MySQL's names are bytes."""
     return value if isinstance(value, str) else value.decode()
 
 

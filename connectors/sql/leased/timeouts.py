@@ -42,7 +42,7 @@ _FREE = TIMEOUT.c.locked_until <= bindparam("now")
 _OURS = (TIMEOUT.c.locked_by == bindparam("holder"), TIMEOUT.c.locked_until > bindparam("now"))
 _UNLOCKED = {"locked_until": 0, "locked_by": ""}
 
-# A lock that ends later than one of now was made while the clock was ahead.
+# A lock that ends later than a lock that begins now was made while the clock was ahead.
 _LATE = TIMEOUT.c.locked_until > bindparam("latest")
 _DUE = (
     select(*_ROW, TIMEOUT.c.locked_until)
@@ -118,7 +118,8 @@ class SqlTimeouts:
         return TimeoutBatch(tuple(leased), owner, moment(until) if leased else None, self._next(connection, now))
 
     def _set_back(self, connection: Connection, now: int) -> None:
-        """What was scheduled later than now was written while the clock was ahead: `after` counts from now."""
+        """Moves timeouts that were scheduled later than now: they were written while the clock was ahead, and `after`
+        counts from now."""
         full = True
         while full:
             ids = connection.scalars(_AHEAD, {"now": now, "of_app": self._app}).all()

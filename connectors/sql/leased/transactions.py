@@ -19,8 +19,8 @@ class TransactionRunner:
         self._database = database
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Commit `work` and return its result. An error of `work` comes out unchanged, with nothing written. `work` is
-        called again after a deadlock and the like. Raises PersistenceError and SystemNotReady."""
+        """Commits `work` and returns its result. An error of `work` comes out unchanged, and nothing is written. `work`
+        is called again after a deadlock and the like. Raises PersistenceError and SystemNotReady."""
         with self._database.translated(), _driver_errors():
             return unchanged(
                 lambda: units.unit(self._database, lambda _: None, lambda it: work(it.connection), lambda _, made: made)
@@ -37,7 +37,7 @@ class TransactionRunner:
 
 @contextmanager
 def _driver_errors() -> Iterator[None]:
-    """Raise the driver's own errors instead of SQLAlchemy's, for `Database.translated`."""
+    """Raises the driver's own errors in place of SQLAlchemy's, for `Database.translated`."""
     try:
         yield
     except DBAPIError as error:
