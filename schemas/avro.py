@@ -51,7 +51,7 @@ def compiled(avro: SchemaOptions) -> Codec:
 
 
 def parsed(text: str) -> Schema:
-    """The schema in the form that fastavro takes. Raises ValueError."""
+    """The schema in fastavro's form. Raises ValueError."""
     try:
         schema = fastavro.parse_schema(standard.loads(text))
         size_of(schema, {})
@@ -73,8 +73,8 @@ def has_fields(schema: Any) -> bool:
 
 
 def _reader(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], bytes]:
-    """A function that makes JSON of a message, which must be one datum and nothing else. It keeps only these fields of
-    a record (None: all), and raises msgspec.DecodeError."""
+    """A function that makes JSON of a message, which must be exactly one datum. It keeps only these fields of a record
+    (None: all), and raises msgspec.DecodeError."""
     if avro.writers is not None or avro.registry:
         return _by_id(avro, reader, names)
     text = _in_python(avro, writer, reader, names)
@@ -84,7 +84,7 @@ def _reader(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[str]
 
 
 def _in_python(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], bytes]:
-    """Reads every record that there is, and says what is wrong with the others."""
+    """A reader in Python. It reads every valid record, and gives the reason for the others."""
     encode = json.encode
     read, framed = fastavro.schemaless_reader, avro.framing == "confluent"
     same = writer is reader
@@ -113,8 +113,9 @@ def _in_python(avro: SchemaOptions, writer: Any, reader: Any, names: frozenset[s
 
 
 def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Callable[[bytes], bytes]:
-    """The schema of each id is read with its first record; a missing one is looked for again with each record. With a
-    registry, whose ids begin with 1, the id 0 is the id of `schema` if it has no other."""
+    """A reader by schema id. The schema of each id is read with its first record; a missing one is looked for again
+    with each record. With a registry, whose ids begin with 1, the id 0 stands for the id of `schema` if it has no
+    other."""
     alone = replace(avro, writers=None, registry="")
     known: dict[SchemaKey, Callable[[bytes], bytes]] = {avro.schema_id or 0: _reader(alone, reader, reader, names)}
 
@@ -133,7 +134,7 @@ def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Ca
 
 
 def _written_with(avro: SchemaOptions, id: SchemaKey) -> Schema:
-    """Raises msgspec.DecodeError and Unavailable."""
+    """The writer's schema of the id. Raises msgspec.DecodeError and Unavailable."""
     text, where = written_with(avro, id, ".avsc")
     try:
         return parsed(text)
@@ -147,7 +148,7 @@ def _hint(value: bytes, framed: bool) -> str:
 
 
 def _broken(value: bytes, begin: int, writer: Any, error: Exception) -> str:
-    """Why the bytes are no datum, with the top-level field where they stop to be one."""
+    """The reason why the bytes are no datum, with the top-level field at which they stop being one."""
     what, at = str(error) if isinstance(error, ValueError) else "ends too early", begin
     for name, walk in fields(writer).items() if is_record(writer) else ():
         try:
@@ -158,7 +159,7 @@ def _broken(value: bytes, begin: int, writer: Any, error: Exception) -> str:
 
 
 def _why(value: bytes, begin: int, writer: Any, error: Exception, resolved: bool) -> str:
-    """Why a datum has no value of ours, with the first top-level field that cannot be read."""
+    """The reason why a datum has no value of ours, with the first top-level field that cannot be read."""
     kinds = (words for kind, words in _WORDS.items() if isinstance(error, kind))
     what = str(error) if isinstance(error, NoValue) else next(kinds, f"cannot be read ({type(error).__name__})")
     named = writer["fields"] if is_record(writer) else []

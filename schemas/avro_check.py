@@ -10,7 +10,7 @@ import avro.schema
 
 
 def strict(text: str) -> str | None:
-    """Why the schema is not valid; None: it is valid."""
+    """The reason why the schema is invalid; None: it is valid."""
     try:
         _parsed(text)
     except Exception as error:
@@ -19,8 +19,8 @@ def strict(text: str) -> str | None:
 
 
 def incompatible(reader: str, writer: str) -> Sequence[str]:
-    """Why data written with `writer` cannot be read with `reader`; empty: it can. Raises avro.errors for a text
-    that is not a schema."""
+    """The reasons why data written with `writer` cannot be read with `reader`; empty: they can. Raises avro.errors for
+    a text that is not a schema."""
     checker = avro.compatibility.ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
     compatibility = checker.get_compatibility(_parsed(reader), _parsed(writer))
     if compatibility.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:

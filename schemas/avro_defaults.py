@@ -1,7 +1,8 @@
-"""Defaults of fields. A schema has them as JSON of its own: bytes are text in ISO 8859-1, a timestamp is a number, a
-record may lack fields that have defaults. Here they become what fastavro reads and writes.
+"""Converts the defaults of fields into the values that fastavro reads and writes.
 
-A value of a default is written as a datum and read again, so it has the form that the same value has in a record.
+A schema has defaults in a JSON form of its own: bytes are text in ISO 8859-1, a timestamp is a number, a record may
+lack fields that have defaults. The value of a default is written as a datum and read again, so it has the form that the
+same value has in a record.
 """
 
 from collections.abc import Callable
@@ -23,19 +24,19 @@ _INNER = {"array": "items", "map": "values"}
 
 
 def readable(schema: Any) -> Any:
-    """The schema that `parsed` returned; the default of each field, at any depth, is the value that fastavro would
-    read. Raises ValueError for a default that is not a value of its type."""
+    """The schema that `parsed` returned. Each default, at any depth, is replaced by the value that fastavro would read.
+    Raises ValueError for a default that is not a value of its type."""
     return _converted(schema, {}, Defaults(_as_read, lambda name, value: value))
 
 
 def writable(schema: Any) -> Any:
-    """The same for writing: a union's value has the name of its branch, so that fastavro writes the branch that was
-    chosen."""
+    """Same as `readable`, for writing. A union's value has the name of its branch, so fastavro writes the branch that
+    was chosen."""
     return _converted(schema, {}, Defaults(lambda schema, raw: raw, lambda name, value: (name, value)))
 
 
 class Defaults:
-    """`named` has the types that were defined before the default."""
+    """Converts defaults. `named` has the types that were defined before the default."""
 
     def __init__(self, leaf: Leaf, branch: Branch) -> None:
         self._leaf, self._branch = leaf, branch
@@ -104,7 +105,7 @@ def _of_type(kind: type, value: Any) -> Any:
 
 
 def _raw(schema: Any, value: Any) -> Any:
-    """The value as its type has it, without a logical type."""
+    """The value in the form of its type, without the logical type."""
     kind = schema["type"]
     if kind in _BITS:
         most = 1 << (_BITS[kind] - 1)
@@ -148,7 +149,7 @@ def _converted(schema: Any, named: dict[str, Any], defaults: Defaults) -> Any:
     else:
         made = {**schema, "type": _converted(kind, named, defaults)}
     known = schema.get("__named_schemas")
-    if known is not None:  # fastavro looks there for types that are referred to by name
+    if known is not None:  # fastavro looks up types by name there
         made["__named_schemas"] = {name: _converted(each, dict(known), defaults) for name, each in known.items()}
     return made
 

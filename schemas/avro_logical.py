@@ -1,8 +1,6 @@
-"""Logical types as values of JSON: text. fastavro calls these functions by names that begin with `sluicegate-`, so they
-change nothing for an application that uses fastavro in the same process.
-
-A fraction of a second has three digits, or six where it is finer than a millisecond, as in Protobuf's JSON.
-"""
+"""Logical types as JSON values, which are text. fastavro calls these functions by names that begin with `sluicegate-`,
+so they change nothing for an application that uses fastavro in the same process. A fraction of a second has three
+digits, or six where it is finer than a millisecond, as in Protobuf's JSON."""
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
@@ -54,7 +52,7 @@ def _clock(unit: int) -> Callable[..., str]:
 
 
 def _cut(text: str) -> str:
-    """Without the three zeros at the end of a fraction of six digits."""
+    """The text without the last three digits of a six-digit fraction if they are zeros."""
     return text[:-3] if "." in text else text
 
 
@@ -87,8 +85,8 @@ def _decimal(value: Any, writer: Any, reader: Any) -> str:
 
 @cache
 def _limits(precision: int) -> tuple[int, int]:
-    """The most bytes of a number of so many digits, without bytes that only repeat its sign, and the first number that
-    has more digits."""
+    """The most bytes of a number with this many digits, not counting bytes that only repeat its sign, and the first
+    number that has more digits."""
     return int(precision * log2(10)) // 8 + 1, 10**precision
 
 

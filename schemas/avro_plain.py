@@ -5,9 +5,9 @@ read and not written; `date`; `clock` (bits, units of a second); `moment` (units
 `enum` (symbols as JSON); `array` and `map` (kind); `union` (kinds); `record` (pairs of a name as JSON with its colon,
 or None for a field that is not written, and a kind); `odd`, which only Python reads.
 
-The reader follows bytes as `avro_strict.py` does, checks what fastavro checks, and writes what msgspec writes of it. It
-declines a message with a datum that is odd, or that Python refuses. What is not wanted has its plain type, as in
-`avro_reading.py`.
+The reader follows bytes as `avro_strict.py` does, checks what fastavro checks, and writes the JSON that msgspec would
+write. It declines a message with an `odd` datum, or with one that Python refuses. Fields that are not wanted have their
+plain type, as in `avro_reading.py`.
 """
 
 from typing import Any
@@ -35,8 +35,8 @@ _UNWRITTEN = ("bytes", "decimal", "fixed", "odd")
 
 
 def kind_of(schema: Any, names: frozenset[str] | None) -> DatumKind | None:
-    """The kind of the messages of a schema that `parsed` returned, with these fields of a record (None: all). None:
-    every message would be declined."""
+    """The kind of the messages of a schema that `parsed` returned, with these fields of a record (None: all). None: the
+    reader would decline every message."""
     known: dict[str, Any] = {}
     if not is_record(schema):
         plain = _kind(schema, known, True)
@@ -52,8 +52,8 @@ def kind_of(schema: Any, names: frozenset[str] | None) -> DatumKind | None:
 
 
 def resolved_kind(writer: Any, reader: Any, names: frozenset[str] | None) -> DatumKind | None:
-    """The kind of the messages of `writer` that are read as `reader`. None as above, and where `reader` does more than
-    to drop fields of `writer` and to have others, which are not wanted, with a default."""
+    """The kind of messages of `writer` that are read as `reader`. None as in `kind_of`, and where `reader` does more
+    than drop fields of `writer` and add unwanted fields with a default."""
     if not (is_record(writer) and is_record(reader)) or writer["name"] != reader["name"]:
         return None
     types = {field["name"]: field["type"] for field in writer["fields"]}
@@ -67,7 +67,7 @@ def resolved_kind(writer: Any, reader: Any, names: frozenset[str] | None) -> Dat
         if name not in types and ("default" not in field or names is None or name in names):
             return None
     if [name for name in types if name in kept] != kept:
-        return None  # the order of what is written
+        return None  # the fields would be written in another order
     known: dict[str, Any] = {}
     fields = []
     for name, schema in types.items():
@@ -80,7 +80,7 @@ def resolved_kind(writer: Any, reader: Any, names: frozenset[str] | None) -> Dat
 
 
 def _is_one_type(schema: Any) -> bool:
-    """Whether no union in it has several branches besides null, of which resolution takes the first that fits."""
+    """Whether none of its unions has several branches besides null. Resolution takes the first branch that fits."""
     if isinstance(schema, list):
         others = [branch for branch in schema if branch != "null"]
         return len(others) < 2 and all(map(_is_one_type, others))
@@ -92,12 +92,12 @@ def _is_one_type(schema: Any) -> bool:
 
 
 def _record(schema: Any, fields: list[tuple[bytes | None, DatumKind]]) -> DatumKind | None:
-    """None: a name is there twice, of which Python keeps the last."""
+    """The kind of the record. None: a field name occurs twice; Python keeps the last."""
     return ("record", tuple(fields)) if len({field["name"] for field in schema["fields"]}) == len(fields) else None
 
 
 def _is_declined(kind: DatumKind, written: bool) -> bool:
-    """Whether every datum of the kind is declined: an array that has no items is not."""
+    """Whether every datum of the kind is declined. An empty array is not, so an array never counts."""
     if kind[0] == "union":
         return all(_is_declined(branch, written) for branch in kind[1])
     if kind[0] == "record":
@@ -110,8 +110,8 @@ def _key(name: str) -> bytes:
 
 
 def _kind(schema: Any, types: dict[str, Any], wanted: bool) -> DatumKind:
-    """`types` has the named types before it. What is not wanted is read as its plain type; what `avro_strict.py` checks
-    of its logical type is checked."""
+    """The kind of a schema. `types` has the named types before it. An unwanted value is read as its plain type, with
+    the checks of `avro_strict.py` for its logical type."""
     if isinstance(schema, list):
         return "union", tuple(_kind(branch, types, wanted) for branch in schema)
     if isinstance(schema, str):

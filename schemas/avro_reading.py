@@ -1,8 +1,8 @@
-"""The schema that fastavro reads a record with: the writer's, with the logical types of the reader's.
+"""The schema with which fastavro reads a record: the writer's, with the logical types of the reader's.
 
-fastavro makes a value of the logical type of the writer's schema, but the reader's schema says what the value is: a
-long that became a timestamp is read as one. If both have a logical type of one family, the writer's says what the
-number means: milliseconds stay milliseconds. What is not wanted is read as its plain type, which takes less time.
+fastavro makes a value of the logical type of the writer's schema, but the reader's schema defines the value: a long
+that became a timestamp is read as one. If both have a logical type of one family, the writer's defines the number:
+milliseconds stay milliseconds. An unwanted value is read as its plain type, which takes less time.
 """
 
 from typing import Any
@@ -15,8 +15,8 @@ _INNER = {"array": "items", "map": "values"}
 
 
 def reading(writer: Any, reader: Any, names: frozenset[str] | None) -> Any:
-    """A schema of the same bytes as `writer`, for values of `reader` with these fields (None: all). It refers to no
-    type by its name. Both are schemas that `parsed` returned; they may be one."""
+    """A schema for the same bytes as `writer`, with values of `reader` and these fields (None: all). It refers to no
+    type by its name. Both are schemas that `parsed` returned; they may be the same."""
     marking = Marking(reader)
     if names is not None:
         reader = {**reader, "fields": [field for field in reader["fields"] if field["name"] in names]}
@@ -25,7 +25,8 @@ def reading(writer: Any, reader: Any, names: frozenset[str] | None) -> Any:
 
 
 class Marking:
-    """Named types are put where they are referred to, because one of them may be wanted here and not wanted there."""
+    """Replaces references by the named types themselves, because a type may be wanted in one place and not in
+    another."""
 
     def __init__(self, reader: Any) -> None:
         self._written: dict[str, Any] = {}
@@ -62,7 +63,7 @@ class Marking:
         return {**field, "type": self.marked(field["type"], read)}
 
     def _target(self, written: Any, read: Any) -> Any:
-        """The type that a type is read as: the first branch of a union that takes it."""
+        """The reader's type for a type: the first branch of a union that accepts it."""
         branches = read if isinstance(read, list) else [read]
         target = next((branch for branch in branches if branch is not None and self._fits(written, branch)), None)
         return None if target is None else self._definition(target)
@@ -73,7 +74,7 @@ class Marking:
         return schema if isinstance(schema["type"], str) else self._definition(schema["type"])
 
     def _fits(self, written: Any, read: Any) -> bool:
-        """As fastavro decides it."""
+        """Whether fastavro would read the one type as the other."""
         if isinstance(written, list) or isinstance(read, list):
             return True
         if isinstance(written, str):
@@ -119,7 +120,7 @@ def _logical(written: Any, read: Any) -> dict[str, Any]:
 
 
 def _name(schema: Any) -> str:
-    """The logical type, if it is one that is read as such."""
+    """The name of the logical type, if the type is read as one."""
     if is_text(schema):
         return JSON
     name = str(schema.get("logicalType"))

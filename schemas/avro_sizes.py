@@ -1,8 +1,8 @@
-"""Which Avro schemas are refused, because a short message, or the schema itself, could exhaust the process.
+"""Refuses Avro schemas with which a short message, or the schema itself, could exhaust the process.
 
 The library recurses without a bound in a type that contains itself. An array of items without bytes has any number of
-them in a few bytes. A type that is named twice in a type that is named twice, and so on, is large where it is
-followed, although its text is short.
+them in a few bytes. A type that is named twice in a type that is named twice, and so on, is large where it is followed,
+although its text is short.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ def size_of(schema: Any, named: dict[str, Any]) -> Size:
 
 
 class _Sizes:
-    """A named type is followed once."""
+    """Computes sizes. Each named type is followed once."""
 
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named

@@ -1,9 +1,6 @@
-"""Follows the bytes of a datum by its writer's schema, strictly as Avro's specification has them.
-
-fastavro takes more than the specification allows: a negative branch of a union, a negative symbol of an enum, an int
-beyond 32 bits, a varint without an end, a boolean of any byte, a decimal without a byte. Such bytes are no datum,
-and another library would read something else in them.
-"""
+"""Follows the bytes of a datum by its writer's schema, as strictly as Avro's specification. fastavro accepts more: a
+negative branch of a union, a negative symbol of an enum, an int beyond 32 bits, a varint without an end, a boolean of
+any byte, a decimal without a byte. Such bytes are no datum, and another library would read something else in them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -99,7 +96,7 @@ def _decimal(value: bytes, at: int) -> int:
 
 
 def _clock(bits: int, day: int) -> Walk:
-    """A time of day: its unit goes `day` times into a day."""
+    """The walk of a time of day, of which `day` units make a day."""
 
     def walk(value: bytes, at: int) -> int:
         number, at = _varint(value, at, bits)

@@ -1,4 +1,4 @@
-"""Converts values of JSON to values of a schema: exactly, or it raises Unwritable with the field."""
+"""Converts JSON values to values of a schema: exactly, or it raises Unwritable with the field."""
 
 import base64
 import binascii
@@ -132,7 +132,7 @@ def _moment(kind: Any, wanted: str) -> Fit:
 
 
 def _decimal(precision: int, scale: int) -> Fit:
-    """From text or a whole number, never rounded."""
+    """A decimal from text or a whole number. It is never rounded."""
 
     def fit(value: Any, path: str) -> Decimal:
         if type(value) not in (str, int):
@@ -154,8 +154,8 @@ def _decimal(precision: int, scale: int) -> Fit:
 
 
 def _union(branches: list[Any], named: dict[str, Fit]) -> Fit:
-    """The first branch that takes the value. A named type is passed with its name, so that the writer chooses the same
-    branch."""
+    """The first branch that accepts the value. A named type is passed with its name, so that the writer chooses the
+    same branch."""
     fits = [(_name(branch), fitting(branch, named)) for branch in branches]
     others = [each for each, branch in zip(fits, branches, strict=True) if branch != "null"]
 

@@ -1,7 +1,7 @@
-"""Change events of Debezium: the envelope with `op`, `before`, `after` and `source` around the rows of a table.
+"""Change events of Debezium: an envelope with `op`, `before`, `after` and `source` around the rows of a table.
 
-A converter of Kafka Connect writes the envelope by itself, or as the `payload` beside a `schema`. Both have one form
-here: the envelope by itself.
+A converter of Kafka Connect writes the envelope alone, or as the `payload` beside a `schema`. Both have one form here:
+the envelope alone.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def document(value: bytes) -> bytes:
-    """The envelope by itself, as JSON. Raises msgspec.DecodeError."""
+    """The envelope alone, as JSON. Raises msgspec.DecodeError."""
     try:
         made = _whole(value)
         if made.op is None and bytes(made.payload) != b"null":
@@ -51,8 +51,8 @@ def document(value: bytes) -> bytes:
 
 
 def row_after(value: bytes, known: bytes | None = None) -> bytes | None:
-    """The row behind the change, of the envelope by itself; None: there is none. `known` is the row before it, which
-    has the values that the database's log leaves out. Raises msgspec.DecodeError."""
+    """The row after the change of an envelope; None: there is none. `known` is the row before it, which has the values
+    that the database's log leaves out. Raises msgspec.DecodeError."""
     change = _read(value)
     if change.op == DELETE:
         return None
@@ -66,7 +66,7 @@ def row_after(value: bytes, known: bytes | None = None) -> bytes | None:
 
 
 def _completed(row: bytes, known: bytes | None) -> bytes:
-    """The row with the large values of the known one that the update did not change."""
+    """The row, with large values that the update did not change taken from the known row."""
     values = _members(row)
     before = {} if known is None else _members(known)
     for name, value in values.items():
@@ -81,14 +81,14 @@ def _completed(row: bytes, known: bytes | None) -> bytes:
 
 
 def rows(value: bytes) -> tuple[bytes | None, bytes | None]:
-    """The rows before and behind a change of a group, as `change` writes it. Raises msgspec.DecodeError."""
+    """The rows before and after a change of a group, from the text of `change`. Raises msgspec.DecodeError."""
     made = _read(value)
     before, after = bytes(made.before), bytes(made.after)
     return None if before == b"null" else before, None if after == b"null" else after
 
 
 def change(before: bytes | None, after: bytes | None) -> bytes:
-    """The change of a group from one row to another; None is not a row."""
+    """The text of a group's change from one row to another. None: there is no row."""
     op = CREATE if before is None else DELETE if after is None else UPDATE
     return encode({"op": op, "before": _raw(before), "after": _raw(after)})
 

@@ -29,7 +29,7 @@ KafkaHeaders = Sequence[tuple[str, bytes | None]]
 
 
 class _Attributes(msgspec.Struct, gc=False):
-    """What is checked of a structured event: only text is an answer here."""
+    """The attributes of a structured event that are checked. Only text is valid here."""
 
     specversion: Any = None
     id: Any = None
@@ -41,7 +41,7 @@ _attributes = msgspec.json.Decoder(_Attributes).decode
 
 
 def document(value: bytes | None, headers: KafkaHeaders, format: str = "json") -> bytes:
-    """The event, whose data is of this format, as a JSON document; `value` itself in structured mode. Raises
+    """The event as a JSON document, with data of this format; in structured mode `value` itself. Raises
     msgspec.DecodeError."""
     pairs = {name: content for name, content in headers if name == CONTENT_TYPE or name.startswith(PREFIX)}
     form = _text(CONTENT_TYPE, pairs.pop(CONTENT_TYPE, None))
@@ -64,7 +64,8 @@ def document(value: bytes | None, headers: KafkaHeaders, format: str = "json") -
 
 
 def is_structured(headers: KafkaHeaders) -> bool:
-    """Whether these are headers of an event that is in the value as a whole. Raises msgspec.DecodeError."""
+    """Whether the headers declare an event in structured mode, with the event in the value. Raises
+    msgspec.DecodeError."""
     return any(_is_structured(_text(name, content)) for name, content in headers if name == CONTENT_TYPE)
 
 
@@ -73,7 +74,7 @@ def _is_structured(content_type: str) -> bool:
 
 
 def check(attributes: Mapping[str, Any]) -> None:
-    """Raises msgspec.DecodeError, whose text names the attribute."""
+    """Checks the attributes of an event. Raises msgspec.DecodeError with the name of the attribute."""
     for name in MANDATORY:
         content = attributes.get(name)
         if not isinstance(content, str) or not content:
@@ -121,8 +122,8 @@ def _with_data(attributes: dict[str, Any], value: bytes | None) -> bytes:
 
 
 def of_format(attributes: Mapping[str, Any], value: bytes | None, format: str = "") -> bytes:
-    """The document of an event whose data a codec reads, whatever is declared. Data of JSON Schema without a frame is
-    `data`, as all JSON is."""
+    """The document of an event whose data a codec reads, whatever its content type. Data of JSON Schema without a frame
+    is in `data`, like all JSON."""
     if value is None:
         return encode(attributes)
     if format == "json-schema" and _is_json(value):
@@ -136,14 +137,14 @@ def read_headers(headers: KafkaHeaders) -> list[tuple[str, bytes | None]]:
 
 
 def others(headers: KafkaHeaders) -> list[tuple[str, bytes | None]]:
-    """The headers that do not belong to an event."""
+    """The headers that are no part of an event."""
     return [header for header in headers if header[0] != CONTENT_TYPE and not header[0].startswith(PREFIX)]
 
 
 def written(
     mode: str, attributes: Mapping[str, str], value: bytes | None, format: str = "json"
 ) -> tuple[bytes | None, list[tuple[str, bytes | None]]]:
-    """The value and the headers of an event, whose data is of this format. Other data that is not JSON is bytes."""
+    """The value and the headers of an event with data of this format. Other data that is not JSON is bytes."""
     form = FORMS.get(format) or (JSON if value is None or _is_json(value) else "application/octet-stream")
     declared = {**attributes, **({} if value is None else {"datacontenttype": form})}
     if mode == "structured":

@@ -39,9 +39,9 @@ class Unavailable(Exception):
 
 
 class Codec(NamedTuple):
-    """`decode` returns plain Python values or raises; `encode` writes a result document; `shown` makes the value inside
-    a result from the stored bytes of a message. `fields`: records have named fields. `text` makes JSON of a record in
-    one step: where it exists, that JSON is stored; `only(names)` is a `text` of these fields alone."""
+    """`decode` returns plain Python values or raises; `encode` writes a result document; `shown` makes the value for a
+    result from the stored bytes of a message. `fields`: records have named fields. `text` makes JSON of a record in one
+    step; where it exists, that JSON is stored. `only(names)` is a `text` of these fields alone."""
 
     name: str
     decode: Callable[[bytes], Any]
@@ -53,7 +53,7 @@ class Codec(NamedTuple):
 
 
 def codec(name: str, options: SchemaOptions | None = None) -> Codec:
-    """The codec of a format; `options` are the options of a schema. Raises ValueError, whose text says what to do."""
+    """The codec of a format; `options` are the options of a schema. Raises ValueError with a remedy."""
     if name == "json":
         return Codec("json", json.document, json.encode, msgspec.Raw)
     if name == "raw":
@@ -99,8 +99,8 @@ def as_json(codec: Codec, names: Iterable[str] | None = None) -> Callable[[bytes
 
 
 def json_text(codec: Codec) -> Callable[[bytes], bytes]:
-    """A function that makes JSON of a record of any format. A record of JSON stays as it is. It raises what decoders
-    raise."""
+    """A function that makes JSON of a record of any format. A record of JSON stays as it is. It raises the errors of
+    decoders."""
     if codec.name != "json":
         return as_json(codec)
     decode = codec.decode

@@ -17,7 +17,7 @@ _NULL = msgspec.Raw(b"null")
 
 
 def of_events(payload: Codec) -> Codec:
-    """The codec of events with data of this codec. An event without data has its attributes alone."""
+    """The codec of events with data of this codec. An event without data is only its attributes."""
     data_text = json_text(payload)
 
     def text(value: bytes) -> bytes:

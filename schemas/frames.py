@@ -17,7 +17,7 @@ LONG_FRAME = 17  # a one, and a UUID in place of the id
 
 
 def id_of(value: bytes) -> int:
-    """Raises msgspec.DecodeError."""
+    """The schema id of a framed value. Raises msgspec.DecodeError."""
     if len(value) < FRAME.size or value[0] != 0:
         raise msgspec.DecodeError("has no Confluent frame: a zero byte and four bytes of schema id")
     id: int = FRAME.unpack_from(value)[1]
@@ -25,22 +25,22 @@ def id_of(value: bytes) -> int:
 
 
 def opened(value: bytes, options: SchemaOptions) -> tuple[SchemaKey, int]:
-    """The schema id, and where the frame ends. A UUID comes from a header, which only a registry understands. Raises
-    msgspec.DecodeError."""
+    """The schema id, and the offset at which the frame ends. A UUID comes from a header, and only a registry can
+    resolve it. Raises msgspec.DecodeError."""
     if len(value) >= LONG_FRAME and value[0] == 1 and options.registry:
         return str(UUID(bytes=value[1:LONG_FRAME])), LONG_FRAME
     return id_of(value), FRAME.size
 
 
 def check_id(id: SchemaKey, wanted: int | None) -> None:
-    """Raises msgspec.DecodeError."""
+    """Checks that the value has this schema id. Raises msgspec.DecodeError."""
     if wanted is not None and id != wanted:
         raise msgspec.DecodeError(f"was written with schema id {id}, not {wanted}")
 
 
 def written_with(options: SchemaOptions, id: SchemaKey, suffix: str) -> tuple[str, str]:
-    """The schema of the id, and where it is from: the file of the id; without such a file, the registry. Raises
-    msgspec.DecodeError and Unavailable."""
+    """The schema of the id, and its origin: the file of the id, or else the registry. Raises msgspec.DecodeError and
+    Unavailable."""
     what, where = f"was written with schema id {id}", f"{id}{suffix}"
     if options.writers:
         try:
@@ -68,7 +68,7 @@ def content(file: Path, suffix: str) -> str:
 
 
 def frame(options: SchemaOptions) -> Callable[[], bytes]:
-    """A registry is asked for the id when the first value is written."""
+    """The frame of values. A registry is asked for the id when the first value is written."""
     if options.framing != "confluent":
         return lambda: b""
     if not (options.registry and options.subject):

@@ -26,15 +26,15 @@ canonical: Callable[[Any], bytes] = msgspec.json.Encoder(order="deterministic").
 
 
 def same(value: Any) -> bytes:
-    """Equal values as equal bytes: 42 and 42.0 are one number, also inside arrays and objects, and the order of an
+    """Equal bytes for equal values. 42 and 42.0 are one number, also inside arrays and objects. The order of an
     object's fields does not matter."""
     kind = type(value)
     return encode(value) if kind is str or kind is int else canonical(_whole(value))
 
 
 def key_text(value: Any) -> bytes:
-    """The bytes of a value that is a key or an id: those of `same`, and text is itself. So 42, 42.0 and "42" are one
-    key."""
+    """The bytes of a value that is a key or an id: the bytes of `same`, except that text is itself. So 42, 42.0 and
+    "42" are one key."""
     return value.encode() if isinstance(value, str) else same(value)
 
 
@@ -66,8 +66,8 @@ _KINDS: dict[FieldKind, Any] = {
 
 
 class Field(NamedTuple):
-    """A wanted field: `path` like `a.b`. Of a `required` field the decoder refuses null, a missing value and any other
-    kind. A field that is not required has any kind, or a `scalar` if it says so, and None where it is missing."""
+    """A wanted field: `path` like `a.b`. For a `required` field the decoder refuses null, a missing value and any other
+    kind. Another field has any kind, or a `scalar` if it declares one, and None where it is missing."""
 
     path: str
     kind: FieldKind = "any"
@@ -75,9 +75,9 @@ class Field(NamedTuple):
 
 
 class FieldDecoder(NamedTuple):
-    """A decoder of bytes into a record and, field by field, the way to its value. `attributes[i]` is the plain
-    attribute name where the field is at the top level, else None. `chains[i]` is the chain of attributes, such as
-    `f0.f1`, or None for a field that is reached by walking objects."""
+    """A decoder of bytes into a record, and for each field the way to its value. `attributes[i]` is the plain attribute
+    name of a top-level field, else None. `chains[i]` is the chain of attributes, such as `f0.f1`; None: the field is
+    reached by walking objects."""
 
     decode: Decode
     getters: tuple[Callable[[Any], Any], ...]

@@ -1,8 +1,8 @@
-"""Validation of JSON in bounded time: for one schema, the time grows with the size of the value and not faster.
+"""Validates JSON in bounded time: for one schema, the time is linear in the size of the value.
 
 The library's own rules take exponential time for alternatives that refer to the schema around them, quadratic time for
 `uniqueItems`, and any time for a pattern. Here a reference is followed once for each value, items are compared by their
-canonical bytes, and RE2 searches. Rules that the library follows again and again by itself are refused.
+canonical bytes, and RE2 searches. Rules without such a bound are refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,8 +23,8 @@ REFUSED = ("unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursi
 
 
 def checker(schema: Any) -> Callable[[Any], ValidationError | None]:
-    """A function that returns the first error of a value. No schema is fetched. Raises ValueError for a schema that is
-    none, and for one whose validation has no bound."""
+    """A function that returns the first error of a value. No schema is fetched. Raises ValueError for an invalid
+    schema, and for one whose validation has no bound."""
     kind = validators.validator_for(schema, default=validators.Draft202012Validator)
     try:
         kind.check_schema(schema)
@@ -54,7 +54,7 @@ def checker(schema: Any) -> Callable[[Any], ValidationError | None]:
 
 
 class References:
-    """What became of a value at a reference is known until the next value of the same thread."""
+    """Follows each reference once for each value, and remembers the outcome until the next value of the same thread."""
 
     def __init__(self, follow: Keyword) -> None:
         self._follow, self._here = follow, local()
@@ -69,11 +69,11 @@ class References:
             error = next(self._follow(validator, reference, value, schema), None)
             known[at] = error and ValidationError.create_from(error)
         if (error := known[at]) is not None:
-            yield ValidationError.create_from(error)  # the caller adds to its path
+            yield ValidationError.create_from(error)  # the caller extends the path of the error
 
 
 class Patterns:
-    """The patterns of a schema, which RE2 has compiled."""
+    """The patterns of a schema, compiled by RE2."""
 
     def __init__(self, schema: Any) -> None:
         self._search: dict[str, Callable[[str], Any]] = {}
@@ -142,7 +142,7 @@ def _searching(pattern: str) -> Callable[[str], Any]:
 
 
 def _refused(validator: Any, wanted: Any, value: Any, schema: Any) -> Errors:
-    """Of a schema that is not a part of the file, such as the schema of schemas."""
+    """Rejects a reference to a schema that is not part of the file, such as the schema of schemas."""
     raise NotImplementedError
 
 
@@ -152,7 +152,7 @@ def _unique(validator: Any, wanted: Any, value: Any, schema: Any) -> Errors:
 
 
 def _same(value: Any) -> Any:
-    """1.0 is 1, which canonical bytes tell apart."""
+    """The value with 1.0 as 1: canonical bytes would distinguish them."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, list):

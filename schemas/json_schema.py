@@ -58,7 +58,7 @@ def compiled(options: SchemaOptions) -> Codec:
 
 
 def parsed(text: str) -> Any:
-    """Raises ValueError."""
+    """The parsed schema. Raises ValueError."""
     try:
         schema = standard.loads(text)
     except ValueError as error:
@@ -69,7 +69,8 @@ def parsed(text: str) -> Any:
 
 
 def validator(text: str) -> Wrong:
-    """A function that says why a value is not valid. No schema is fetched. Raises ValueError and ImportError."""
+    """A function that returns the reason why a value is invalid. No schema is fetched. Raises ValueError and
+    ImportError."""
     from sluicegate.schemas.json_rules import checker
 
     first = checker(parsed(text))
@@ -92,7 +93,7 @@ def _by_id(options: SchemaOptions) -> bool:
 
 
 def _opening(options: SchemaOptions, own: Wrong | None) -> Callable[[bytes], Opened]:
-    """A function that takes off the frame. Its schema id must be known."""
+    """A function that removes the frame. The frame's schema id must be known."""
     if options.framing != "confluent":
         return lambda value: (value, own)
     by_id, by_writer = _by_id(options), options.validate and not options.schema
@@ -112,7 +113,7 @@ def _opening(options: SchemaOptions, own: Wrong | None) -> Callable[[bytes], Ope
 
 
 def _written_with(options: SchemaOptions, id: SchemaKey) -> Wrong | None:
-    """What a value of this id must be valid for; None without validation. Raises msgspec.DecodeError and
+    """The schema that a value of this id must fit; None without validation. Raises msgspec.DecodeError and
     Unavailable."""
     text, where = written_with(options, id, ".json")
     try:

@@ -1,8 +1,8 @@
-"""Which code reads plain Avro records: the native reader of the distribution sluicegate-native, or Python.
+"""Chooses the code that reads plain Avro records: the native reader of the distribution sluicegate-native, or Python.
 
-The choice is made here and nowhere else. Python reads every record that the native reader declines, and all of them
-where it is not installed. The environment variable SLUICEGATE_NATIVE is `auto` (the default: the native reader where
-it is installed), `off` (Python), or `require` (no start without the native reader).
+The choice is made here and nowhere else. Python reads every record that the native reader declines, and all records
+where it is not installed. The environment variable SLUICEGATE_NATIVE is `auto` (the default: the native reader where it
+is installed), `off` (Python), or `require` (no start without the native reader).
 """
 
 import importlib
@@ -38,7 +38,7 @@ class Kernel(NamedTuple):
 
 
 def kernel() -> Kernel:
-    """Raises ValueError, whose text says what to do."""
+    """The code that reads. Raises ValueError with a remedy."""
     wanted = os.environ.get(SWITCH) or "auto"
     if wanted not in ("auto", "off", "require"):
         raise ValueError(f"{SWITCH} is {wanted!r}; write auto, off or require")

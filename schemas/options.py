@@ -39,7 +39,7 @@ class SchemaOptions:
 
     @property
     def refuses(self) -> bool:
-        """Whether the options ask for more than values that can be read: valid ones, or those of a single schema id."""
+        """Whether the options refuse some readable values: invalid ones, or values of other schema ids."""
         return self.validate or (self.schema_id is not None and not self.writers and not self.registry)
 
     @property
@@ -49,7 +49,7 @@ class SchemaOptions:
 
     @property
     def is_chosen(self) -> bool:
-        """Whether `pinned` is a certain version."""
+        """Whether `pinned` names a version by number."""
         return not self.pinned.endswith(":latest")
 
 

@@ -1,7 +1,7 @@
 """A reader's schema that is a version of a subject in a schema registry, such as `orders-value:3`.
 
 It is asked for with the first record, so a worker that starts while the registry is down has it from the store. While
-it is not known, records wait: no record is at fault.
+it is unknown, records wait: no record is at fault.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,7 @@
-"""Protobuf records: one message each, with or without Confluent's frame, which names the message by its place.
+"""Protobuf records: one message each, with or without Confluent's frame, which identifies the message by its position.
 
-A record is always read by the reader's own schema, because Protobuf's fields are found by their numbers. The schema of
-the record's id only says which message it is: of another message there would be a value, but a wrong one.
+A record is always read by the reader's own schema, because Protobuf finds fields by their numbers. The schema of the
+record's id only identifies its message: a record of another message would have a value, but a wrong one.
 """
 
 import re
@@ -64,7 +64,7 @@ def compiled(options: SchemaOptions) -> Codec:
 
 
 def _said(error: Exception) -> str:
-    """A text of our own: the library's texts may quote the value."""
+    """An error text of our own, because the library's texts may quote the value."""
     text = str(error)
     return text if type(error) is ValueError and text.startswith("holds ") else type(error).__name__
 
@@ -75,7 +75,7 @@ def _hint(value: bytes, options: SchemaOptions) -> str:
 
 
 def _body(options: SchemaOptions, descriptor: Descriptor) -> Callable[[bytes], bytes]:
-    """The message without its frame, which must name this message."""
+    """The message without its frame. The frame must name this message."""
     if options.framing != "confluent":
         return lambda value: value
     own, by_id = path_of(descriptor), bool(options.writers or options.registry)
@@ -108,8 +108,8 @@ def _names(options: SchemaOptions, id: SchemaKey) -> dict[IndexPath, str]:
 
 
 def read_path(value: bytes, at: int) -> tuple[IndexPath, int]:
-    """The place of the message in its file, and where it ends: a count and so many numbers, each a zigzag varint. No
-    number stands for the first message. Raises msgspec.DecodeError."""
+    """The position of the message in its file, and the offset after it: a count and that many numbers, each a zigzag
+    varint. No number stands for the first message. Raises msgspec.DecodeError."""
     count, at = _varint(value, at)
     if not 0 <= count <= DEEPEST_PATH:
         raise msgspec.DecodeError("has no message index in its frame")
@@ -131,7 +131,7 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
 
 
 def written_path(path: IndexPath) -> bytes:
-    """The first message is a single zero."""
+    """The bytes of a position. The first message is a single zero."""
     if path == (0,):
         return b"\0"
     return b"".join(_zigzag(each) for each in (len(path), *path))
@@ -165,7 +165,8 @@ def _encoder(options: SchemaOptions, descriptor: Descriptor) -> Callable[[Any], 
 
 
 def _misfit(text: str, value: Any, descriptor: Descriptor) -> str:
-    """The library's text quotes values, which it also takes for names of fields: only names that are known are safe."""
+    """The error of a value that does not fit. The library's text quotes values, sometimes as names of fields, so only
+    known names are used."""
     match = re.search(r'has no field named "([\w.]{1,200})"', text)
     if match and isinstance(value, dict) and match[1] in value:
         return f"has a field {match[1]}, which the message {descriptor.full_name} does not have"

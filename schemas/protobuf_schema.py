@@ -1,5 +1,5 @@
-"""Schemas of Protobuf: sets of file descriptors in base64, whose last file has the message, and the text of a
-`.proto` file, of which only the names of messages are read."""
+"""Protobuf schemas: sets of file descriptors in base64, whose last file has the message, and texts of `.proto` files,
+from which only the names of messages are read."""
 
 import re
 from base64 import b64decode, b64encode
@@ -40,7 +40,7 @@ IndexPath = tuple[int, ...]
 
 
 def files(text: str) -> Sequence[FileDescriptorProto]:
-    """Raises ValueError."""
+    """The file descriptors of a set. Raises ValueError."""
     try:
         files_ = FileDescriptorSet.FromString(b64decode(text, validate=True)).file
     except (Error, ValueError, DecodeError):
@@ -98,7 +98,7 @@ def _pool(text: str) -> DescriptorPool:
 
 
 def path_of(descriptor: Descriptor) -> IndexPath:
-    """Where the message is in its file."""
+    """The position of the message in its file."""
     inside = descriptor.containing_type
     others = descriptor.file.message_types_by_name.values() if inside is None else inside.nested_types
     [index] = [at for at, each in enumerate(others) if each.full_name == descriptor.full_name]
@@ -106,8 +106,8 @@ def path_of(descriptor: Descriptor) -> IndexPath:
 
 
 def names(text: str) -> dict[IndexPath, str]:
-    """The full names of the messages by their place, of a set of file descriptors or of the text of a `.proto`
-    file. Raises ValueError."""
+    """The full names of the messages by their position, of a set of file descriptors or of the text of a `.proto` file.
+    Raises ValueError."""
     try:
         last = files(text)[-1]
     except ValueError:
@@ -126,7 +126,7 @@ def _of_messages(messages: Sequence[Any], inside: IndexPath, scope: str) -> Iter
 
 
 def _declared(text: str) -> dict[IndexPath, str]:
-    """Braces nest; only a message or a group opens a scope of messages."""
+    """The messages that the text declares. Braces nest; only a message or a group opens a scope of messages."""
     tokens = [each for each in _TOKENS.findall(text) if not each.startswith(("//", "/*"))]
     paths: dict[IndexPath, str] = {}
     package, name = "", ""

@@ -1,8 +1,6 @@
-"""Messages of Protobuf as values of JSON.
-
-They are those of Protobuf's own JSON, with the names of the `.proto` file, except that 64-bit integers are numbers, and
-NaN and infinities null, as in every other format. A field with presence that is not set does not exist.
-"""
+"""Protobuf messages as JSON values. They are the values of Protobuf's own JSON, with the names of the `.proto` file.
+64-bit integers are numbers, and NaN and infinities are null, as in every other format. A field with presence that is
+not set does not exist."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -33,7 +31,7 @@ def reading(descriptor: Descriptor, names: frozenset[str] | None = None) -> Read
 
 
 class Readers:
-    """A message that contains itself is read by the same function."""
+    """The readers of message types. A message that contains itself is read by the same function."""
 
     def __init__(self) -> None:
         self._known: dict[str, Read] = {}
@@ -109,7 +107,7 @@ class Readers:
         return None
 
     def _any(self, message: Any, descriptor: Descriptor) -> dict[str, Any]:
-        """The message inside, with its type. An empty one has none."""
+        """The message in an Any, with its type; an empty Any has none."""
         if not message.type_url:
             return {}
         around = self._here.around

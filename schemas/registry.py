@@ -1,6 +1,6 @@
-"""Schemas by the ids of a schema registry: a table of the known ones, and the client that gets the others.
+"""Schemas by the ids of a schema registry: a table of known schemas, and the client that gets the others.
 
-A process has one table for each registry. `ask` is the registry's client; until a command opens one, a table answers
+A process has one table for each registry. `ask` is the registry's client. Until a command opens one, a table answers
 from memory, as in the tests of a file.
 """
 
@@ -22,26 +22,27 @@ SchemaKey = int | str
 
 
 class UnknownId(LookupError):
-    """The registry answers that it has no such schema."""
+    """The registry has no schema with this id."""
 
 
 class SubjectRefused(LookupError):
-    """The registry does not take the schema under this subject, or does not have it. The text has its words, and what
-    to do."""
+    """The registry refuses the schema under this subject, or does not have it. The text has the registry's words, and a
+    remedy."""
 
 
 class Asked(Protocol):
-    """A registry. Both raise Unavailable while it does not answer."""
+    """A registry. Both methods raise Unavailable while it does not answer."""
 
     def schema(self, id: SchemaKey, kind: str) -> str:
         """The schema, which must be of this `SchemaOptions.kind`. Raises UnknownId."""
 
     def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
-        """The id of the schema under the subject, which it gets now with `register`. Raises SubjectRefused."""
+        """The id of the schema under the subject. With `register`, the schema is registered if necessary. Raises
+        SubjectRefused."""
 
 
 class KnownSchema(NamedTuple):
-    """`subject` is that under which this schema is written; empty if it was only read."""
+    """A schema with its id. `subject` is the subject under which it is written; empty if it was only read."""
 
     id: SchemaKey
     schema: str
@@ -49,7 +50,7 @@ class KnownSchema(NamedTuple):
 
 
 class InMemory:
-    """A registry of the tests of a file: it gives ids, and knows those that it gave."""
+    """The registry of a file's tests: it assigns ids, and knows only its own."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
@@ -65,7 +66,7 @@ class InMemory:
 
 
 class SchemaTable:
-    """What is known of one registry. It only grows: a registry never changes the schema of an id."""
+    """The known schemas of one registry. It only grows, because a registry never changes the schema of an id."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.ask: Asked = InMemory()
@@ -82,7 +83,7 @@ class SchemaTable:
         yield from (KnownSchema(id, schema, subject) for (subject, schema), id in self._ids.items())
 
     def learn(self, known: Iterable[tuple[SchemaKey, str, str]]) -> None:
-        """Take what another process knew."""
+        """Adds schemas that another process knew."""
         for id, schema, subject in known:
             if subject and isinstance(id, int):
                 self._ids[subject, schema] = id
@@ -102,7 +103,8 @@ class SchemaTable:
         return self._ids[subject, schema]
 
     def _asked(self, request: Callable[[], T]) -> T:
-        """One unanswered request speaks for all within PAUSE, so that a silent registry does not hold up a worker."""
+        """After an unanswered request, requests within PAUSE fail at once, so that a silent registry does not hold up a
+        worker."""
         if self._clock() < self._silent + PAUSE:
             raise Unavailable(self._why)
         try:
