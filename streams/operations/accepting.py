@@ -1,8 +1,8 @@
 """An operator accepts a gap: a claim that commits once lets the partition go on from the next possible offset.
 
-Where offsets come again (the topic ends earlier, was recreated, or the store went back) a new era begins. Decisions in
-the new era have other ids, so no receiver takes a new row for a repeat. Results that were sent for these offsets before
-may be sent again with another id.
+Some gaps make offsets come again: the topic ends earlier, was recreated, or the store went back. Then a new era begins.
+Decisions in the new era have other ids, so no receiver takes a new row for a repeat. Results that were sent for these
+offsets before may be sent again with another id.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,14 +50,15 @@ from sluicegate.streams.wording import counted
 
 WHAT = "accept-gap"
 AGAIN = (LogTruncated, TopicRecreated, StoreWiped, StoreSwapped, StoreRewound)
-"""After these, offsets come again."""
+"""The gaps after which offsets come again."""
 
 Look = Callable[[], TopicFacts]
 
 
 class Forgotten(NamedTuple):
-    """Open groups, each by its generation and its key, and numbers of sealed items. `cold` are the keys of those of the
-    groups that are cold, and `known_then` what is known of the cold groups then."""
+    """The state that a gap makes invalid: open groups, each by its generation and key, and numbers of sealed items.
+    `cold` are the keys of the cold ones among the groups. `known_then` is the state of the cold groups after their
+    removal."""
 
     groups: Sequence[tuple[int, bytes]] = ()
     items: Sequence[GroupNumber] = ()
@@ -69,9 +70,9 @@ class Forgotten(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """`error` describes the gap; the partition goes on at `offset` in `era`. `forgets` are the open groups and
-    sealed items whose offsets come again. `unreadable`: the state cannot be read, and all of it is
-    forgotten. `passed`: offsets that are passed over."""
+    """`error` describes the gap. The partition goes on at `offset` in `era`. `forgets` are the open groups and sealed
+    items whose offsets come again. `unreadable`: the state cannot be read, and all of it is forgotten. `passed` is the
+    number of offsets that are skipped."""
 
     error: Halt
     offset: int
@@ -82,7 +83,7 @@ class Gap(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What accepting the gap means, in words."""
+        """What accepting the gap means, as a sentence."""
         sentence = f"it goes on at offset {self.offset}"
         if isinstance(self.error, Unfetchable):
             over = f"; {counted(self.passed, 'offset')} before it are passed over, without dead letters"
@@ -102,8 +103,9 @@ class Gap(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """What an operator adds. `truncated`: the owner reported that the broker has another history of the topic, which
-    offsets and ids do not show. `to`: go on at this offset, since the records before it cannot be fetched; -1: none."""
+    """What an operator knows beyond the facts. `truncated`: the owner reported that the broker has another history of
+    the topic; offsets and ids do not show it. `to`: continue at this offset, because the records before it cannot be
+    fetched; -1: not given."""
 
     truncated: bool = False
     to: int = -1
@@ -113,7 +115,7 @@ NOTHING = Reported()
 
 
 def gap(agent: Agent, view: PartitionView, facts: TopicFacts, store: Store, reported: Reported = NOTHING) -> Gap | None:
-    """The first gap at which the owner would halt; None: there is none. Raises ConfigurationError for a gap that
+    """The first gap at which the owner would halt; None: there is no gap. Raises ConfigurationError for a gap that
     cannot be accepted."""
     claim = view.claim
     if claim.incarnation != store.incarnation:
@@ -151,7 +153,7 @@ def _error(agent: Agent, view: PartitionView, facts: TopicFacts) -> Halt | None:
 
 
 def _offset(error: Halt, claim: Claim, facts: TopicFacts, to: int) -> int:
-    """Raises ConfigurationError for a `to` that cannot be."""
+    """The offset at which the partition goes on. Raises ConfigurationError for an invalid `to`."""
     if to >= 0 and not isinstance(error, Unfetchable):
         raise ConfigurationError(f"{error.code} says where the partition goes on: --to is only for unfetchable")
     if to >= 0 and not claim.offset < to <= facts.high:
@@ -165,8 +167,7 @@ def _offset(error: Halt, claim: Claim, facts: TopicFacts, to: int) -> int:
 
 
 def _again(agent: Agent, view: PartitionView, offset: int, store: Store) -> Forgotten:
-    """Groups and numbers of items whose offsets come again. Raises ConfigurationError when the state cannot be
-    read."""
+    """The groups and items whose offsets come again. Raises ConfigurationError when the state cannot be read."""
     try:
         contents = held(agent, view.claim.partition, view)
     except ChangelogIncomplete as error:
@@ -201,9 +202,9 @@ def accept(
     forget: bool = False,
     reported: Reported = NOTHING,
 ) -> Gap | None:
-    """Let the partition go on behind its gap; None: it has no gap any more. `look` asks Kafka. Raises
-    ConfigurationError when state would be forgotten without `forget`, Fenced when another process claimed in between
-    (nothing was changed), and PersistenceError (it is unknown whether it was changed: look again)."""
+    """Lets the partition go on behind its gap; None: it has no gap any more. `look` asks Kafka. Raises
+    ConfigurationError when state would be forgotten without `forget`, and Fenced when another process claimed in
+    between (nothing was changed). After a PersistenceError it is unknown whether the gap was accepted: look again."""
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)  # under the claim: Kafka's facts are read later than the state
     facts = look()
@@ -222,20 +223,20 @@ def insist(halting: Gap, forget: bool) -> None:
 
 
 def tell(store: Store, partition: Partition, person: Person) -> None:
-    """Have the worker that halted at a gap claim the partition again."""
+    """Makes the worker that halted at a gap claim the partition again."""
     journal.note(store, partition.app, person, ACCEPTED, note_key(partition.agent, (partition.topic, partition.number)))
 
 
 def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, halting: Gap, person: Person) -> None:
-    """Commit the offset, the source, the forgotten state and the note at once."""
+    """Commits the offset, the source, the removal of the forgotten state, and the note together."""
     keys, numbers, cold, known_then = halting.forgets
     if halting.unreadable:
         claim = remove_all(store, claim)
     known = claim.source or Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
-    older = tuple(replace(each, until=min(each.until, facts.high)) for each in known.older)  # what is above is new
+    older = tuple(replace(each, until=min(each.until, facts.high)) for each in known.older)  # records above it are new
     about = {"topic_id": facts.topic_id or known.topic_id, "partition_count": facts.partitions, "era": halting.era}
     source = replace(known, older=older, **about)
-    # what is next may be the same batch: the next owner has another process fetch it first
+    # the next record may be in the same batch: the next owner has another process fetch it first
     mark = CrashMark(halting.offset, (UNFETCHABLE,)) if isinstance(halting.error, Unfetchable) else None
     keep_from = claim.last + 1 if halting.unreadable else None
     changes = Changes(halting.offset, -1, keep_from=keep_from, trying=mark, source=source, drop_cold=cold)

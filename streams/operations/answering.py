@@ -44,9 +44,9 @@ TIME = "time"
 
 
 class ClauseAnswer(NamedTuple):
-    """The answer of one clause: a `value`, or the `problem` why it has none, with the `reason` of a dead letter.
-    `failed` is the clause that failed: this one, or a computed field that it names. It is empty when the record cannot
-    be read; then the problem may quote the payload."""
+    """The answer of one clause: a `value`, or the `problem` that prevents one, with the `reason` of a dead letter.
+    `failed` names the clause that failed: this one, or a computed field that it uses. It is empty when the record
+    cannot be read; then the problem may quote the payload."""
 
     clause: str
     value: Any = None
@@ -56,9 +56,9 @@ class ClauseAnswer(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the agent does with a record or a result. `reason` and `error` stand in the dead letter; `error` alone
-    says why the partition halts. `outputs` are the topics that a result or a forwarded record goes to, each with its
-    value; None stands for the value of the record, unchanged."""
+    """What the agent does with a record or a result. `reason` and `error` are the fields of the dead letter; `error`
+    without a reason is why the partition halts. `outputs` are the topics that a result or a forwarded record goes to,
+    each with its value. None stands for the value of the record, unchanged."""
 
     outcome: Literal["taken", "left-out", "dead-letter", "skipped", "halted", "passed-over"]
     reason: str = ""
@@ -69,8 +69,8 @@ class Verdict(NamedTuple):
 
 class RecordClauses:
     """The clauses of an agent that see a record: each `let`, `where`, the key, an `until` expression, the event time in
-    a field, and what is under `to` of an agent that forwards. `until` sees a group of this record alone. Two routes to
-    one topic have clauses with one name."""
+    a field, and the clauses under `to` of an agent that forwards. `until` sees a group of this record alone. Two routes
+    to one topic have clauses with one name."""
 
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError, and ValueError where the format cannot be read."""
@@ -85,7 +85,7 @@ class RecordClauses:
         return tuple(name for name, _ in self._asks)
 
     def answer(self, number: int, record: Record) -> ClauseAnswer:
-        """What clause `number` of `names` answers."""
+        """The answer of clause number `number` of `names`."""
         name, ask = self._asks[number]
         groups, answer = Groups(self._rule), None
         try:
@@ -107,7 +107,7 @@ class RecordClauses:
 
 
 def _refusing(agent: Agent) -> Agent:
-    """The agent with a dead letter for everything that it cannot use, so that each refusal has a reason."""
+    """The agent with a dead letter for each unusable record, so that each refusal has a reason."""
     rule = agent.aggregation
     if rule is not None:
         on_missing = "dead-letter" if rule.on_missing == "skip" else rule.on_missing
@@ -116,7 +116,7 @@ def _refusing(agent: Agent) -> Agent:
 
 
 def _without_results(agent: Agent) -> Agent:
-    """The agent as far as records are concerned: a group that one record completes is asked nothing."""
+    """The agent without its clauses about results, so that a group that one record completes is not judged."""
     return replace(agent, having="", routes=(), to=None)
 
 
@@ -147,14 +147,14 @@ def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskReco
 
 
 def _ends(record: Record, value: bytes, groups: Groups) -> bool:
-    """Whether a group of this record alone ends with it."""
+    """Whether the record ends a group that holds only this record."""
     accept(groups, [record], 0.0)
     ending = groups.rule.ending
     return ending is not None and groups.outcomes[ending.name, "true"] > 0
 
 
 def _shown(deadline: float | None, is_instant: bool) -> str | None:
-    """An instant as RFC 3339 text, a time as a duration; None where the record gives none."""
+    """The value for output: an instant as RFC 3339 text, a duration as text; None where the record gives no value."""
     if deadline is None or deadline == CANCELLED:
         return None if deadline is None else "none any more"
     return rfc3339(deadline) if is_instant else duration_text(timedelta(seconds=deadline))
@@ -171,9 +171,9 @@ def _holds(name: str, computes: AskRecord) -> AskRecord:
 
 
 def becomes(app: str, agent: Agent, record: Record, proof: HeaderProof) -> Verdict:
-    """What the agent does with the record, of whose headers `proof` says whether they are believed. What depends on
-    earlier records or on the clock is not judged: repeats, full groups, and records that are late or far ahead. Nor is
-    the size of outputs."""
+    """What the agent does with the record. `proof` decides whether the record's headers are believed. Effects of
+    earlier records and of the clock are not judged: repeats, full groups, and records that are late or far ahead. Nor
+    is the size of outputs."""
     if not for_us([record], Partition(app, agent.name, record.topic(), record.partition()), proof):
         return Verdict("passed-over")
     record = believed(agent, record, proof)
@@ -206,7 +206,7 @@ def becomes(app: str, agent: Agent, record: Record, proof: HeaderProof) -> Verdi
 
 
 def believed(agent: Agent, record: Record, proof: HeaderProof) -> Record:
-    """The record as the agent reads it: without the headers that steer it, if they have no proof."""
+    """The record as the agent reads it. Without proof, the headers that steer it are left out."""
     steered = topic_names.reads(agent.receive, record.topic()) and headers(record) and not proof.believes(record)
     return without_steering(record) if steered else record
 
@@ -218,13 +218,13 @@ def _forwarded(message: Message) -> Verdict:
 
 
 def result_clauses(agent: Agent) -> list[str]:
-    """The clauses of an agent that see a result, in the order in which they are asked."""
+    """The clauses of an agent that see a result, in the order of evaluation."""
     made = results(agent)
     return [] if made is None else [name for name, _ in _of_results(made)]
 
 
 def result_answers(agent: Agent, result: ResultFields) -> list[ClauseAnswer]:
-    """What each of these clauses answers, also those that the engine would not ask after an earlier answer."""
+    """The answer of each of these clauses, including clauses that the engine would skip after an earlier answer."""
     made = results(agent)
     return [] if made is None else [_answer(name, ask, result) for name, ask in _of_results(made)]
 

@@ -1,4 +1,4 @@
-"""The changes by operators that the store keeps: in the state of agents, and in the app's journal."""
+"""Changes by operators that the store records, in the state of agents and in the app's journal."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -14,16 +14,16 @@ from sluicegate.streams.operations.groups.contents import PartitionContents, par
 from sluicegate.streams.ownership.halted import ACCEPTED
 
 ChangePlace = tuple[str | None, str | None, int | None]
-"""Agent, topic and partition of a change; None where the change has none."""
+"""Agent, topic and partition of a change; None: the change has none."""
 PlacedChange = tuple[Amendment, ChangePlace]
 TellUnreadable = Callable[[Agent, Exception], object]
-"""Told that the state of an agent cannot be read. It may raise."""
+"""Called when the state of an agent cannot be read. It may raise."""
 OF_AGENTS = ("groups ", "dead ")
 
 
 def changes(app: App, store: Store, name: str | None, unreadable: TellUnreadable) -> Iterator[PlacedChange]:
-    """Changes in the state of this agent, or of all agents, and those in the app's journal. Raises PersistenceError,
-    and what `unreadable` raises."""
+    """The changes in the state of this agent (None: of all agents), then the changes in the app's journal. Raises
+    PersistenceError, and the errors of `unreadable`."""
     for agent in app.agents if name is None else [agent for agent in app.agents if agent.name == name]:
         try:
             yield from [change for contents in partitions(store, app.name, agent) for change in amended(contents)]
@@ -56,8 +56,8 @@ def document(change: Amendment, place: ChangePlace) -> dict[str, object]:
 
 
 def together(documents: Iterable[dict[str, object]]) -> list[dict[str, object]]:
-    """For people: what one command did to many dead letters in one second is one line, with the first key and the
-    number of the others."""
+    """The changes for a table. Many dead letters that one command changed in one second share one line: the first key
+    and the number of the others."""
     lines: dict[object, list[dict[str, object]]] = {}
     for number, each in enumerate(documents):
         same = {name: value for name, value in each.items() if name != "key"}

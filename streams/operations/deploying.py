@@ -26,15 +26,15 @@ from sluicegate.streams.versions.catalogue import Catalogue
 from sluicegate.streams.wording import counted
 
 MOST_OLDER = 2
-"""Generations of a partition that may finish beside the newest one when another change is deployed."""
+"""The most generations of a partition that may still finish beside the newest one when another change is deployed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeployOptions:
-    """`policy` None: open groups are converted where they can be. `ends`: FLUSH or DROP for groups that cannot, as
-    `run --flush` and `run --drop`. `again`: a file that is an earlier version becomes a new version. `expect`: the
-    version that must run now. `leave`: open groups of removed agents and topics stay in the store. `rewinds` judges the
-    policy `rewind`, which is refused without it."""
+    """`policy` None: open groups are converted where they can be. `ends`: FLUSH or DROP for groups that cannot be
+    converted, as `run --flush` and `run --drop`. `again`: a file whose rule is an earlier version becomes a new
+    version. `expect`: the version that must run now. `leave`: open groups of removed agents and topics stay in the
+    store. `rewinds` judges the policy `rewind`, which is refused without it."""
 
     policy: str | None = None
     ends: str | None = None
@@ -55,7 +55,7 @@ class AgentStep(NamedTuple):
 
 
 def deployed_app(app: App, deployments: Catalogue) -> App:
-    """The app with the agents that are deployed, under their rules."""
+    """The app with its deployed agents, under their deployed rules."""
     agents = (deployed.agent(deployed.number) for deployed in deployments.values())
     return _with_agents(app, [agent for agent in agents if agent is not None])
 
@@ -72,8 +72,8 @@ def _with_agents(app: App, agents: Sequence[Agent]) -> App:
 def deploy(
     store: Store, app: App, names: Sequence[str], options: DeployOptions, person: Person
 ) -> tuple[list[AgentStep], Catalogue]:
-    """Make the rules of these agents the ones that run, in one commit for all of them. Raises ConfigurationError for
-    what must be decided first, and PersistenceError; then the same call finds out."""
+    """Makes the rules of these agents the ones that run, in one commit for all of them. Raises ConfigurationError for
+    choices that must be made first, and PersistenceError; then the same call finds out whether the rules run."""
     for attempt in range(ATTEMPTS):
         deployments = catalogue.read(store, app.name)
         current = app if options.again else settled_app(app, deployments)
@@ -102,8 +102,8 @@ def deploy(
 
 
 def note_file(store: Store, app: App, names: Sequence[str], person: Person) -> None:
-    """Keep the keys that are no rule as the file of a run has them that starts now, so that a plan compares with it.
-    When other commands deploy all the time, the next start does it. Raises PersistenceError."""
+    """Records the keys of a starting run's file that are no part of a rule, so that a plan can compare with them. If
+    other commands deploy all the time, the next start records them. Raises PersistenceError."""
 
     def change(before: Catalogue, at: float) -> Catalogue:
         return _with_file(before, app, names)
@@ -119,7 +119,7 @@ def note_file(store: Store, app: App, names: Sequence[str], person: Person) -> N
 
 
 def _with_file(before: Catalogue, app: App, names: Sequence[str]) -> Catalogue:
-    """With the keys of this file in the versions that run."""
+    """The deployments with the keys of this file in the versions that run."""
     after = dict(before)
     for agent in app.agents:
         known = before.get(agent.name, UNVERSIONED)
@@ -166,7 +166,7 @@ def _unexpected(name: str, deployments: Catalogue, options: DeployOptions) -> li
 
 
 def _policy(store: Store, app: App, agent: Agent, before: Deployed, options: DeployOptions) -> tuple[str, list[str]]:
-    """What becomes of the groups that are open under `before`, and why it is refused."""
+    """The policy for the groups that are open under `before`, and the reasons why it is refused."""
     old = before.agent(before.number)
     plain = not options.again and options.policy is None and options.ends is None
     wanted = agent.on_change if plain else ""
@@ -216,7 +216,7 @@ def _known(suited: Sequence[str]) -> str:
 
 
 def _too_many(store: Store, app: App, agent: Agent, policy: str) -> list[str]:
-    """Why a partition cannot have one more generation."""
+    """The reason why a partition cannot have one more generation; empty: it can."""
     if policy in (FLUSH, DROP):
         return []
     for partition in rows(store, app.name, agent.name):
@@ -233,7 +233,7 @@ def _too_many(store: Store, app: App, agent: Agent, policy: str) -> list[str]:
 
 
 def _left(store: Store, app: App) -> list[str]:
-    """Why agents and topics that the file no longer has cannot be left alone."""
+    """The reasons why agents and topics that the file no longer has need `--leave`."""
     return [f"{text}, or add --leave" for text in texts(app, left_behind(store, app)).values()]
 
 
@@ -252,14 +252,14 @@ def _changed(
 
 
 def _trimmed(store: Reader, app: str, agent: str, versions: Sequence[RuleVersion]) -> tuple[RuleVersion, ...]:
-    """The versions, without the rules that no partition needs any more."""
+    """The versions. Rules that no partition needs any more are removed from them."""
     needed = min((_version(store, each) for each in rows(store, app, agent)), default=versions[-1].number)
     needed = min(needed, versions[-1].number - 1)
     return tuple(version if version.number >= needed else replace(version, agent=None) for version in versions)
 
 
 def rows(store: Reader, app: str, agent: str) -> list[Partition]:
-    """The partitions of the agent that have a row."""
+    """The partitions of the agent that have a claim row."""
     return [each for each in store.partitions(app) if each.agent == agent]
 
 
@@ -269,7 +269,8 @@ def _version(store: Reader, partition: Partition) -> int:
 
 
 class Progress(NamedTuple):
-    """Of one agent: how many of its partitions run the version, and how many still have groups of earlier ones."""
+    """The progress of one agent: how many of its partitions run the version, and how many still have groups of earlier
+    versions."""
 
     name: str
     version: int

@@ -1,4 +1,4 @@
-"""The store of the HTTP port, which its calls use one after the other."""
+"""The store of the HTTP port. Its calls use the store one after the other."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,8 +11,8 @@ PATIENCE = 10.0  # seconds that a question waits for the store while others use 
 
 
 class StoreDesk:
-    """Lends a store to one question at a time. The first question opens it, and the first one after an error of the
-    store opens it again."""
+    """Lends a store to one question at a time. The first question opens the store. After an error of the store, the
+    next question opens it again."""
 
     def __init__(self, open_store: Callable[[], Store]) -> None:
         self._open_store = open_store
@@ -21,7 +21,7 @@ class StoreDesk:
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """Raises SystemNotReady while others use it for PATIENCE, and what `open_store` raises."""
+        """The store. Raises SystemNotReady while others use it for PATIENCE seconds, and the errors of `open_store`."""
         if not self._lock.acquire(timeout=PATIENCE):
             raise SystemNotReady("the store is busy: another question is still reading it")
         try:

@@ -52,9 +52,8 @@ class OffsetSpan(NamedTuple):
 
 class ExplainedOutput(NamedTuple):
     """The headers of an output. `place` is its topic/partition/offset. `proven`: a process of the app wrote it, or the
-    app has no keys. `span` None: the headers do not name it, since a
-    message of a handler has only the fire. `window` is the start and end of the group's window in milliseconds since
-    1970."""
+    app has no keys. `span` None: the headers do not name it, because a message of a handler has only the fire id.
+    `window` is the start and end of the group's window in milliseconds since 1970."""
 
     place: str
     id: str
@@ -69,9 +68,9 @@ class ExplainedOutput(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """`offsets` of the input partition, ascending; `notes` say what is missing or uncertain. `left_out` counts the
-    records of the key between the first and the last offset that `where` left out; None: the agent has no `where`, or
-    the records were not read."""
+    """`offsets` of the input partition, ascending. `notes` are sentences about missing or uncertain parts. `left_out`
+    counts the records of the key between the first and the last offset that `where` left out; None: the agent has no
+    `where`, or the records were not read."""
 
     offsets: list[int]
     notes: list[str]
@@ -79,8 +78,8 @@ class Explained(NamedTuple):
 
 
 def output(records: Iterable[Record], id: str, mac: Mac | None = None) -> ExplainedOutput | None:
-    """The first record that has this output id, or, when none has, this fire id. One that a process of the app wrote
-    comes before all others."""
+    """The first record with this output id, or, when there is none, with this fire id. Records that a process of the
+    app wrote come before all others."""
     matches: dict[tuple[bool, str], ExplainedOutput] = {}
     for record in records:
         named = by_name(headers(record))
@@ -125,7 +124,7 @@ def _output(record: Record, named: MessageHeaders) -> ExplainedOutput:
 
 
 def first_of(fire: str, partition: Partition, topic_id: str, low: int, high: int) -> int | None:
-    """The offset, from `low` to `high` (excluded), whose fire has this id. Each offset takes a few microseconds."""
+    """The offset from `low` to `high` (excluded) whose fire has this id. Each offset takes a few microseconds."""
     identify = fire_ids(partition, topic_id)
     return next((offset for offset in range(high - 1, low - 1, -1) if identify(offset) == fire), None)
 
@@ -139,8 +138,9 @@ def explained(
     low: int,
     proof: HeaderProof | None = None,
 ) -> Explained:
-    """`records` are those of the span, and earlier ones where the agent drops repeats; `low` is where their partition
-    begins now, `proof` which of them its worker believed."""
+    """The input offsets of an output. `records` are the records of its span, and earlier ones where the agent drops
+    repeats. `low` is the first offset that its partition has now, `proof` the proof under which its worker believed
+    records."""
     (topic, number), first, last = span
     if first == last:
         return Explained([first], [])
@@ -159,13 +159,13 @@ def explained(
 
 
 def looks_back(agent: Agent) -> bool:
-    """Whether the agent drops records because of earlier ones."""
+    """Whether the agent drops records because of earlier records."""
     return agent.dedupe is not None or bool(agent.receive)
 
 
 class GroupHistory:
     """Applies the rule from the group's first record on, for one key (None: the key of the first record). `left_out`
-    counts the records of that key which `where` left out since. `window` is as in ExplainedOutput."""
+    counts the records of that key that `where` left out since then. `window` is as in ExplainedOutput."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class GroupHistory:
         self.left_out = 0
 
     def takes(self, record: Record) -> bool:
-        """Whether the record is in the group."""
+        """Whether the record is part of the group."""
         now = timestamp(record)
         fresh = self._gate.fresh([record], now)
         asked = Groups(self._rule)
@@ -207,14 +207,14 @@ class GroupHistory:
         return is_new and self._accept(record)
 
     def newest(self, offsets: list[int]) -> list[int]:
-        """Those of these records that a window has if it has only so many."""
+        """The newest of these records, for a window that keeps only so many."""
         last = self._rule.aggregation.window.last if self._rule.aggregation.window is not None else 0
         in_time = sorted(offsets, key=lambda offset: (self._times.get(offset, 0), offset))
         return sorted(in_time[-last:]) if last else offsets
 
     def _count(self, record: Record, asked: Groups) -> None:
-        """Count a record that `where` did not take. A record for which it has no answer is a dead letter, and is not
-        left out."""
+        """Counts a record that `where` left out. A record for which `where` has no answer becomes a dead letter and is
+        not counted."""
         if asked.outcomes["where", "false"] and record.offset() > self._first and self._key is not None:
             key = record.key() if self._rule.key_of is None else self._key_of(record)
             self.left_out += key == self._key

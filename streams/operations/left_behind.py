@@ -1,4 +1,4 @@
-"""State of agents and topics that the store has and the file does not. No worker of the file uses it."""
+"""State in the store of agents and topics that the file does not have. No worker of the file uses it."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -52,7 +52,7 @@ def left_behind(store: Store, app: App) -> list[LeftBehind]:
 
 
 def texts(app: App, orphans: Sequence[LeftBehind]) -> dict[str, str]:
-    """What is left and what to do, by agent."""
+    """What is left and the remedy, by agent."""
     there = {agent.name for agent in app.agents}
     by_name = {}
     for name in dict.fromkeys(orphan.partition.agent for orphan in orphans):
@@ -73,7 +73,7 @@ def _deployed(store: Store, app: str) -> Mapping[str, Deployed]:
 
 
 def _buffered(store: Store, app: App, deployed: Mapping[str, Deployed]) -> dict[Partition, int]:
-    """How many groups of each partition are in the buffers of agents with `scope: shared` that the file lacks."""
+    """By partition, the number of groups in the buffers of agents with `scope: shared` that the file lacks."""
     there = {agent.name for agent in app.agents}
     counts: dict[Partition, int] = {}
     for name, versions in deployed.items():
@@ -85,7 +85,7 @@ def _buffered(store: Store, app: App, deployed: Mapping[str, Deployed]) -> dict[
 
 
 def _holding(partition: Partition, view: PartitionView, deployed: Deployed, buffered: int) -> Holding | None:
-    """None: there are entries, and no rule that reads them."""
+    """What the partition holds. None: it has entries, and no rule that can read them."""
     agent = _agent(view, deployed)
     try:
         if agent is None:
@@ -98,6 +98,6 @@ def _holding(partition: Partition, view: PartitionView, deployed: Deployed, buff
 
 
 def _agent(view: PartitionView, deployed: Deployed) -> Agent | None:
-    """The agent under the rule that filled the groups of the partition, else under the newest one."""
+    """The agent under the rule that filled the groups of the partition, or else under the newest rule."""
     version = view.claim.source.version if view.claim.source is not None else 0
     return (deployed.agent(version) if version else None) or deployed.agent(deployed.number)

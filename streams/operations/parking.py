@@ -25,12 +25,14 @@ class Parked(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """Of the message, or of the first message of the group. Several windows may begin with the same message."""
+        """The offset of the message, or of the first message of the group. Several windows may begin with the same
+        message."""
         return in_order(self.number)[0]
 
 
 def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
-    """By topic, partition and offset. Raises as sluicegate.streams.operations.groups.open_groups.partitions."""
+    """The parked items by topic, partition and offset. Raises as
+    sluicegate.streams.operations.groups.open_groups.partitions."""
     return [
         Parked(
             within.partition,
@@ -47,7 +49,7 @@ def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
 
 
 def retry(store: Store, partition: Partition, numbers: Collection[GroupNumber], person: Person) -> Claim:
-    """Retry these: their attempts begin anew. Raises as `amend`."""
+    """Retries these items: their attempts are counted from 1 again. Raises as `amend`."""
     section = Section({}, dict.fromkeys(numbers, 0), dict.fromkeys(numbers, ""))
     offsets = sorted({in_order(number)[0] for number in numbers})
     places = ", ".join(f"{partition.topic}/{partition.number}/{offset}" for offset in offsets)

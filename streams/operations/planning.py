@@ -24,16 +24,17 @@ from sluicegate.streams.windows.opening import groups_of
 from sluicegate.streams.wording import counted
 
 CHOICES = (FINISH, CONVERT, REWIND, FLUSH, DROP)
+"""The policies that a deployment may have. Without a choice, groups are converted where they can be."""
 ROWS_STAY = (
     "the rows of a table were added under the rule before, and a change cannot take them back under another; run the "
     "old file, or give the agent another name, under which it reads the table again"
 )
-"""The policies that a deployment may have. Without a choice, groups are converted where they can be."""
 
 
 class Holding(NamedTuple):
-    """What the store holds of an agent: open groups in so many partitions, items that wait for slow handlers, and
-    unsent rows. `fire`: groups that end at once under the new rule; None: not known."""
+    """The state that the store holds of an agent: open groups, the number of partitions that have them, items that wait
+    for slow handlers, and unsent rows. `fire` is the number of groups that end at once under the new rule; None:
+    unknown."""
 
     groups: int = 0
     partitions: int = 0
@@ -55,8 +56,8 @@ class Holding(NamedTuple):
 
 
 class PolicyOutcome(NamedTuple):
-    """What a policy does to the open groups: `fire` of them fire at once. `refused` says why it cannot be. Whether the
-    records of groups can be read again (`rewind`) is judged by the deployment only."""
+    """The effect of a policy on the open groups: `fire` of them fire at once. `refused` is the reason why the policy is
+    impossible. Whether the records of groups can be read again (`rewind`) is judged only by the deployment."""
 
     groups: int
     fire: int | None
@@ -65,8 +66,9 @@ class PolicyOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AgentPlan:
-    """`old` or `new` None: the agent is added or removed. `now` is what the store holds in the partitions that go on.
-    `left` is what stays in the store and no agent processes. Both are None when the store was not asked."""
+    """The plan of one agent. `old` None: the agent is added. `new` None: it is removed. `now` is the store's state in
+    the partitions that go on. `left` is the store's state that no agent will process. Both are None when the store was
+    not asked."""
 
     name: str
     old: AgentRule | None
@@ -80,22 +82,22 @@ class AgentPlan:
 
 
 def elsewhere(old: App, new: App) -> list[Change]:
-    """The app or the store is another one: nothing of the old one is carried over."""
+    """The changes that mean another app or another store: nothing of the old one is carried over."""
     pairs = (("app", old.name, new.name), ("store", _address(old.store), _address(new.store)))
     return [Change(path, one, other, ELSEWHERE, ()) for path, one, other in pairs if one != other]
 
 
 def of_the_file(old: App, new: App) -> list[str]:
-    """The keys beside the agents whose values differ, and hold from the restart on. Values may be secret."""
+    """The keys outside of the agents whose values differ. They take effect at the restart. Values may be secret."""
     keys = ("kafka", "accept_level", "auto_migrate", "allow_plaintext", "start_timeout", "http", "outbox", "timeouts")
     names = [key for key in keys if getattr(old, key) != getattr(new, key)]
     return [*names, "store"] if old.store != new.store and _address(old.store) == _address(new.store) else names
 
 
 def planned(old: App, new: App, names: Sequence[str], choice: str | None, store: Store | None) -> list[AgentPlan]:
-    """The agents of these names, in the order of the new file, then those that are removed. `choice` is one of CHOICES;
-    None: as `run` does. `store` is the old app's; None: it is not asked. Raises PersistenceError, ExpressionError, and
-    what `held` raises."""
+    """The plans of the agents with these names, in the order of the new file, then of the removed ones. `choice` is one
+    of CHOICES; None: as `run` chooses. `store` is the old app's; None: it is not asked. Raises PersistenceError,
+    ExpressionError, and the errors of `held`."""
     before, after = ({agent.name: agent for agent in app.agents} for app in (old, new))
     moved = elsewhere(old, new)
     chosen = [name for name in {**after, **before} if name in names]
@@ -129,7 +131,7 @@ def _both(
 
 
 def _one(app: str, old: Agent | None, new: Agent | None, store: Store | None) -> AgentPlan:
-    """An agent that is in one of the files only."""
+    """The plan of an agent that is in only one of the files."""
     before, after = (None if each is None else rule_of(each) for each in (old, new))
     rest = _holding(store, app, old, None, old.topics) if old is not None and store is not None else None
     name = old.name if old is not None else new.name if new is not None else ""
@@ -137,7 +139,7 @@ def _one(app: str, old: Agent | None, new: Agent | None, store: Store | None) ->
 
 
 def plan_document(plan: AgentPlan, policy: str | None = None) -> dict[str, Any]:
-    """The plan as JSON, with what becomes of open groups under this policy, or under each of them."""
+    """The plan as JSON, with the effect on open groups under this policy, or under each policy."""
     changes = [
         {"path": change.path, "from": change.old, "to": change.new, "class": change.kind.text}
         for change in plan.changes
@@ -154,7 +156,7 @@ def plan_document(plan: AgentPlan, policy: str | None = None) -> dict[str, Any]:
 
 
 def policies_for(old: Agent, new: Agent, differences: Sequence[Change]) -> tuple[str, ...]:
-    """Those of CHOICES that suit the changes."""
+    """The policies of CHOICES that suit the changes."""
     suited = policies_of([difference for difference in differences if difference.kind != TOPICS])
     unfit = (REWIND,) if why_not_rewound(old, new) else ()
     return tuple(each for each in CHOICES if each in suited and each not in unfit)
@@ -176,7 +178,8 @@ def _why_not(policy: str, policies: Sequence[str]) -> str:
 def _refused(
     old: Agent, policies: Sequence[str], choice: str | None, differences: Sequence[Change], now: Holding | None
 ) -> list[str]:
-    """Why the agent cannot be started with its open groups; where the store was not asked, with any."""
+    """The reasons why the agent cannot start with its open groups. If the store was not asked, it is assumed to have
+    some."""
     wanted = choice or CONVERT
     if wanted in policies or not differences or not old.grouped or (now is not None and not now.groups):
         return []
@@ -200,8 +203,8 @@ def _leaving(what: str, rest: Holding | None) -> list[str]:
 def _holding(
     store: Store, app: str, old: Agent, new: Agent | None, topics: Sequence[str], buffer: bool = True
 ) -> Holding:
-    """What the store holds of the old agent in the partitions of these topics, and in its shared buffer. `new`: the
-    agent whose rule the groups would go on under, where they can."""
+    """The store's state of the old agent in the partitions of these topics, and in its shared buffer. `new` is the
+    agent whose rule the groups would continue under, where they can."""
     goes_on = new is not None and new.scope == "partition" and CONVERT in policies_for(old, new, _changed(old, new))
     groups = partitions = items = rows = fire = 0
     for partition in store.partitions(app):
@@ -226,8 +229,8 @@ def _changed(old: Agent, new: Agent) -> list[Change]:
 
 
 def _ending(contents: PartitionContents, new: Agent) -> int:
-    """How many groups end before the next record when they are converted: by the count, a limit, or a deadline that
-    has passed."""
+    """The number of groups that end before the next record when they are converted: by the count, a limit, or a
+    deadline that has passed."""
     now, groups, count = contents.claim.store_time, groups_of(Rule(new, formats.reads(new))), contents.open_groups
     convert = Conversion(contents.groups, groups)
     for key in list(contents.groups.states):
@@ -239,8 +242,8 @@ def _ending(contents: PartitionContents, new: Agent) -> int:
 
 
 def _judge_deployed(old: Agent, contents: PartitionContents) -> bool:
-    """Whether the old rule filled the groups. A partition may still be at an earlier version. Raises ConfigurationError
-    where no version is known, and another file than the old one filled the groups."""
+    """Checks that the old rule filled the groups. A partition may still be at an earlier version. Raises
+    ConfigurationError where no version is known and a file other than the old one filled the groups."""
     newest = contents.groups
     if not (newest.states or newest.cold.count) or contents.rule.fingerprint == fingerprint(old):
         return True
@@ -254,6 +257,6 @@ def _judge_deployed(old: Agent, contents: PartitionContents) -> bool:
 
 
 def _address(url: str) -> str:
-    """The URL without the user and the password, which may change on the way to one store."""
+    """The URL without user and password. These may change while the store stays the same."""
     scheme, separator, rest = url.partition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -1,4 +1,4 @@
-"""Which records of a topic a command believes: those that the workers of the app believed or wrote
+"""Decides which records of a topic a command believes: the records that the workers of the app believed or wrote
 (docs/protocol.md, Proof)."""
 
 from collections.abc import Callable
@@ -10,11 +10,12 @@ from sluicegate.streams.reading.proof import UNKNOWN, HeaderProof
 from sluicegate.streams.versions import mac_keys
 
 OffsetAt = Callable[[str, int, float], int]
-"""The first offset of a partition whose record has this time, seconds since 1970, or a later one."""
+"""The first offset of a partition whose record is at or after this time, in seconds since 1970."""
 
 
 class TopicProofs:
-    """With the keys that `store` has of `app`. Without keys all records are believed."""
+    """The proofs of the app's topics, under the keys that `store` has of `app`. Without keys all records are
+    believed."""
 
     def __init__(self, store: Reader, app: str, offset_at: OffsetAt) -> None:
         """Raises PersistenceError and ChangelogIncomplete."""
@@ -22,15 +23,17 @@ class TopicProofs:
         self._store, self._offset_at = store, offset_at
 
     def input(self, partition: Partition) -> HeaderProof:
-        """As the worker of this partition believes its records."""
+        """The proof that the worker of this partition uses."""
         return row_proof(self._store, self.mac, partition)
 
     def lost_input(self, topic: str, number: int) -> HeaderProof:
-        """As the worker of a partition believed its records whose row is lost, and whose keys are not."""
+        """The proof that the worker of a partition used, when the partition's row is lost and the app's keys are
+        not."""
         return self.output(topic, number)
 
     def output(self, topic: str, number: int) -> HeaderProof:
-        """Of a partition that the app writes: from the first offset on at which every process signs."""
+        """The proof of a partition that the app writes. It is required from the first offset on at which every process
+        signs."""
         if self.mac is None:
             return HeaderProof()
         since = self.mac.since
@@ -38,8 +41,8 @@ class TopicProofs:
 
 
 def row_proof(store: Reader, mac: Mac | None, partition: Partition) -> HeaderProof:
-    """As the worker of this partition believes its records. Where the partition has no row yet, a new agent believes
-    nothing without proof. Raises PersistenceError."""
+    """The proof that the worker of this partition uses. Where the partition has no row yet, a new agent believes no
+    record without proof. Raises PersistenceError."""
     view = store.read(partition)
     source = None if view is None else view.claim.source
     if source is None:

@@ -1,7 +1,5 @@
-"""Counts the answers of an agent's clauses for many records. Pure: the caller reads the records.
-
-The counts hold no value of a record: a problem is in the words of a failed clause, or the reason of a dead letter.
-"""
+"""Counts the answers of an agent's clauses for many records. Pure: the caller reads the records. The counts hold no
+value of a record: a problem is the text of a failed clause, or the reason of a dead letter."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -23,8 +21,8 @@ ALONE = ("key", "until", "complete")
 
 @dataclass(slots=True)
 class ClauseSample:
-    """`outcomes` counts true, false, computed, missing (a computed null) and failed; `problems` counts why clauses
-    failed; `example` is topic, partition and offset of the first failure."""
+    """`outcomes` counts true, false, computed, missing (a computed null) and failed answers. `problems` counts the
+    reasons of failures. `example` is topic, partition and offset of the first failure."""
 
     clause: str
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -46,10 +44,10 @@ class ClauseSample:
 def sampled(
     app: str, agent: Agent, records: Iterable[Record], proof: Callable[[Partition], HeaderProof]
 ) -> tuple[int, list[ClauseSample]]:
-    """The number of records, and the answers of `where`, of each `let`, and of what is under `to` of an agent that
-    forwards without lookups: rows are not looked up here. The others are asked only of records that `where` takes.
-    Records that `sluicegate dead retry` wrote for other agents do not count. `proof` says of a partition which of its
-    records are believed."""
+    """The number of records, and the answers of `where`, of each `let`, and of the clauses under `to` of an agent that
+    forwards without lookups: rows are not looked up here. Clauses after `where` are evaluated only for records that
+    `where` takes. Records that `sluicegate dead retry` wrote for other agents do not count. `proof` returns the proof
+    of a partition."""
     clauses, number = RecordClauses(agent), 0
     see_rows = ("to.", "select.") if agent.lookups else ()
     names = [(at, name) for at, name in enumerate(clauses.names) if name not in ALONE and not name.startswith(see_rows)]
@@ -71,7 +69,8 @@ def sampled(
 
 
 def newest(bounds: Mapping[TopicPartition, tuple[int, int]], most: int) -> dict[TopicPartition, tuple[int, int]]:
-    """The newest offsets of each partition, up to `most` in all: the same number of each, where each holds as many."""
+    """The newest offsets of each partition, up to `most` in all. Each partition contributes the same number, if it has
+    as many."""
     parts, rest = {}, most
     places = sorted(bounds, key=lambda place: (bounds[place][1] - bounds[place][0], place))
     for index, place in enumerate(places):
@@ -83,7 +82,7 @@ def newest(bounds: Mapping[TopicPartition, tuple[int, int]], most: int) -> dict[
 
 
 def implausible(answer: ClauseAnswer, record: Record) -> str | None:
-    """Why the time of a record is most likely in another unit: it is years away from Kafka's timestamp."""
+    """The reason why the time of a record is most likely in another unit: it is years away from Kafka's timestamp."""
     if answer.clause != TIME or answer.problem:
         return None
     away = years_away(milliseconds(answer.value, "rfc3339", TIME), record)
@@ -101,7 +100,8 @@ def is_condition(clause: str) -> bool:
 
 
 def _problem(answer: ClauseAnswer) -> str:
-    """What the user's own code or a decoder says may quote the payload: only the reason is kept of it."""
+    """The text of a problem. Errors of the user's code or of a decoder may quote the payload, so only their reason is
+    kept."""
     if not answer.failed:
         return f"cannot be read: {answer.reason}"
     return answer.problem if answer.failed == answer.clause else f"{answer.failed}: {answer.problem}"

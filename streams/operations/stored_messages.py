@@ -1,4 +1,4 @@
-"""Rows of the outbox and scheduled timeouts, as commands and the console show them."""
+"""Rows of the outbox and scheduled timeouts, in the form that commands and the console show."""
 
 from datetime import datetime
 

@@ -24,11 +24,11 @@ from sluicegate.streams.rules.document import AgentDocument
 from sluicegate.streams.windowers import WRITTEN
 
 ROWS = ("key", "where", "let")
-"""The keys that say which rows of a table are in which group. They stay as they are while rows are known."""
+"""The keys that decide which rows of a table are in which group. They stay as they are while rows are known."""
 
 
 class Change(NamedTuple):
-    """A key whose value differs; `old` or `new` None: the file does not give it. `policies` as in ChangeClass."""
+    """A key whose value differs. `old` or `new` None: the file does not have the key. `policies` as in ChangeClass."""
 
     path: str
     old: Any
@@ -64,7 +64,7 @@ def _of_key(name: str, old: AgentDocument, new: AgentDocument) -> Iterator[Chang
             yield from _of_aggregate(one, other, _over_table(old) and _over_table(new))
         case "let":
             yield from _of_lets(old, new)
-        case "correlate" if one is not None and other is not None:  # the worker's clock has no timeout there
+        case "correlate" if one is not None and other is not None:  # with the worker's clock, the key has no timeout
             yield from _differences(name, {"timeout": {}, **one}, {"timeout": {}, **other})
         case _:
             yield from _differences(name, one, other)
@@ -108,7 +108,7 @@ def _of_topics(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Change]:
 
 
 def _by_topic(sources: Sequence[Any]) -> dict[str, dict[str, str]]:
-    """What the file says of each topic besides its name."""
+    """The settings of each topic."""
     return dict((source, {}) if isinstance(source, str) else (source["topic"], source) for source in sources)
 
 
@@ -144,7 +144,7 @@ def _is_kept(reducer: Any, reducers: Any, table: bool) -> bool:
 
 
 def _accumulator(kind: str, table: bool) -> str:
-    """The name of what reducers of this kind share. Empty: nothing."""
+    """The name of the accumulator that reducers of this kind share; empty: they share none."""
     entry = REDUCERS.get(kind)
     if table and entry is not None and entry.of_rows is not None:
         return entry.of_rows.accumulator
@@ -212,13 +212,14 @@ def _policies(change: Change, old: AgentDocument, new: AgentDocument) -> Change:
 
 
 def _over_table(document: AgentDocument) -> bool:
-    """Whether the groups have the rows of a table. None of them can end or begin anew: its rows are added once."""
+    """Whether the groups hold the rows of a table. Such a group cannot end or begin anew, because its rows are added
+    only once."""
     sources = [source for source in document.get("from", ()) if isinstance(source, dict)]
     return "aggregate" in document and any(source.get("envelope") == "debezium" for source in sources)
 
 
 def _goes_by_log(document: AgentDocument) -> bool:
-    """Whether groups end by where the owner stands in the log: windows and correlations."""
+    """Whether the position of the owner in the log ends groups: windows and correlations."""
     return "window" in document.get("aggregate", {}) or "correlate" in document
 
 
@@ -245,8 +246,8 @@ def _finishes(document: AgentDocument) -> bool:
 
 
 def _of_windows(change: Change, moved: bool, finishes: bool) -> tuple[str, ...]:
-    """Open windows and correlations go on only with the same contents, and only if windows are kept in the same way
-    (`moved`: they are not)."""
+    """The policies for open windows and correlations. They go on only with the same contents, and only if windows are
+    stored in the same form (`moved`: they are not)."""
     goes_on = () if moved or change.kind in (KEPT, COMPUTED) else (CONVERT,)
     finishing = (FINISH,) if finishes else ()
     return tuple(policy for policy in change.policies if policy in (*finishing, *goes_on, *ENDS))

@@ -102,7 +102,7 @@ OF_AN_AGENT = {
     **dict.fromkeys((*_HANDLED, "from.dedupe", "writer_schemas", "fields", "start", "on_error"), FILE),
     **dict.fromkeys(("dead_letters", "dead_letters.topic", "dead_letters.headers"), FILE),
 }
-"""By the keys of an agent, nested ones with a dot, without the names that the file chooses itself."""
+"""The classes by the keys of an agent. Nested keys have a dot; names that the file chooses are left out."""
 OF_THE_FILE = {
     **dict.fromkeys(("app", "store"), ELSEWHERE),
     "agents": TOPICS,

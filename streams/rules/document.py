@@ -1,7 +1,7 @@
-"""An agent as a JSON document in the words of the file, without the values that are defaults.
+"""An agent as a JSON document with the keys of the file, without default values.
 
-A mapping whose order counts (`let`, `compute`, `select`) is a list here. Expressions are in their normal form,
-durations are seconds, and a schema is the JSON of its file without the texts for readers (`doc`).
+A mapping whose order counts (`let`, `compute`, `select`) is a list here. Expressions are in their canonical form,
+durations are seconds, and a schema is the JSON of its file without documentation (`doc`).
 """
 
 from collections.abc import Iterable
@@ -110,7 +110,7 @@ def _deadline(deadline: DataDeadline | None) -> AgentDocument:
 
 
 def _window(window: Window) -> AgentDocument:
-    """`never` is written, because another time is the default."""
+    """`never` is written, because the default is another time."""
     keys: AgentDocument = {window.windower.word: _number(window.extent)} if window.extent else {}
     keys |= {name: each for name in ("zone", "week_starts", "last") if (each := getattr(window, name))}
     keys |= {name: _number(each) for name in ("every", "offset", "grace") if (each := getattr(window, name))}
@@ -123,7 +123,7 @@ def _window(window: Window) -> AgentDocument:
 
 
 def _correlate(agent: Agent, rule: Aggregation | None) -> AgentDocument | None:
-    """Of a correlation, and of the agent of a leg if event time ends the groups. With the worker's clock the
+    """The key of a correlation, and of a leg's agent if event time ends the groups. With the worker's clock the
     aggregation has the timeout."""
     if (times := agent.times) is not None and times.kind == CORRELATION:
         time = "timestamp" if times.time is None else {"field": times.time, "unit": times.unit}
@@ -161,8 +161,8 @@ def _to(agent: Agent) -> object:
 
 
 def _destination(to: Destination, agent: Agent) -> AgentDocument:
-    """A schema that is made from computed fields is not written, because those fields define it."""
-    another = to.converts and agent.format != "json"  # than that of the records, which is the default of a forwarder
+    """A schema that follows from computed fields is not written, because those fields define it."""
+    another = to.converts and agent.format != "json"  # the default of a forwarder is the format of the records
     default = agent.forwards_unchanged(to) or (to.format == "json" and not another)
     keys: AgentDocument = {"topic": to.topic} | ({} if default else {"format": to.format})
     keys |= {"where": _normal(to.where)} if to.where else {}

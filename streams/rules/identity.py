@@ -27,7 +27,8 @@ KEYS = (
     "dedupe",
     *(name for name, entry, *_ in keys_of(AgentSettings) if entry.change != FILE),
 )
-"""The keys of an agent that are its rule. A change of any other key holds from the restart on and is no other rule."""
+"""The keys of an agent that form its rule. A change of any other key takes effect at the restart and makes no other
+rule."""
 
 
 class AgentRule(NamedTuple):

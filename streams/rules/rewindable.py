@@ -5,7 +5,7 @@ from sluicegate.streams.topic_names import in_words
 
 
 def why_not_rewound(old: Agent, new: Agent) -> str | None:
-    """Why the policy `rewind` does not suit these agents; None: it does, as far as the rules say."""
+    """The reason why the policy `rewind` does not suit these agents. None: their rules permit it."""
     if old.aggregation is None or new.aggregation is None:
         return "the agent has no groups"
     if old.over_table or new.over_table:

@@ -1,4 +1,5 @@
-"""Agents in the store, as JSON. There the schemas of a format have the name `avro`, which every build reads."""
+"""Agents in the store, as JSON. The store keeps the schemas of a format under the name `avro`, which every build
+reads."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ REFUSE = "refuse"
 
 
 class RuleVersion(msgspec.Struct, frozen=True):
-    """One deployment of an agent. `number` counts from 1. `digest` is as in AgentRule. `policy` is what becomes of the
+    """One deployment of an agent. `number` counts from 1. `digest` is as in AgentRule. `policy` decides about the
     groups that are open under the version before. `at` is the store's time in seconds since 1970. `agent` None: no
     partition needs the rule any more, so only its digest is kept."""
 
@@ -50,11 +50,11 @@ class Deployed(NamedTuple):
         return next((each.number for each in reversed(self.versions) if each.digest == digest), None)
 
     def policy_since(self, number: int) -> str:
-        """What becomes of groups that are open under version `number`, in a partition that changes to the newest
-        version at once. A group that one of the deployments in between fires, drops or rewinds, or that finishes under
-        its own rule, is not converted by a later one."""
+        """The policy for groups that are open under version `number`, in a partition that changes directly to the
+        newest version. If a deployment in between fires, drops or rewinds a group, or lets it finish under its own
+        rule, a later one does not convert it."""
         policies = [version.policy for version in self.versions if version.number > number]
-        if number == 0:  # it is not known which of them were made for these groups
+        if number == 0:  # it is unknown which of them were made for these groups
             policies = policies[-1:]
         return policy_of(policies)
 
@@ -65,7 +65,7 @@ UNVERSIONED = Deployed()
 
 def policy_of(policies: Sequence[str]) -> str:
     """The effect of several deployments, in their order, on one open group. The records of a rewound group are read
-    again under whatever rule comes later."""
+    again under any later rule."""
     rewound = False
     for policy in policies:
         if policy == DROP or (policy == FLUSH and not rewound):
@@ -93,12 +93,12 @@ FIELDS = (
     "times",
     *(name for name, entry, *_ in keys_of(AgentSettings) if entry.change != FILE),
 )
-"""The attributes of an agent that are its rule (identity.KEYS)."""
+"""The attributes of an agent that form its rule (identity.KEYS)."""
 
 
 def with_rule(agent: Agent, ruled: Agent) -> Agent:
-    """`agent`, which the file describes, under the rule of `ruled`. The schema registry and the folder of writer's
-    schemas come from the file."""
+    """`agent` of the file, under the rule of `ruled`. The schema registry and the folder of writer's schemas come from
+    the file."""
     merged = _with_origins(replace(agent, **{name: getattr(ruled, name) for name in FIELDS}), agent)
     asked = next((each.registry for each in _schemas(agent) if each.registry), "")
     writers = agent.schema.writers if agent.schema is not None else None

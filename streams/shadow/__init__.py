@@ -1,11 +1,10 @@
-"""A shadow: the input under a rule, with its state in memory, compared with what was published. Pure.
+"""A shadow processes the input under a rule, with its state in memory, and compares the outputs with the published
+ones. Pure.
 
-`folded` and `corrected` are the doors. `rule` is judged against results that were published under `live`: the same
-rule for an audit, another one to see what a change would do. It claims nothing, writes nothing and joins no group. The
-caller reads the topics and the store (streams/operations/replaying/shadowing.py), and writes the corrections
-(streams/operations/replaying/rewinding.py).
-
-It imports aggregation, contracts, outbox and reading.
+`folded` and `corrected` are the entry points. `rule` is judged against results that were published under `live`: the
+same rule for an audit, another rule to see the effect of a change. A shadow claims nothing, writes nothing and joins no
+group. The caller reads the topics and the store (streams/operations/replaying/shadowing.py), and writes the corrections
+(streams/operations/replaying/rewinding.py). It imports aggregation, contracts, outbox and reading.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +31,10 @@ def folded(
     before: Iterable[Sequence[Record]] = (),
     handle: GroupHandler | None = None,
 ) -> Shadowed:
-    """The verdicts on one partition. `records` are those of `witness.begin` to `witness.end`, `before` the ones just
-    before them, for the repeats of Sluicegate's own senders. `only` is the one key to judge; a message has at most
-    `most` bytes. `handle` calls the rule's handler. Raises ConfigurationError for a rule that would halt in the range,
-    or whose verdicts are not known, and what `handle` raises."""
+    """The verdicts on one partition. `records` are the records from `witness.begin` to `witness.end`. `before` are the
+    records just before them, to recognize repeats of Sluicegate's own senders. `only` is the one key to judge. A
+    message has at most `most` bytes. `handle` calls the rule's handler. Raises ConfigurationError for a rule that would
+    halt in the range, or whose verdicts are unknown, and the errors of `handle`."""
     codecs = Codecs(formats.reads(rule), formats.writes(rule), most)
     fold = ShadowFold(rule, live, codecs, witness, ShadowJudge(rule, codecs, witness, only, handle))
     for batch in before:

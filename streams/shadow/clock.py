@@ -1,8 +1,8 @@
-"""The owner's clock at each record, as far as the published results tell it.
+"""The owner's clock at each record, as far as the published results show it.
 
-A result names the moment at which its first record was taken and, if its last record completed it, the moment of that
-record. The moment of a record between two of them lies between theirs. Bounds that contradict each other, since the
-store's clock jumped, bound nothing.
+A result has the moment at which its first record was taken and, if its last record completed it, the moment of that
+record. The moment of a record between two of them lies between their moments. Contradictory bounds, after a jump of the
+store's clock, are ignored.
 """
 
 from bisect import bisect_left
@@ -10,28 +10,28 @@ from collections.abc import Iterable
 from math import inf
 from typing import NamedTuple
 
-MILLISECOND = 0.001  # the documents leave out what is below
+MILLISECOND = 0.001  # documents have whole milliseconds
 
 
 class ClockBounds(NamedTuple):
-    """The moment lies between these two, seconds since 1970."""
+    """Bounds of a moment, in seconds since 1970."""
 
     low: float
     high: float
 
     @property
     def seconds(self) -> float:
-        """The lower bound, 0 where it is not known."""
+        """The lower bound; 0 where it is unknown."""
         return self.low if -inf < self.low < inf else 0.0
 
     def nearest(self, moment: float) -> float:
-        """The moment within the bounds that is nearest to this one."""
+        """The moment within the bounds that is nearest to `moment`."""
         return min(max(moment, self.low), self.high)
 
 
 class OwnerClock:
-    """`moments` are pairs of an offset and the moment of its record; `latest` is a moment after all of them. `now` is
-    the moment of the next record, first that at `begin`."""
+    """`moments` are pairs of an offset and the moment of its record. `latest` is a moment after all of them. `now` is
+    the moment of the next record, at first of the record at `begin`."""
 
     def __init__(self, moments: Iterable[tuple[int, float]], latest: float, begin: int) -> None:
         bounds: dict[int, ClockBounds] = {}
@@ -44,20 +44,20 @@ class OwnerClock:
         self.now = self.at(begin)
 
     def move(self, offset: int) -> None:
-        """The record at this offset is next."""
+        """Moves to the record at this offset."""
         self.now = self.at(offset)
 
     def stop(self, low: float) -> None:
-        """No record is next: the moment is the end, and not before `low`."""
+        """Moves to the end, after the last record, and not before `low`."""
         self.now = ClockBounds(max(self.now.low, low), self._latest)
 
     def in_order(self, moment: float) -> float:
-        """The moment within the bounds that is nearest to this one, and not before those of earlier calls."""
+        """The moment within the bounds that is nearest to `moment`, and not before the results of earlier calls."""
         self._reached = max(self._reached, self.now.nearest(moment))
         return self._reached
 
     def at(self, offset: int) -> ClockBounds:
-        """The bounds of the record at this offset."""
+        """The bounds of the moment of the record at this offset."""
         index = bisect_left(self.offsets, offset)
         if index < len(self.offsets) and self.offsets[index] == offset:
             return self._bounds[index]

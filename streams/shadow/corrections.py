@@ -1,8 +1,8 @@
-"""Makes corrections of what a rule decides about one partition: results that replace published ones. Pure.
+"""Makes the corrections of one partition: results of a rule that replace published ones. Pure.
 
 A correction has the fire id of the group that begins with the same record, an id of its own that contains the number of
-the replay, and the ids of all published results that share records with it. A published result of which the rule leaves
-nothing is replaced by a document with count 0.
+the replay, and the ids of all published results that share records with it. A published result that no group of the
+rule replaces is replaced by a document with count 0.
 """
 
 from bisect import bisect_right
@@ -33,8 +33,8 @@ NOTHING = "replay"
 
 
 class Corrections:
-    """Replay number `number` writes to the topic `into`, which `facts` describes. `digest` is the short one of the
-    rule."""
+    """The corrections of replay `number` for the topic `into`, which `facts` describes. `digest` is the short digest of
+    the rule."""
 
     def __init__(
         self, rule: Agent, codecs: Codecs, witness: Witness, digest: str, number: int, into: str, facts: OutputFacts
@@ -55,7 +55,7 @@ class Corrections:
         self._made: list[OutboxRow] = []
 
     def taken(self) -> Sequence[OutboxRow]:
-        """The outputs since the last call."""
+        """Returns the outputs since the last call."""
         made, self._made = self._made, []
         return made
 
@@ -76,7 +76,7 @@ class Corrections:
         self._add(rows, fire.number, shared)
 
     def forwarded(self, record: Record, sent: Sequence[Sent]) -> None:
-        """The rule sends these messages for a record."""
+        """Takes the messages that the rule sends for a record."""
         offset = record.offset()
         outputs = self._sent.get(self._rows.fire_id(offset), {})
         if not sent and not outputs:
@@ -95,7 +95,7 @@ class Corrections:
         return decided(self._agent, self._results, fire, self._looked_up(fire) if self._agent.lookups else None)
 
     def _looked_up(self, fire: Fire) -> KnownRows:
-        """The rows of the published result, or of the newest one before it with the same key. Raises
+        """The rows of the published result, or of the newest result before it with the same key. Raises
         ConfigurationError."""
         of_key = [live for live in self._whole.get(fire.key, ()) if live.first <= fire.first]
         for live in (self._live.get(fire.number), *reversed(of_key)):
@@ -136,7 +136,7 @@ class Corrections:
         pass
 
     def finish(self, _begin: int, _end: int, _unsure: Callable[[PublishedResult], bool]) -> Shadowed:
-        """Make the documents with count 0."""
+        """Makes the documents with count 0."""
         for live in self._unreplaced():
             opened, closed = live.opened or 0.0, live.closed or 0.0
             fire = Fire(live.key, 0, NOTHING, live.first, live.last, opened, closed, None, {}, window=_closing(live))
@@ -153,7 +153,7 @@ class Corrections:
 
 
 def _overlap(live: PublishedResult, window: Closing) -> bool:
-    """Whether a published result is of the same window, or of one that overlaps it where the rule had others."""
+    """Whether a published result has the same window, or one that overlaps it where the rule had other windows."""
     if live.window is None:
         return True
     if window.shared and live.window.end - live.window.start == window.end - window.start:
@@ -170,6 +170,6 @@ def _closing(live: PublishedResult) -> Closing | None:
 
 
 def sending(rule: Agent, into: str) -> Agent:
-    """The rule, with all results in one topic."""
+    """The rule, with all results directed to one topic."""
     to = None if rule.to is None else replace(rule.to, topic=into)
     return replace(rule, to=to, routes=tuple(replace(route, topic=into) for route in rule.routes))

@@ -1,4 +1,4 @@
-"""When the open groups of a shadow time out: certainly, certainly not, or it cannot be known."""
+"""The timeouts of a shadow's open groups. Each is certain, impossible, or unknown."""
 
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
@@ -14,8 +14,8 @@ ALWAYS = ClockBounds(inf, inf)
 
 
 class GroupTimes(NamedTuple):
-    """The bounds of the moments of a group's first and newest record, and of the deadline that its records give.
-    `guessed` and `guessed_seen` are those moments as the records' own timestamps say them."""
+    """Bounds of the moments of a group's first and newest record, and of the deadline that its records give. `guessed`
+    and `guessed_seen` are the two moments according to the records' own timestamps."""
 
     first: int
     opened: ClockBounds
@@ -26,7 +26,7 @@ class GroupTimes(NamedTuple):
 
 
 class Deadlines:
-    """Of the groups that were noted, by key."""
+    """The deadlines of the noted groups, by key."""
 
     def __init__(self, completion: Completion, deadline: DataDeadline | None) -> None:
         self._after, self._idle = completion.since_first, completion.since_last
@@ -37,8 +37,8 @@ class Deadlines:
         self.doubtful: set[bytes] = set()
 
     def note(self, key: bytes, state: GroupState, now: ClockBounds, opened: float, seen: float) -> None:
-        """The group took a record within these bounds. `opened` and `seen` are the moments of its first and its newest
-        record, as their own timestamps say; `opened` counts for a new group only."""
+        """Notes that the group took a record within these bounds. `opened` and `seen` are the moments of its first and
+        its newest record, according to their own timestamps. `opened` counts only for a new group."""
         times, first, before = self._times.get(key), state[FIRST], inf
         if times is None or times.first != first:
             self._times[key] = times = GroupTimes(first, now, now, opened, seen)
@@ -53,7 +53,7 @@ class Deadlines:
             self.doubtful.add(key)
 
     def _given(self, state: GroupState, times: GroupTimes, now: ClockBounds) -> ClockBounds:
-        """The bounds of the deadline in the state, which counts from the lower bound of the moment of a record."""
+        """The bounds of the deadline in the state. It counts from the lower bound of the moment of a record."""
         seconds, since = state[DEADLINE], state[DEADLINE_SINCE]
         if seconds is None:
             return ALWAYS
@@ -69,13 +69,13 @@ class Deadlines:
         return self._from_data or now.low + min(self._after, self._idle) <= now.high
 
     def forget(self, key: bytes) -> None:
-        """The group ended."""
+        """Removes a group that has ended."""
         self._times.pop(key, None)
         self.doubtful.discard(key)
 
     def due(self, now: ClockBounds, waits: Callable[[int], bool]) -> Iterator[bytes]:
-        """The keys of the groups that surely timed out before a record within these bounds. Those that may have timed
-        out become `doubtful`. `waits` tells, for a group's first record, whether the group certainly goes on."""
+        """The keys of the groups that surely timed out before a record within these bounds. Groups that may have timed
+        out become `doubtful`. `waits` answers, for a group's first record, whether the group certainly goes on."""
         later: list[tuple[float, bytes, int]] = []
         self.doubtful.clear()
         while self._heap and self._heap[0][0] <= now.high:

@@ -1,4 +1,4 @@
-"""The groups of a shadow that its range cuts: they began before it, or they go on behind it."""
+"""The groups that a shadow's range cuts: they began before it, or they go on behind it."""
 
 from math import inf
 
@@ -9,8 +9,8 @@ from sluicegate.streams.windows.tumbling import key_of
 
 
 class RangeEdges:
-    """Tells which groups are judged. `comparable` and `windowed`: results have counterparts, and the groups are
-    windows. `whole`: groups that go on behind the range are not judged either."""
+    """Decides which groups are judged. `comparable`: results have counterparts. `windowed`: the groups are windows.
+    `whole`: groups that go on behind the range are not judged either."""
 
     def __init__(self, witness: Witness, live: Agent, comparable: bool, windowed: bool, whole: bool) -> None:
         late = not witness.whole and (live.start != "earliest" or not leaves_traces(live))
@@ -27,7 +27,7 @@ class RangeEdges:
         return not begun or key in self._over
 
     def judges(self, fire: Fire) -> bool:
-        """Whether the group has its records in the range only. A published one may go on behind it."""
+        """Whether the group has all of its records in the range. A published group may go on behind it."""
         behind = fire.last >= self._behind.get(fire.key, inf) and fire.number not in self._results
         return not behind and not self.passes(fire.key)
 
@@ -36,18 +36,19 @@ class RangeEdges:
         return first in self._unfinished
 
     def leave(self, key: bytes) -> None:
-        """The next records of the key belong to a group that goes on behind the range."""
+        """Notes that the next records of the key belong to a group that goes on behind the range."""
         self._over.add(key)
 
     def enters(self, key: bytes) -> bool:
-        """A published group of the key begins: whether it is the first one by which the range knows the key."""
+        """Notes that a published group of the key begins. Returns whether it is the first group by which the range
+        knows the key."""
         if self._begun is None or key in self._begun:
             return False
         self._begun.add(key)
         return True
 
     def end(self, key: bytes) -> None:
-        """The group of the key ended that began before the range."""
+        """Notes the end of the key's group that began before the range."""
         self._crossing.discard(key)
 
 

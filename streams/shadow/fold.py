@@ -1,14 +1,12 @@
-"""The input of one partition under a rule, with its state in memory, judged against what was published. Pure.
+"""Processes the input of one partition under a rule, with its state in memory, and judges it against the published
+results. Pure.
 
-The product's own aggregation makes the groups. What the records do not decide is taken from the published
-results, or from the bounds that they set to the owner's clock:
-
-- For the same rule (an audit), and where only the contents of results change, a group that ended by a timeout, by a
-  limit or by hand ends behind the record that its published result names. Silence moves the watermark where the results
-  say that it did.
-- Where the rule ends groups otherwise, a timeout is decided from the bounds. If they leave it open, the record's own
-  timestamp decides, and the key's groups are uncertain until a record comes before which any group of the key has
-  certainly timed out.
+The product's own aggregation makes the groups. The published results, or the bounds that they set to the owner's clock,
+decide what the records leave open. With the same rule (an audit), or a rule that only changes the contents of results,
+a group that ended by a timeout, by a limit or by hand ends behind the record that its published result names; silence
+moves the watermark where the results show that it did. With a rule that ends groups otherwise, a timeout is decided
+from the bounds. If they leave it open, the record's own timestamp decides. The key's groups are then uncertain, until a
+record comes before which any group of the key has certainly timed out.
 """
 
 from bisect import bisect_left
@@ -51,13 +49,13 @@ from sluicegate.streams.windows.opening import known_ids
 from sluicegate.streams.windows.replayed import ReplayedGroups
 from sluicegate.streams.windows.tumbling import key_of
 
-TURN = 1.0  # seconds: a deadline so shortly before the last commit may have been too late for it
-UNTOLD = "unknown"  # the reason of a group of which nothing tells how it ended
+TURN = 1.0  # seconds: the last commit may have missed a deadline that lies this shortly before it
+UNTOLD = "unknown"  # the reason of a group whose end nothing records
 CUT_OFF = "replay"  # the reason of a group that the range cuts off
 
 
 class FoldReceiver(Protocol):
-    """What becomes of what the rule decides: ShadowJudge compares it, Corrections makes outputs of it."""
+    """Receives the decisions of the rule: ShadowJudge compares them, Corrections makes outputs of them."""
 
     found: Shadowed
 
@@ -86,7 +84,7 @@ class ShadowFold:
         judge_start(rule, witness, self._clock.span)
         self._replayed = ReplayedGroups(rule, codecs.reads, witness.now, witness.origins)
         self._groups, windowed = self._replayed.groups, self._replayed.windows is not None
-        self._unseen = windowed and not self._traces  # silence may have closed windows without a word
+        self._unseen = windowed and not self._traces  # silence may have closed windows without a message
         self._intake = ShadowIntake(rule, codecs.reads, published, self._unseen, self._replayed.merges)
         self._edges = RangeEdges(witness, live, comparable, windowed, whole)
         counted = published.revised() and not self._witnessed
@@ -106,17 +104,17 @@ class ShadowFold:
 
     @property
     def restored(self) -> tuple[Groups, ReceivedShards, KnownIds | None]:
-        """The open groups, what is known of Sluicegate's own senders, and the ids that are remembered."""
+        """The open groups, the known shards of Sluicegate's own senders, and the remembered ids."""
         dedupe = self._intake.dedupe
         return self._groups, self._intake.senders, known_ids(self._groups) or (dedupe.seen if dedupe else None)
 
     def run_up(self, records: Sequence[Record]) -> None:
-        """Records before the first one, for the repeats of our senders."""
+        """Takes the records before the first one, to recognize repeats of our senders."""
         self._intake.fresh(records, 0.0)
 
     def take(self, records: Sequence[Record]) -> None:
-        """The next records, in order. Raises ConfigurationError where the rule would halt the partition, or where what
-        it does is not known."""
+        """Takes the next records, in order. Raises ConfigurationError where the rule would halt the partition, or where
+        its effect is unknown."""
         offsets = [record.offset() for record in records]
         begin = 0
         while begin < len(records):
@@ -126,7 +124,7 @@ class ShadowFold:
             begin = end
 
     def _pass_stops(self, offset: int) -> None:
-        """What happens before the record at this offset."""
+        """Applies the events before the record at this offset."""
         for stop in self._stops.before(offset):
             live = stop.live
             if stop.kind == MOMENT:
@@ -143,13 +141,13 @@ class ShadowFold:
     # Between records
 
     def _fall_silent(self, offset: int, live: PublishedResult) -> None:
-        """Silence closed the window of a published result."""
+        """Closes windows as the silence did that closed the window of a published result."""
         if live.window is not None:
             self._replayed.silence(live.window.watermark, offset, self._clock.now.seconds)
             self._drain()
 
     def _begin(self, key: bytes, first: int) -> None:
-        """A published group, or one of the store, begins with the next record of the key."""
+        """A published group, or an open group of the store, begins with the next record of the key."""
         state = self._groups.states.get(key)
         if self._edges.goes_on(first):
             self._cut_off(key)
@@ -160,21 +158,21 @@ class ShadowFold:
             if self._witnessed:
                 self._uncertain.resolve(key, first)
         elif self._audits and not self._edges.passes(key) and state[FIRST] not in self._spans.begins:
-            # An earlier group of the key ended. Nothing was published of it.
+            # An earlier group of the key ended without a published output.
             self._groups.fire(key, UNTOLD if self._traces else "timeout", self._clock.now.seconds)
             self._timeouts.forget(key)
             self._drain()
             self._uncertain.resolve(key, first)
 
     def _cut_off(self, key: bytes) -> None:
-        """The range has no more records for the group that the key holds now."""
+        """Ends the key's present group, because the range has no more records for it."""
         if key in self._groups.states:
             self._groups.end_as(key, CUT_OFF, "", self._clock.now.seconds)
             self._timeouts.forget(key)
             self._drain()
 
     def _cut(self, key: bytes, live: PublishedResult) -> None:
-        """A published group ended behind the last record, by something that no record tells."""
+        """Ends a published group behind its last record. No record shows the cause of the end."""
         state = self._groups.states.get(key)
         if live.first < self._witness.begin:
             self._edges.end(key)
@@ -193,14 +191,15 @@ class ShadowFold:
             self._drain()
 
     def _tell(self, group: bytes, live: PublishedResult) -> None:
-        """The clock of the owner brought an early result. If a record did, the group has it already."""
+        """Makes an early result that the owner's clock made. If a record made it, the group has it already."""
         emit = self._limits.emit
         if emit is not None and emit.every is not None and self._witnessed and group not in self._groups.closed:
             self._groups.tell(group, live.closed or 0.0)
             self._drain()
 
     def _as_told(self, event: Fire | Decided) -> Fire | Decided:
-        """One end ends all hopping windows of a key. Event time may have closed the first ones just before it."""
+        """The event with the reason and the window of the published result. One end ends all hopping windows of a key,
+        but event time may have closed the first ones just before it."""
         live = self._witness.published.results.get(event.number) if isinstance(event, Fire) else None
         if live is None or live.window is None or not live.told or not isinstance(event, Fire) or event.window is None:
             return event
@@ -208,13 +207,13 @@ class ShadowFold:
         return msgspec.structs.replace(event, reason=live.reason, window=window)
 
     def _is_of(self, state: GroupState, live: PublishedResult) -> bool:
-        """Whether the end of the published group ends this one."""
+        """Whether the end of the published group also ends this group."""
         if self._witnessed:
             return bool(state[FIRST] >= live.first)
         return live.reason in ("manual", DROPPED) and state[FIRST] == live.first
 
     def _let_go(self, key: bytes) -> None:
-        """Forget the group that the key holds now."""
+        """Drops the key's present group without an event."""
         if key in self._groups.states:
             self._groups.drop(key)
         self._timeouts.forget(key)
@@ -275,7 +274,7 @@ class ShadowFold:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
 
     def finish(self) -> Shadowed:
-        """All records below the end were taken."""
+        """Ends the fold, after all records below the end."""
         witness, groups = self._witness, self._groups
         self._pass_stops(witness.end)
         if self._timeouts.timed and not witness.restores:
@@ -300,7 +299,7 @@ class ShadowFold:
         return self._judge.finish(witness.begin, witness.end, self._is_unknown)
 
     def _end_published(self) -> None:
-        """End the windows that have a result: the record that closed them may lie behind the range."""
+        """Ends the windows that have a result: the record that closed them may lie behind the range."""
         windows = self._replayed.windows
         if windows is None:
             return
@@ -312,8 +311,7 @@ class ShadowFold:
         self._drain()
 
     def _is_unknown(self, live: PublishedResult) -> bool:
-        """Whether the group of a published result that the rule does not give is not known, or ended behind the
-        range."""
+        """Whether the group of a published result that the rule does not give is unknown, or ended behind the range."""
         windows, window = self._replayed.windows, live.window
         if windows is not None and window is not None and self._witness.end < self._witness.offset:
             closes = window.end + 1000 * windows.window.grace

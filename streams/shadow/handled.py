@@ -1,4 +1,5 @@
-"""Corrections of what the handler of an agent sent: it is called again, and what it sends is the correction."""
+"""Corrections of messages that an agent's handler sent. The handler is called again, and its new messages are the
+correction."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,8 +18,8 @@ from sluicegate.streams.shadow.witness import Codecs, Witness
 
 
 class HandledCorrections(Corrections):
-    """As Corrections, for what `handle` gives. A correction replaces what the handler sent for those groups of the
-    history that share records with its group."""
+    """Same as Corrections, for the messages of `handle`. A correction replaces the messages that the handler sent for
+    the groups of the history that share records with its group."""
 
     def __init__(
         self,

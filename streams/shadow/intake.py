@@ -1,4 +1,4 @@
-"""Which records of its input a shadow takes."""
+"""Selects the records that a shadow takes."""
 
 from collections.abc import Collection, Sequence
 
@@ -12,8 +12,8 @@ from sluicegate.streams.shadow.witness import moved_the_watermark, outside
 
 
 class ShadowIntake(RecordGate):
-    """`unseen`: it is not known which windows had closed. `merges`: the records come from several origins. Of the
-    records at `only_timed` only the time counts."""
+    """`unseen`: it is unknown which windows had closed. `merges`: the records come from several origins. Of the records
+    at `only_timed` only the time counts."""
 
     def __init__(self, rule: Agent, reads: Codec, published: Published, unseen: bool, merges: bool) -> None:
         ids = IdRule(rule, reads) if rule.dedupe else None
@@ -23,9 +23,9 @@ class ShadowIntake(RecordGate):
         self.only_timed = {each for each in timed if moved_the_watermark(published.letters[each].dead)}
 
     def aside(self, run: Sequence[Record]) -> Collection[int]:
-        """The offsets of those that became dead letters for a reason that their bytes do not tell."""
+        """The offsets of records that became dead letters for a reason that their bytes do not show."""
         return self._aside.intersection(record.offset() for record in run) if self._aside else ()
 
     def without(self, aside: Collection[int], run: Sequence[Record]) -> Sequence[Record]:
-        """The records without those at these offsets, of which at most the time counts."""
+        """The records except those at the offsets `aside`. Records at `only_timed` are kept, for their time."""
         return [each for each in run if (at := each.offset()) not in aside or at in self.only_timed] if aside else run

@@ -1,4 +1,5 @@
-"""Judges what a rule decides about one partition: results, dead letters and open groups against what was published."""
+"""Judges the decisions of a rule about one partition: results, dead letters and open groups against the published
+ones."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from sluicegate.streams.shadow.verdicts import Example, Extent, Figures, Shadowe
 from sluicegate.streams.shadow.witness import Codecs, Witness
 
 GroupHandler = Callable[[Fire, str], Sequence[Event]]
-"""Calls the handler of an agent for a completed group under an id: what it sends, or the dead letters of its
+"""Calls the handler of an agent for a completed group under an id. Returns its messages, or the dead letters of its
 failures."""
 OPEN = "open"
 """The reason of a group that did not end."""
@@ -35,16 +36,16 @@ class OpenExtent(NamedTuple):
 
 
 class KnownRows(NamedTuple):
-    """The rows that a published result holds, by the name of their lookup. `missing`: there was none, and the result is
-    a dead letter."""
+    """The rows in a published result, by the name of their lookup. `missing`: a row did not exist, and the result is a
+    dead letter."""
 
     fields: Mapping[str, Any]
     missing: bool = False
 
 
 def decided(agent: Agent, clauses: Results | None, fire: Fire, rows: KnownRows | None = None) -> Sequence[Event]:
-    """What a rule decides about a completed group: a dead letter if it timed out and `on_timeout` says so, else what
-    `having`, the routes and `select` leave of its result. `rows` are those that were looked up."""
+    """The events of a completed group under a rule: a dead letter if it timed out and `on_timeout` asks for one, or
+    else its result after `having`, the routes and `select`. `rows` are the looked-up rows."""
     if is_letter(agent, fire):
         return (timed_out(fire),)
     if rows is not None and rows.missing:
@@ -54,12 +55,12 @@ def decided(agent: Agent, clauses: Results | None, fire: Fire, rows: KnownRows |
 
 
 def clauses_of(agent: Agent) -> Results | None:
-    """Compiled as a worker does it."""
+    """The compiled clauses, as a worker compiles them."""
     return Results(agent) if agent.lookups and agent.handler is None else results(agent)
 
 
 def known_rows(agent: Agent, within: Published, live: PublishedResult | None) -> KnownRows | None:
-    """The rows of a published result, None where it is not known which they were."""
+    """The rows of a published result; None: they are unknown."""
     names = [lookup.name for lookup in agent.lookups]
     if live is None:
         return None
@@ -70,8 +71,8 @@ def known_rows(agent: Agent, within: Published, live: PublishedResult | None) ->
 
 
 class ShadowJudge:
-    """Compares what `agent` gives with what `witness` knows. `only` is the one key to judge; None judges all keys. With
-    `handle` what the handler sends to the topic under `to` is compared."""
+    """Compares the decisions of `agent` with the published outputs in `witness`. `only` is the one key to judge; None:
+    all keys. With `handle`, the handler's messages to the topic under `to` are compared."""
 
     def __init__(
         self, agent: Agent, codecs: Codecs, witness: Witness, only: bytes | None, handle: GroupHandler | None = None
@@ -92,7 +93,7 @@ class ShadowJudge:
         return self._only is None or key == self._only
 
     def result(self, fire: Fire, certain: bool) -> None:
-        """The rule ends this group. Raises ExpressionStopped."""
+        """Judges a group that the rule ends. Raises ExpressionStopped."""
         if not self._judges(fire.key):
             return
         live = self._live.get(fire.number)
@@ -105,7 +106,7 @@ class ShadowJudge:
         self.found.given += bool(rows)
         if not self.found.comparable:
             return
-        if not rows and certain:  # what is published nevertheless is `extra`
+        if not rows and certain:  # a published output is then `extra`
             self.found.left_out += live is None
             return
         self._live.pop(fire.number, None)
@@ -123,7 +124,7 @@ class ShadowJudge:
         return self._rows.make([*sent, *with_history(self._agent, fire, events)])
 
     def _handled(self, handle: GroupHandler, events: Sequence[Event]) -> Iterator[Event]:
-        """What the handler sends for these completed groups, but for topics that were not read."""
+        """The messages of the handler for these completed groups, without those to topics that were not read."""
         for fire in events:
             for each in handle(fire, self._fire_id(fire.number)) if isinstance(fire, Fire) else ():
                 if not isinstance(each, Sent) or each.topic in self._compared:
@@ -145,7 +146,8 @@ class ShadowJudge:
             yield from _outputs_differing({row.id: _output(row) for row in rows}, there)
 
     def forwarded(self, record: Record, sent: Sequence[Sent], cut: bool) -> None:
-        """The rule sends these messages for a record. `cut`: retention may have taken what was sent first."""
+        """Judges the messages that the rule sends for a record. `cut`: retention may have deleted the first
+        messages."""
         key, offset = record.key() or b"", record.offset()
         live = self._sent.pop(self._fire_id(offset), {})
         if not self._judges(record.key()) or not (sent or live):
@@ -162,13 +164,13 @@ class ShadowJudge:
         self._count(self.found.results, verdict, key, extent if live else None, extent if rows else None, differs)
 
     def early(self, live: PublishedResult, why: str) -> None:
-        """The published result ended before its time."""
+        """Judges a published result that ended before its time."""
         if self._judges(live.key) and self._live.pop(live.number, None) is not None:
             self.found.published += 1
             self._count(self.found.results, "changed", live.key, _extent(live), None, (why,), live.number)
 
     def letter(self, refused: Refused) -> None:
-        """The rule refuses this record."""
+        """Judges a record that the rule refuses."""
         offset, key = refused.record.offset(), refused.record.key() or b""
         if not self._judges(key):
             return
@@ -182,13 +184,13 @@ class ShadowJudge:
         self._count(self.found.dead, _verdict(True, differs), key, _of_letter(offset, live), new, differs)
 
     def witnessed_letter(self, offset: int) -> None:
-        """The record became a dead letter for a reason that its bytes do not tell: taken as published."""
+        """Accepts a dead letter as published, because the bytes of the record do not show its reason."""
         letter = self._letters.pop(offset)
         if self._judges(letter.key):
             self.found.dead.count("identical")
 
     def group(self, key: bytes, new: OpenExtent | None, live: OpenExtent | None, certain: bool = True) -> None:
-        """The rule holds the group `new` open at the end, the store holds `live`."""
+        """Judges a group at the end: the rule holds `new` open, the store holds `live`."""
         if not self._judges(key):
             return
         extents = live and live.extent, new and new.extent
@@ -203,8 +205,8 @@ class ShadowJudge:
         self._count(self.found.open, _verdict(True, differs), key, *extents, differs)
 
     def finish(self, begin: int, end: int, unsure: Callable[[PublishedResult], bool]) -> Shadowed:
-        """What was published from `begin` on and below `end`, and has no counterpart. `unsure` tells whether
-        it is not known if the group ended so."""
+        """Judges the published outputs between `begin` and `end` that have no counterpart. `unsure` answers whether the
+        end of a group is uncertain."""
         for number, live in sorted(self._live.items(), key=lambda pair: in_order(pair[0])):
             if begin <= live.first and live.last < end and self._judges(live.key):
                 self.found.published += 1
@@ -226,7 +228,7 @@ class ShadowJudge:
         differs: tuple[str, ...] = (),
         number: GroupNumber | None = None,
     ) -> None:
-        """`number` is that of a group; None: the first record of the place."""
+        """Counts a verdict. `number` is the number of a group; None: the first record of the place."""
         place = live or new
         if verdict == "identical" or place is None:
             figures.count(verdict)

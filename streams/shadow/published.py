@@ -1,8 +1,8 @@
-"""What an agent published of one input partition, read from the headers of its messages.
+"""The published outputs of an agent for one input partition, read from the headers of its messages.
 
 A result has the fire's id, the offsets of its first and last record, their number and its reason. Its document has the
-times at which its owner opened and closed the group. A dead letter has the offset of its record. The id of the input
-topic is part of each id, so messages about an earlier topic of the same name are recognized.
+times at which its owner opened and closed the group. A dead letter has the offset of its record. Each id contains the
+id of the input topic, so messages about an earlier topic of the same name are recognized.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,9 +53,9 @@ class PublishedOutput(NamedTuple):
 
 
 class PublishedWindow(NamedTuple):
-    """The window of a group, as the headers say it: its start and end in milliseconds since 1970, `by` what closed it,
-    and if the owner's clock did, `next`, the offset of the record that would have come next (else -1), and for silence
-    the watermark that it set (else -1)."""
+    """The window of a group, from its headers: its start and end in milliseconds since 1970, and `by`, the cause that
+    closed it. If the owner's clock closed it, `next` is the offset of the record that would have come next (else -1).
+    For silence, `watermark` is the watermark that it set (else -1)."""
 
     start: int
     end: int
@@ -66,9 +66,9 @@ class PublishedWindow(NamedTuple):
 
 
 class PublishedResult(msgspec.Struct, gc=False):
-    """One group that ended, or an early result: what its messages say, by their ids. `opened` and `closed` are its
-    owner's times, with the milliseconds that the document has; None: its document leaves them out. `differing`: two
-    messages have one id and different contents. `window` is None without windows."""
+    """One group that ended, or an early result: its messages by their ids. `opened` and `closed` are its owner's times,
+    as exact as the document's milliseconds; None: its document leaves them out. `differing`: two messages have one id
+    and different contents. `window` is None without windows."""
 
     number: GroupNumber
     key: bytes
@@ -89,7 +89,7 @@ class PublishedResult(msgspec.Struct, gc=False):
 
     @property
     def told(self) -> bool:
-        """Whether the input tells its end: a record, or the watermark with what silence set."""
+        """Whether the input shows its end: a record ended it, or the watermark together with silence."""
         by_time = self.window is not None and self.window.by in ("event", "idle")
         return self.natural or by_time or self.reason == MERGED
 
@@ -110,12 +110,11 @@ _times = msgspec.json.Decoder(_DocumentTimes).decode
 class Published:
     """The messages about `partition` that were decided below `offset` and up to the outbox number `number`.
 
-    `results` by the number of their group, `letters` by the offset of their record. By output partition:
-    `oldest` is the lowest last record of a result that its last record completed, `oldest_letter` the lowest record of
-    a dead letter. `timed` reads the topics whose documents hold the group's times, as JSON. `handled`: a handler sends
-    messages as well, or records are sent on, which tell nothing of groups; `sent` are those that were read, and its
-    dead letters, by fire id and id.
-    `proof` says which records of the partition its worker believed.
+    `results` by the number of their group, `letters` by the offset of their record. By output partition: `oldest` is
+    the lowest last record of a result that its last record completed, `oldest_letter` the lowest record of a dead
+    letter. `timed` reads the topics whose documents hold the group's times, as JSON. `handled`: a handler sends
+    messages too, or records are sent on; such messages do not describe groups. `sent` are these messages and their dead
+    letters, by fire id and id. `proof` decides which records of the partition its worker believed.
     """
 
     def __init__(
@@ -140,13 +139,14 @@ class Published:
         self.dead_rows = 0
 
     def row(self, row: OutboxRow) -> None:
-        """A row of the outbox that was not sent yet, or that the broker refused, counts as published."""
+        """Takes a row of the outbox that was not sent yet, or that the broker refused, as published."""
         self.take(row.topic, row.partition, "the outbox", row.key, row.value, by_name(row.headers))
 
     def take(
         self, topic: str, number: int, place: str, key: bytes | None, value: bytes | None, named: MessageHeaders
     ) -> None:
-        """A message of another partition is ignored. Raises ConfigurationError when its headers cannot be read."""
+        """Takes a message; a message about another partition is ignored. Raises ConfigurationError when its headers
+        cannot be read."""
         if not named.raw(SHARD).startswith(self._prefix):
             return
         try:
@@ -159,7 +159,7 @@ class Published:
             ) from None
 
     def _take(self, within: OutputPartition, output: PublishedOutput, named: MessageHeaders) -> None:
-        if named.text(DEAD_STAGE) == "handler":  # the history tells of the group
+        if named.text(DEAD_STAGE) == "handler":  # the history records the group
             self._sent(output, named)
         elif FIRST in named:
             self._result(within, output, named)
@@ -193,7 +193,7 @@ class Published:
             known.differing = True
 
     def number_of(self, named: MessageHeaders) -> GroupNumber | None:
-        """The number of the group of a result. None: it is about an earlier topic of the same name. Raises
+        """The number of the group of a result. None: the result belongs to an earlier topic of the same name. Raises
         UnreadableHeader."""
         fire, first, window = named.text(FIRE), named.offset(FIRST), _window(named)
         numbers: list[GroupNumber] = [first]
@@ -210,12 +210,12 @@ class Published:
         return any(live.goes_on for live in self.results.values())
 
     def ends(self, windowed: bool) -> Mapping[GroupNumber, PublishedResult]:
-        """The results without early ones. Those of groups without windows are the last ones, by their first records."""
+        """The results without early ones, by their number. Without windows, the last result of each first record."""
         last = (live for live in self.results.values() if not live.goes_on)
         return {live.number if windowed else live.first: live for live in last}
 
     def document(self, live: PublishedResult) -> dict[str, Any]:
-        """What the whole documents of a result hold; empty if it has none that can be read."""
+        """The first readable document of a result; empty if it has none."""
         for output in live.outputs.values():
             if output.topic in self._timed and output.value is not None and not output.dead:
                 try:

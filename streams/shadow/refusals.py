@@ -1,4 +1,4 @@
-"""Finds the agents that a shadow cannot judge, and says why."""
+"""Finds the agents that a shadow cannot judge, with the reason."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ TIMES = re.compile(r"\b(?:opened_at|closed_at)\b")
 
 
 def unshadowable(agent: Agent, calls: bool = False) -> str | None:
-    """Why the topics do not tell what this agent did. None: they tell it. `calls`: its handler is called."""
+    """The reason why the topics do not show what this agent did. None: they show it. `calls`: its handler is called."""
     rule = agent.aggregation
     if agent.over_table:
         return OF_A_TABLE
@@ -49,7 +49,7 @@ def unshadowable(agent: Agent, calls: bool = False) -> str | None:
 
 
 def _uncallable(agent: Agent) -> str | None:
-    """Why a replay cannot call the handler of this agent."""
+    """The reason why a replay cannot call the handler of this agent."""
     handler = agent.handler
     if handler is None:
         return "it has no handler that --call-handlers could call"
@@ -62,8 +62,8 @@ def _uncallable(agent: Agent) -> str | None:
 
 
 def timed_topics(agent: Agent) -> dict[str, Callable[[bytes], bytes]]:
-    """By topic, how its values are read as JSON: the topics whose documents hold the times of a group, as the engine
-    wrote them."""
+    """The topics whose documents hold the times of a group as the engine wrote them. By topic, a function that gives
+    their values as JSON."""
     read = {to.topic: _document(agent, to) for to in agent.outputs if _keeps_times(agent, to.topic)}
     if agent.dead_letters not in {to.topic for to in agent.outputs}:
         read[agent.dead_letters] = as_json(letters_codec(agent, formats.writes(agent)))

@@ -1,4 +1,4 @@
-"""What happens between the records of a shadow: the published results tell it, or the owner's clock does."""
+"""The events between the records of a shadow. They come from the published results, or from the owner's clock."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ CUT, SILENCE, MOMENT, BEGIN = 0, 1, 2, 3  # what happens before the record at an
 
 
 class FoldStop(NamedTuple):
-    """Before the record at this offset: a CUT or a SILENCE of a published result, a MOMENT of the owner's clock, or the
-    BEGIN of a group of `key`."""
+    """An event before the record at this offset: a CUT or a SILENCE of a published result, a MOMENT of the owner's
+    clock, or the BEGIN of a group of `key`."""
 
     offset: int
     kind: int
@@ -25,8 +25,8 @@ class FoldStop(NamedTuple):
 
 
 class FoldStops:
-    """Those of one range in their order. `moments` are the offsets of records whose moment is known, `begins` the keys
-    of the groups that were published or are open, by their first records."""
+    """The events of one range in their order. `moments` are the offsets of records whose moment is known. `begins` are
+    the keys of published and open groups by their first records."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class FoldStops:
 
     @property
     def next(self) -> float:
-        """The offset of the next one, infinity behind the last one."""
+        """The offset of the next event; infinity after the last one."""
         return self._stops[self._next].offset if self._next < len(self._stops) else inf
 
     def before(self, offset: int) -> Iterator[FoldStop]:
-        """Pass those that happen before the record at this offset."""
+        """Passes the events before the record at this offset."""
         while self.next <= offset:
             self._next += 1
             yield self._stops[self._next - 1]
@@ -68,7 +68,7 @@ def _silences(published: Published) -> Iterator[FoldStop]:
 
 
 def cuts(published: Published, begin: int, agent: Agent) -> Iterator[FoldStop]:
-    """The end of each published result that the input does not tell, or that began before `begin`."""
+    """The end of each published result that the input does not show, or that began before `begin`."""
     window = agent.aggregation.window if agent.aggregation else None
     together = window is not None and window.windower.together  # the windows of a key end together
     results = [*published.results.values()]
@@ -92,8 +92,8 @@ def cuts(published: Published, begin: int, agent: Agent) -> Iterator[FoldStop]:
 
 
 def _at_once(ended: Sequence[PublishedResult], others: Sequence[PublishedResult]) -> Iterator[FoldStop]:
-    """Windows of one key that a limit or a person ended at one moment. Those with records of each other ended at once,
-    behind all records of them, and of the windows that ended before them."""
+    """The cuts of windows of one key that a limit or an operator ended at one moment. Windows that share records ended
+    together, behind all of their records and those of the windows that ended before them."""
     first, last = maxsize, -1
     for live in sorted(ended, key=lambda each: -each.last):
         if live.last < first:

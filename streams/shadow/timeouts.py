@@ -23,7 +23,7 @@ from sluicegate.streams.shadow.witness import LiveSpans
 
 
 class ShadowTimeouts:
-    """`spans` tell of the groups that go on, None where the rule ends groups otherwise. `recorded`: each timeout has a
+    """`spans` are the published groups; None where the rule ends groups otherwise. `recorded`: each timeout has a
     result."""
 
     def __init__(
@@ -43,13 +43,13 @@ class ShadowTimeouts:
         self._deadlines = Deadlines(ends, limits.deadline)
 
     def expire(self, offset: int) -> None:
-        """End the groups that surely timed out before the record at `offset`."""
+        """Ends the groups that surely timed out before the record at `offset`."""
         if self.timed:
             for key in self._deadlines.due(self._clock.now, lambda first: self._goes_on(first, offset)):
                 self._time_out(key)
 
     def take(self, records: Sequence[Record], now: float) -> None:
-        """Add the records, each to the group that its key has then. Raises Halt."""
+        """Adds the records, each to the present group of its key. Raises Halt."""
         if not self.timed:
             accept(self._groups, records, now)
         elif not (self._deadlines.doubtful or self._uncertain or self._deadlines.within(self._clock.now)):
@@ -62,21 +62,21 @@ class ShadowTimeouts:
                 self._note((record,))
 
     def forget(self, key: bytes) -> None:
-        """The group of the key ended otherwise."""
+        """Removes the key's group, which ended for another reason."""
         self._deadlines.forget(key)
 
     def leave_open(self) -> None:
-        """The range ends: those that may have timed out are uncertain."""
+        """Ends the range. Groups that may have timed out are uncertain."""
         for key in self._deadlines.doubtful:
             if key in self._groups.states:
                 self._uncertain.begin(key, self._groups.states[key][FIRST])
 
     def _goes_on(self, first: int, offset: int) -> bool:
-        """Whether the published results say that this group takes records at `offset`."""
+        """Whether the published results prove that this group takes records at `offset`."""
         return self._spans is not None and self._spans.reach(first, offset)
 
     def _doubt(self, record: Record) -> None:
-        """The group of the record's key may have timed out before it: its own timestamp decides."""
+        """Decides by the record's own timestamp whether its key's group timed out before it, if that is unknown."""
         key, now = self._key_of(record), self._clock.now
         if key is None or self._edges.passes(key):
             return
@@ -96,7 +96,7 @@ class ShadowTimeouts:
             self._deadlines.forget(key)
 
     def _key_of(self, record: Record) -> bytes | None:
-        """None for what the rule cannot read."""
+        """The key of the record; None: the rule cannot read it."""
         try:
             read = self._groups.rule.reader.read(record)
             return record.key() if self._groups.rule.key_of is None else self._groups.rule.key_of(read)
@@ -104,7 +104,7 @@ class ShadowTimeouts:
             return None
 
     def _note(self, records: Sequence[Record]) -> None:
-        """The times of the groups that took these records."""
+        """Notes the times of the groups that took these records."""
         offsets, now = [record.offset() for record in records], self._clock.now
         for key, state in self._groups.touched.items():
             if state is None:
@@ -115,7 +115,7 @@ class ShadowTimeouts:
         self._groups.touched.clear()
 
     def too_early(self, state: GroupState, live: PublishedResult) -> str:
-        """Why the group cannot have timed out when its result says so; empty: it can."""
+        """The contradiction if the group cannot have timed out when its result says that it did; empty: it can."""
         rule = self._limits
         if live.opened is None or live.closed is None:
             return ""

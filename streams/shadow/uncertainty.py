@@ -1,4 +1,4 @@
-"""The groups of a shadow of which nobody knows how they ended."""
+"""The groups of a shadow whose end is unknown."""
 
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.shadow.clock import ClockBounds
@@ -6,26 +6,26 @@ from sluicegate.streams.shadow.published import Published, PublishedResult
 
 
 class Uncertainty:
-    """A group of a key may have timed out: from its first record on the key's groups are uncertain, until a record
-    comes before which any group of the key has certainly timed out. `counted`: early results are counted otherwise than
-    those that were published. `vague`: a window that ended without a word decided where later records are."""
+    """When a group of a key may have timed out, the key's groups are uncertain from its first record on, until a record
+    comes before which any group of the key has certainly timed out. `counted`: the rule counts early results otherwise
+    than the published ones. `vague`: later records depend on a window that ended without a message."""
 
     def __init__(self, published: Published, counted: bool, vague: bool) -> None:
         self._published, self._counted, self._vague = published, counted, vague
-        self._since: dict[bytes, int] = {}  # by key: the first record of the group whose end is not known
+        self._since: dict[bytes, int] = {}  # by key: the first record of the group whose end is unknown
         self._newest: dict[bytes, ClockBounds] = {}  # the moment of the newest record of these keys
         self._stretches: dict[bytes, list[tuple[int, int]]] = {}
 
     def __bool__(self) -> bool:
-        """Whether a key has groups now that are uncertain."""
+        """Whether any key has uncertain groups now."""
         return bool(self._since)
 
     def begin(self, key: bytes, first: int) -> None:
-        """The group that begins with this record may have timed out."""
+        """Notes that the group that begins with this record may have timed out."""
         self._since.setdefault(key, first)
 
     def note(self, key: bytes, now: ClockBounds) -> None:
-        """A record of the key is taken within these bounds."""
+        """Notes a record of the key within these bounds."""
         if key in self._since:
             self._newest[key] = now
 
@@ -34,14 +34,14 @@ class Uncertainty:
         return self._newest.get(key)
 
     def resolve(self, key: bytes, offset: int) -> None:
-        """From this offset on it is certain again which groups the key has."""
+        """Notes that the key's groups are certain again from this offset on."""
         since = self._since.pop(key, None)
         self._newest.pop(key, None)
         if since is not None:
             self._stretches.setdefault(key, []).append((since, offset))
 
     def is_certain(self, fire: Fire) -> bool:
-        """Whether it is known that the group ended so."""
+        """Whether the end of the group is certain."""
         if self._counted:
             return False
         if self._vague:
@@ -50,7 +50,7 @@ class Uncertainty:
         return not self.is_unsure(fire.key, fire.first)
 
     def is_unknown(self, live: PublishedResult) -> bool:
-        """Whether the group of a published result that the rule does not give is not known."""
+        """Whether the group of a published result that the rule does not give is unknown."""
         return self._counted or self.is_unsure(live.key, live.first)
 
     def is_unsure(self, key: bytes, first: int) -> bool:

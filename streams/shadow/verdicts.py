@@ -1,4 +1,4 @@
-"""Verdicts on results, dead letters and open groups: what a rule gives, against what was published."""
+"""Verdicts on results, dead letters and open groups: the rule's output against the published one."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -8,8 +8,7 @@ EXAMPLES = 5
 
 
 class Extent(NamedTuple):
-    """A group by its records: offsets of the first and the last one, how many they are, and why
-    it ended."""
+    """A group as a range of records: offsets of the first and the last one, their number, and the reason of its end."""
 
     first: int
     last: int
@@ -18,8 +17,8 @@ class Extent(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One verdict. `id` is the id that `sluicegate explain` takes; `live` is what was published, `new` what the rule
-    gives; `differs` names what is not the same. `key` is text, for people."""
+    """One verdict. `id` is the id that `sluicegate explain` takes. `live` is the published group, `new` the rule's
+    group. `differs` names the fields that differ. `key` is text, for people."""
 
     verdict: str
     key: str
@@ -36,7 +35,7 @@ class Example(NamedTuple):
 
 
 class Figures:
-    """How many of each verdict, and the first examples of each that is not `identical`."""
+    """The number of each verdict, and the first examples of each verdict except `identical`."""
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(VERDICTS, 0)
@@ -65,9 +64,10 @@ class Figures:
 
 
 class Shadowed:
-    """The verdicts on one partition, or the sum over several. `records` were folded; `left_out` groups ended without an
-    output, as the rule says; `given` results the rule gives, `published` ones were there. `comparable` is false where
-    no result can have a counterpart, since the rule has another key. `notes` say what was not judged, and why."""
+    """The verdicts on one partition, or the sum over several. `records` were processed. `left_out` groups ended without
+    an output, as the rule demands. The rule gives `given` results; `published` results exist. `comparable` is false
+    where no result can have a counterpart, because the rule has another key. `notes` are sentences about parts that
+    were not judged."""
 
     def __init__(self) -> None:
         self.results, self.dead, self.open = Figures(), Figures(), Figures()
@@ -88,12 +88,13 @@ class Shadowed:
             self.note(text)
 
     def note(self, text: str) -> None:
-        """Note this once."""
+        """Adds the note unless it exists."""
         if text not in self.notes:
             self.notes.append(text)
 
     def found(self, wanted: frozenset[str] | set[str]) -> list[str]:
-        """Which of these were found: verdicts on results and open groups, `dead` for dead letters that differ."""
+        """The names among `wanted` that occurred: verdicts on results and open groups, and `dead` for dead letters that
+        differ."""
         both = {name: self.results.counts[name] + self.open.counts[name] for name in VERDICTS}
         both["uncertain"] += self.dead.counts["uncertain"]
         there = [name for name in VERDICTS if name in wanted and both[name]]

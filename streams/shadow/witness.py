@@ -1,4 +1,4 @@
-"""What is known of one partition beside its input, and what two rules have in common."""
+"""Facts about one partition beside its input, and comparisons of two rules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,12 +22,12 @@ class LiveGroup(NamedTuple):
 
 
 class Witness(NamedTuple):
-    """What is known of one partition beside its input, which is read from `begin` up to `end`.
+    """The facts about one partition beside its input, which is read from `begin` up to `end`.
 
-    `open` are the store's groups at its own offset `offset`, `latest` its owner's time at the last commit that changed
-    one (None: unknown), `now` the store's time when they were read. `whole`: the agent began at `begin`.
-    `letters_from`: dead letters of earlier records may be gone. `origins` are those of the topic that windows over a
-    re-keyed topic wait for. `restores`: its store is lost, and what the input leaves open is open.
+    `open` are the store's groups at its own offset `offset`. `latest` is its owner's time at the last commit that
+    changed a group (None: unknown), `now` the store's time when they were read. `whole`: the agent began at `begin`.
+    `letters_from`: dead letters of records before this offset may be gone. `origins` are the origins that windows over
+    a re-keyed topic wait for. `restores`: the store is lost, and groups that the input leaves open are open.
     """
 
     published: Published
@@ -45,8 +45,8 @@ class Witness(NamedTuple):
 
 
 class LiveSpans:
-    """Where the groups begin and end that were published, or that the store holds. `begins` are their keys by their
-    first records."""
+    """The first and last records of groups that were published, or that the store holds. `begins` are their keys by
+    their first records."""
 
     def __init__(self, witness: Witness, windowed: bool) -> None:
         ended = {live.first: live.key for live in witness.published.results.values()}
@@ -60,7 +60,7 @@ class LiveSpans:
 
 
 class Codecs(NamedTuple):
-    """`most` bytes may be in a message."""
+    """The codecs of the agent. A message has at most `most` bytes."""
 
     reads: Codec
     writes: Codec
@@ -78,8 +78,8 @@ def same_key(rule: Agent, live: Agent) -> bool:
 
 
 def leaves_traces(agent: Agent) -> bool:
-    """Whether each group that ends leaves a result, a dead letter, or a message of the history. Of a window with a
-    result at each record the input tells."""
+    """Whether each group that ends leaves a result, a dead letter, or a message of the history. For a window with a
+    result at each record, the input shows the end."""
     rule = agent.aggregation
     if rule is not None and rule.window is not None and rule.window.windower.immediate:
         return True
@@ -90,7 +90,7 @@ def leaves_traces(agent: Agent) -> bool:
 
 
 def _ends(agent: Agent) -> Agent:
-    """The rule without what decides neither which records are taken nor when a group ends."""
+    """The agent reduced to the keys that decide which records are taken and when a group ends."""
     rule = replace(agent.aggregation or Aggregation(), compute=(), on_timeout="fire", emit=None)
     return replace(
         agent, aggregation=rule, to=None, routes=(), unrouted="dead-letter", having="", delivery="at-least-once"
@@ -98,7 +98,7 @@ def _ends(agent: Agent) -> Agent:
 
 
 def _key(agent: Agent) -> object:
-    """The key, and the computed fields that it may name."""
+    """The key, and the computed fields that it may use."""
     name = agent.aggregation.key if agent.aggregation else None
     named = any(each.name == (name or "").partition(".")[0] for each in agent.let)
     return name, agent.let if named else ()
@@ -114,15 +114,17 @@ def moments(witness: Witness) -> Iterator[tuple[int, float]]:
 
 
 def outside(dead: Sequence[bytes], unseen: bool = False) -> bool:
-    """Whether the reason of this dead letter is outside of the record: a crash, a limit of the whole partition, or a
-    time that was too far ahead of the owner's clock. `unseen`: nor is it known which windows had closed."""
+    """Whether the dead letter's reason lies outside of the record: a crash, a limit of the whole partition, or a time
+    too far ahead of the owner's clock. `unseen`: it is also unknown which windows had closed, so a late record
+    counts."""
     stage, reason = dead[:2]
     clock = (b"limit", b"time-ahead", b"late") if unseen else (b"limit", b"time-ahead")
     return stage == b"crash" or (stage == b"aggregate" and reason in clock)
 
 
 def loses_records(agent: Agent) -> bool:
-    """Whether a window that ended without a word decides where later records of it are, and no dead letter tells it."""
+    """Whether a window that ended without a message decides where later records of it are, and no dead letter shows
+    it."""
     window = agent.aggregation.window if agent.aggregation else None
     if window is None:
         return False
@@ -136,8 +138,8 @@ def moved_the_watermark(dead: Sequence[bytes]) -> bool:
 
 
 def judge_start(rule: Agent, witness: Witness, span: float) -> None:
-    """Raises ConfigurationError where it is not known what an earlier record left behind: the ids that dedupe
-    remembers, the watermark, the keys of correlations that ended. `span` is in seconds."""
+    """Raises ConfigurationError where the effect of earlier records is unknown: the ids that dedupe remembers, the
+    watermark, the keys of correlations that ended. `span` is in seconds."""
     aggregation = rule.aggregation or Aggregation()
     state = [("with dedupe", "the ids that were accepted before")] if rule.dedupe is not None else []
     state += [("with windows", "the records that moved the watermark before")] if aggregation.window is not None else []

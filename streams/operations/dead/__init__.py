@@ -1,1 +1,1 @@
-"""Dead letters and dead rows: listed, compared with what they are about, and retried."""
+"""Dead letters and dead rows: list them, compare them with their records, and retry them."""

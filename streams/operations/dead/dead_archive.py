@@ -1,4 +1,4 @@
-"""Writes dead rows and letters to a file, for the time when their topic and the store have them no more."""
+"""Writes dead rows and letters to a file, to keep them after their topic and the store have deleted them."""
 
 import os
 from collections.abc import Container, Sequence
@@ -13,9 +13,9 @@ from sluicegate.streams.operations.dead.dead_rows import DeadOutput
 
 
 def written(path: Path, rows: Sequence[DeadOutput], letters: Sequence[Letter], retried: Container[str]) -> None:
-    """Make the file, which is on the disk when this returns: a JSON document a line, as `dead ls --json` shows it, with
-    `key`, `value` and the values of `headers` in Base64. Raises ConfigurationError for a file that is there or cannot
-    be written."""
+    """Writes the file, which is on the disk when this returns. Each line is a JSON document as in `dead ls --json`,
+    with `key`, `value` and the values of `headers` in Base64. Raises ConfigurationError for a file that exists or
+    cannot be written."""
     encode = msgspec.json.encode
     try:
         with open(path, "xb", opener=_private) as file:
@@ -37,5 +37,5 @@ def written(path: Path, rows: Sequence[DeadOutput], letters: Sequence[Letter], r
 
 
 def _private(path: str, flags: int) -> int:
-    """The file has values of records: other users of the machine read nothing."""
+    """Opens the file so that other users of the machine cannot read it: it holds values of records."""
     return os.open(path, flags, 0o600)

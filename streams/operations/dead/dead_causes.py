@@ -1,7 +1,8 @@
-"""Groups dead letters and dead rows by their cause, and chooses some of them by a cause or by an expression.
+"""Groups dead letters and dead rows by their cause, and selects some by a cause or an expression.
 
-The cause is a fingerprint of what failed: the agent, the stage, the reason, the clause of the file, the line of your
-own code, and the error without what differs from record to record (texts in quotes, numbers, ids).
+The cause is a fingerprint of the failure: the agent, the stage, the reason, the clause of the file, the line of the
+user's code, and the error. Parts of the error that differ from record to record (texts in quotes, numbers, ids) are
+left out.
 """
 
 import re
@@ -49,8 +50,8 @@ class DeadItem(NamedTuple):
 
 
 class DeadCause(NamedTuple):
-    """The dead rows and letters of one cause. `id` names one of them, `oldest` and `newest` are ages in seconds (None:
-    of rows, whose age is not known)."""
+    """The dead rows and letters of one cause. `id` is the id of one of them. `oldest` and `newest` are ages in seconds
+    (None: only rows, whose age is unknown)."""
 
     cause: str
     size: int
@@ -83,7 +84,7 @@ def _fingerprint(dead: DeadOutput | Letter, shown: Mapping[str, Any]) -> str:
 
 
 def causes(dead: Iterable[DeadItem]) -> list[DeadCause]:
-    """One for each cause, the most frequent first."""
+    """The causes, the most frequent first."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for item in dead:
         groups.setdefault(item.cause, []).append(item.shown)
@@ -108,9 +109,9 @@ def _summary(cause: str, documents: Sequence[Mapping[str, Any]]) -> DeadCause:
 
 
 def chosen(seen: DeadListing, cause: str | None, where: str | None) -> tuple[list[DeadItem], int]:
-    """The rows, and then the letters that were not dropped, of this cause, for which the expression is true (None:
-    all), and the number of those for which it has no answer. Raises ConfigurationError for an expression that is wrong,
-    and for a cause that none has."""
+    """The rows and the letters of this cause for which the expression is true (None: all), and the number of items for
+    which it has no answer. Dropped letters are left out. Raises ConfigurationError for an expression that is wrong, and
+    for a cause that no item has."""
     dead = _items(seen)
     if cause is not None:
         dead = [item for item in dead if item.cause == cause]
@@ -120,7 +121,7 @@ def chosen(seen: DeadListing, cause: str | None, where: str | None) -> tuple[lis
 
 
 def divided(items: Sequence[DeadItem]) -> tuple[list[DeadOutput], list[Letter]]:
-    """The rows and the letters."""
+    """The rows and the letters among these items."""
     rows = [item.dead for item in items if isinstance(item.dead, DeadOutput)]
     return rows, [item.dead for item in items if isinstance(item.dead, Letter)]
 

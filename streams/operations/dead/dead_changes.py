@@ -1,4 +1,4 @@
-"""What commands and the console do with dead rows and dead letters: they list them, name some, and retry those."""
+"""Operations of commands and the console on dead rows and dead letters: list, select by id, and retry."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -25,7 +25,8 @@ class LetterTopics(RetryTopics, Protocol):
     """The dead-letter topics of an app, and the topics that records go back to."""
 
     def newest(self, topics: Iterable[str], limit: int) -> tuple[Iterable[Record], int]:
-        """The newest `limit` records of each partition, and how many older ones are left out. Raises SystemNotReady."""
+        """The newest `limit` records of each partition, and the number of older records that were not read. Raises
+        SystemNotReady."""
 
     def read(self, parts: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Record]:
         """The records of each partition from the first offset up to the second. Raises SystemNotReady."""
@@ -39,9 +40,9 @@ OpenTopics = Callable[[], LetterTopics]
 
 
 class DeadListing(NamedTuple):
-    """Dead rows and dead letters. `missing` says why there are no letters, `older` counts the older records of the
-    dead-letter topics, which were not read. `retried` are the ids of the letters that were retried, `dropped` is as
-    in dead_letters.dropped."""
+    """Dead rows and dead letters. `missing` is the reason why letters could not be read. `older` counts the older
+    records of the dead-letter topics, which were not read. `retried` are the ids of retried letters; `dropped` is the
+    result of dead_letters.dropped."""
 
     rows: list[DeadOutput]
     letters: list[Letter]
@@ -57,17 +58,17 @@ class DeadListing(NamedTuple):
 
     @property
     def open(self) -> "DeadListing":
-        """Without the letters that were retried or dropped."""
+        """Without retried and dropped letters."""
         return self._replace(letters=[letter for letter in self.kept if letter.id not in self.retried])
 
     @property
     def whole(self) -> "DeadListing":
-        """With the letters that were dropped."""
+        """Including dropped letters."""
         return self._replace(dropped=frozenset())
 
     @property
     def ids(self) -> set[str]:
-        """What an operator may write to name one of them."""
+        """The ids by which an operator may name an item."""
         return {output.row.id for output in self.rows} | {
             name for letter in self.letters for name in (letter.place, letter.id)
         }
@@ -117,8 +118,8 @@ def chosen(
     app: App, agent: Agent, store: Store, seen: DeadListing, ids: Sequence[str]
 ) -> tuple[list[DeadOutput], list[Letter], set[str]]:
     """The rows and letters of these ids (none: all that were not dropped), and the ids of rows that were retried
-    before: a command that was killed may be run again as it was. Raises as `named`, and SystemNotReady for letters that
-    cannot be read."""
+    before. So a command that was killed can be run again unchanged. Raises as `named`, and SystemNotReady for letters
+    that cannot be read."""
     done = _requeued_before(app, agent, store) if set(ids) - seen.ids else set[str]()
     rows, letters = named(seen, ids, done) if ids else (seen.rows, seen.kept)
     if seen.missing and (not ids or letters):
@@ -132,8 +133,8 @@ def _requeued_before(app: App, agent: Agent, store: Store) -> set[str]:
 
 
 def question(topics: LetterTopics, letters: Sequence[Letter]) -> str | None:
-    """What an operator must agree to before these records go to topics that other consumer groups read: only agents of
-    Sluicegate pass over a record that is retried for another agent. None: nothing."""
+    """The question that an operator must answer with yes, because these records go to topics that other consumer groups
+    read. Only agents of Sluicegate skip a record that is retried for another agent. None: there is nothing to ask."""
     letters = [letter for letter in letters if not letter.whole]
     if not letters:
         return None
@@ -162,10 +163,10 @@ def retry(
     wait: Callable[[], Callable[[float], object]],
     unproven: bool = False,
 ) -> dict[str, Any]:
-    """Put the rows into their outbox again, send the records of the letters back, and let the owners decide again about
-    completed groups. `who` gives the operator with a new token, `wait` what sleeps between two looks at another
-    retry. `unproven` is as in dead_records.judged. Raises what dead_rows.requeue, dead_letters.retry and
-    dead_groups.retry raise."""
+    """Puts the rows into their outbox again, sends the records of the letters back, and lets the owners decide again
+    about completed groups. `who` returns the operator with a new token. `wait` sleeps between two looks at another
+    retry. `unproven` is as in dead_records.judged. Raises the errors of dead_rows.requeue, dead_letters.retry and
+    dead_groups.retry."""
     count = 0
     for partition in sorted({each.partition for each in rows}):
         ids = {each.row.id for each in rows if each.partition == partition}
@@ -194,8 +195,8 @@ def retry(
 def drop(
     app: App, store: Store, rows: Sequence[DeadOutput], letters: Sequence[Letter], who: Callable[[], Person]
 ) -> dict[str, int]:
-    """Take the rows from the store, and note that the letters are dropped: they stay in their topic and are shown no
-    more. Raises Fenced and PersistenceError: the same call finishes the drop."""
+    """Deletes the rows from the store, and notes that the letters are dropped: they stay in their topic and are not
+    listed any more. Raises Fenced and PersistenceError: the same call finishes the drop."""
     for at in range(0, len(letters), PAGE):
         person = who()
         notes = [dead_letters.drop_note(letter, person) for letter in letters[at : at + PAGE]]

@@ -49,14 +49,14 @@ def of_letter(letter: Letter, retried: Container[str] = ()) -> dict[str, Any]:
 
 
 def payload(rows: Sequence[DeadOutput], letters: Sequence[Letter]) -> dict[str, Any]:
-    """The key, the value and the headers of the first of them, as text."""
+    """The key, the value and the headers as text. Of several headers with one name, the first."""
     record = rows[0].row if rows else letters[0]
     headers = [{"name": name, "value": _text(content)} for name, content in record.headers]
     return {"key": _text(record.key), "value": _text(record.value), "headers": headers}
 
 
 def whole(dead: DeadOutput | Letter) -> dict[str, Any]:
-    """The key, the value and the headers as JSON from which the bytes can be made again: Base64, or null."""
+    """The key, the value and the headers as JSON without loss: Base64, or null."""
     record = dead if isinstance(dead, Letter) else dead.row
     headers = [{"name": name, "value": _base64(content)} for name, content in record.headers]
     return {"key": _base64(record.key), "value": _base64(record.value), "headers": headers}

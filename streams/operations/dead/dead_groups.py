@@ -1,9 +1,8 @@
-"""Retries completed groups that became dead letters: the store keeps the group, and its owner decides what becomes of
-it.
+"""Retries completed groups that became dead letters: the store keeps the group, and its owner decides again.
 
-The group goes into the changelog of its partition, in one commit with a note that names the letter: a second retry
-finds the note. The claim of the command fences the owner, which claims again. Under the clauses of the file it makes
-the outputs of the group or calls its handler, and removes the group in the commit of the outputs.
+The group goes into the changelog of its partition, in one commit with a note that names the letter. A second retry
+finds the note. The claim of the command fences the owner, which then claims again. Under the clauses of the file the
+owner makes the outputs of the group or calls its handler, and removes the group in the commit of the outputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +26,7 @@ PAGE = 20  # groups of one commit
 
 
 class GroupLetter(NamedTuple):
-    """A dead letter, and the completed group that it is about."""
+    """A dead letter, and its completed group."""
 
     letter: Letter
     fire: Fire
@@ -49,9 +48,9 @@ def groups(
 def retry(
     store: Store, app: str, agent: Agent, letters: Sequence[GroupLetter], who: Callable[[], Person], again: bool
 ) -> tuple[int, list[str]]:
-    """Let the owner decide again about these groups, each unless it was retried before (`again`: once more).
-    Returns how many the store keeps now, and the letters that were retried before. The same call finishes a call that
-    was killed. Raises Fenced when another process claimed in between, and PersistenceError."""
+    """Lets the owner decide again about these groups, once each (`again`: once more). Returns the number of groups that
+    the store keeps now, and the letters that were retried before. The same call finishes a call that was killed. Raises
+    Fenced when another process claimed in between, and PersistenceError."""
     refused: list[str] = []
     for place in sorted({(letter.letter.topic, letter.letter.partition) for letter in letters}):
         of_place = [letter for letter in letters if (letter.letter.topic, letter.letter.partition) == place]
@@ -71,7 +70,7 @@ def retry(
 def _kept(
     store: Store, partition: Partition, agent: Agent, letters: Sequence[GroupLetter], person: Person, again: bool
 ) -> list[str]:
-    """Put the groups into the state of the partition. Returns the letters that were retried before."""
+    """Puts the groups into the state of the partition. Returns the letters that were retried before."""
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)
     contents = held(agent, partition, view) if view is not None else None

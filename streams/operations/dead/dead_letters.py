@@ -1,11 +1,11 @@
-"""Reads dead letters, and sends their records back to the topics that they came from, each once.
+"""Reads dead letters, and sends their records back to their topics, each once.
 
-The journal (sluicegate.streams.journal.journal) holds what was retried. A first note, with the end of the source
-partition, announces the record; a second one says that Kafka has it. Only one retry at a time can write an
-announcement: it is a commit under a claim. A second retry that
-finds an announcement without the second note waits as long as the first one may still send. Then it looks behind the
-announced end of the partition for the record, and sends the record only if it is not there. So two retries at the same
-time send a record once, and a retry that was killed is finished and not repeated.
+The journal (sluicegate.streams.journal.journal) records retries. A first note, with the end of the source partition,
+announces the record. A second note records that Kafka has it. An announcement is a commit under a claim, so only one
+retry at a time can write one. A second retry that finds an announcement without the second note waits as long as the
+first retry may still send. Then it looks for the record behind the announced end of the partition, and sends the record
+only if it is not there. So two retries at the same time send a record once, and a retry that was killed is finished and
+not repeated.
 """
 
 import time
@@ -58,10 +58,10 @@ PROVEN = "proven"
 
 
 class Letter(NamedTuple):
-    """`topic`, `partition`, `offset`, `key` and `value` belong to the failed record, `headers` to the dead
-    letter. `whole`: the letter is about a completed group, which begins at this offset. `at`: seconds since 1970. For a
-    record that was re-keyed, `read` is TOPIC/PARTITION/OFFSET of what the agent read, and `rekeyed_by` the agent that
-    re-keyed it. `proven`: the letter has a MAC of the app, or the app has no keys."""
+    """A dead letter. `topic`, `partition`, `offset`, `key` and `value` belong to the failed record, `headers` to the
+    dead letter. `whole`: the letter stands for a completed group, which begins at this offset. `at`: seconds since
+    1970. For a re-keyed record, `read` is TOPIC/PARTITION/OFFSET of the record that the agent read, and `rekeyed_by`
+    the agent that re-keyed it. `proven`: the letter has a MAC of the app, or the app has no keys."""
 
     id: str
     agent: str
@@ -102,18 +102,18 @@ LOOK_EVERY = 0.5  # seconds
 
 
 class LeftOut(NamedTuple):
-    """A letter that cannot be retried, and why."""
+    """A letter that cannot be retried, and the reason."""
 
     id: str
     why: str
 
 
 class Unrepairable(Exception):
-    """Why the group of a letter cannot be made again."""
+    """The reason why the group of a letter cannot be made again."""
 
 
 class RecordGone(Exception):
-    """The letter has only the beginning of its record, which its topic no longer holds."""
+    """The letter has only the beginning of its record, and the topic of the record no longer holds it."""
 
 
 class RetryTopics(Protocol):
@@ -126,15 +126,16 @@ class RetryTopics(Protocol):
         """The next offset of each partition. Raises SystemNotReady."""
 
     def since(self, starts: Mapping[TopicPartition, int]) -> Iterable[Record]:
-        """The records of each partition from there on. Raises SystemNotReady."""
+        """The records of each partition from this offset on. Raises SystemNotReady."""
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
-        """Returns when all are acknowledged, within SENDING. Raises SystemNotReady when one may not be."""
+        """Sends the rows, and returns when all are acknowledged, within SENDING. Raises SystemNotReady when one may not
+        be."""
 
 
 def letters(records: Iterable[Record], app: str, agents: Sequence[str], mac: Mac | None = None) -> Iterator[Letter]:
-    """The letters of these agents in their order, each once, however often it was sent. A letter without a MAC does not
-    stand for one that has it: the id of a letter can be forged."""
+    """The letters of these agents in their order, each once, however often it was sent. A letter with a MAC takes
+    precedence over one without, because the id of a letter can be forged."""
     known = set()
     for record in records:
         letter = _letter(record, app, mac)
@@ -165,7 +166,7 @@ def _letter(record: Record, app: str, mac: Mac | None) -> Letter | None:
 
 
 def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow:
-    """The original record as row `number` for this partition, with an id of its own, for its agent alone."""
+    """The original record as row `number` for this partition, with its own id, addressed to its agent alone."""
     mine: Headers = [
         (ID, retry_id(letter.id, number).encode()),
         (RETRIED_FROM, letter.place.encode("utf-8")),
@@ -178,7 +179,7 @@ def original(letter: Letter, app: str, number: int, partition: int) -> OutboxRow
 
 
 def _its_own(letter: Letter) -> Headers:
-    """The record's own headers: those before the headers that explain the letter. None for an item of a group: it
+    """The record's own headers, which precede the headers that explain the letter. None for an item of a group: it
     carries the group's headers, and its own are unknown."""
     if letter.item is not None:
         return []
@@ -187,8 +188,8 @@ def _its_own(letter: Letter) -> Headers:
 
 
 def completed(letter: Letter, source: RetryTopics) -> Letter:
-    """The letter with the whole record, which is read from its topic where the letter has only its beginning. Raises
-    RecordGone and SystemNotReady."""
+    """The letter with the whole record. Where the letter has only its beginning, the record is read from its topic.
+    Raises RecordGone and SystemNotReady."""
     named = by_name(letter.headers)
     if DEAD_CUT not in named:
         return letter
@@ -201,8 +202,8 @@ def completed(letter: Letter, source: RetryTopics) -> Letter:
 
 
 class Retried(NamedTuple):
-    """How many were sent, how many an earlier retry had sent without a note, which were retried before, and which
-    cannot be sent."""
+    """The result of a retry: how many records were sent, how many an earlier retry had sent without a note, the letters
+    that were retried before, and the letters that cannot be sent."""
 
     sent: int
     found: int
@@ -219,11 +220,9 @@ def retry(
     again: bool = False,
     wait: Callable[[float], object] = time.sleep,
 ) -> Retried:
-    """Send these records back to their topics, each unless it was retried before (`again`: once more).
-
-    `wait` sleeps for so many seconds. While another retry of the same letters is running, this one looks again every
-    LOOK_EVERY seconds. Raises SystemNotReady and PersistenceError: the same call finishes the retry.
-    """
+    """Sends these records back to their topics, once each (`again`: once more). `wait` sleeps for a number of seconds.
+    While another retry of the same letters is running, this one looks again every LOOK_EVERY seconds. Raises
+    SystemNotReady and PersistenceError: the same call finishes the retry."""
     mac = mac_keys.read_or_make(store, app, lambda: f"{person.token}-keys")
     for attempt in range(journal.ATTEMPTS):
         _wait_for_others(store, app, wanted, person, wait)
@@ -253,13 +252,13 @@ def _wait_for_others(
 
 
 def _under_way(history: "NotesByKey", wanted: Sequence[Letter], person: Person, now: float) -> bool:
-    """Whether another command announced one of these letters so recently that it may still send it."""
+    """Whether another command announced one of these letters so recently that it may still be sending it."""
     notes = (note for letter in wanted for note in _unfinished(letter, history.get(_name(letter), ())))
     return any(now < note.at + SENDING + IN_FLIGHT and note.detail.split()[3:] != [person.token] for note in notes)
 
 
 def _unfinished(letter: Letter, notes: Sequence[Amendment]) -> list[Amendment]:
-    """Announcements of this letter without the note that it was sent."""
+    """The announcements of this letter without a note that it was sent."""
     tries = [note for note in notes if note.detail.split()[0] == letter.id]
     sent = {note.detail.split()[1] for note in tries if note.what == SENT}
     return [note for note in tries if note.what == ASKED and note.detail.split()[1] not in sent]
@@ -276,10 +275,8 @@ def _retried(
     history: "NotesByKey",
     ends: Mapping[TopicPartition, int],
 ) -> Retried:
-    """`ends` was read before `claim`: reading it takes long, and a claim is held as short as can be.
-
-    Raises Fenced when another command claimed the journal since `claim`.
-    """
+    """One attempt to retry. `ends` was read before `claim`, because reading takes long and a claim is held as short as
+    possible. Raises Fenced when another command claimed the journal since `claim`."""
     plan = [_planned(letter, history, again) for letter in wanted]
     refused = [letter.place for letter, number in zip(wanted, plan, strict=True) if number is None]
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
@@ -303,7 +300,7 @@ def _retried(
 def _lacking(
     source: RetryTopics, app: str, chosen: Sequence[tuple[Letter, int]], there: Container[str]
 ) -> tuple[list[OutboxRow], dict[str, LeftOut]]:
-    """The rows that are not `there`, and by the id of the letter those that cannot be made."""
+    """The rows that are not `there` yet, and by letter id the letters whose row cannot be made."""
     rows: list[OutboxRow] = []
     gone: dict[str, LeftOut] = {}
     for letter, number in chosen:
@@ -318,7 +315,7 @@ def _lacking(
 def _announce_and_send(
     store: Store, claim: Claim, source: RetryTopics, asked: Sequence[Amendment], rows: Sequence[OutboxRow]
 ) -> Claim:
-    """Raises Fenced before anything was sent."""
+    """Raises Fenced only before anything was sent."""
     began = time.monotonic()
     claim = journal.appended(store, claim, asked)
     if failpoints.armed:
@@ -347,8 +344,8 @@ def noted(letter: Letter, what: str, person: Person, number: int = 0) -> Amendme
 
 
 class Tries(NamedTuple):
-    """What the journal has of the retries of a letter: whether it has any; the number of the next one, or, if it is
-    `open`, of one that began and may not have ended."""
+    """The retries of a letter in the journal: whether there are any, and the number of the next one. `open`: this
+    number began and may not have ended."""
 
     known: bool
     number: int
@@ -367,8 +364,8 @@ def retried(notes: Iterable[Amendment]) -> frozenset[str]:
 
 
 def dropped(notes: Iterable[Amendment]) -> frozenset[tuple[str, bool]]:
-    """The id of each letter that an operator dropped, and whether the letter was proven: a letter whose id is forged
-    does not stand for the genuine one."""
+    """The ids of dropped letters, and whether each letter was proven. A letter with a forged id does not count as the
+    genuine one."""
     words = [note.detail.split() for note in notes if note.what == DROPPED]
     return frozenset((id, proof == PROVEN) for id, _, proof in words)
 
@@ -398,8 +395,8 @@ def _planned(letter: Letter, notes: NotesByKey, again: bool) -> int | None:
 def _arrived(
     source: RetryTopics, mac: Mac, chosen: Sequence[tuple[Letter, int]], history: Mapping[str, Sequence[Amendment]]
 ) -> set[str]:
-    """The ids of records that an earlier retry announced, and that are in their topics. Anyone who may write there can
-    write such an id, so only a record that the app signed counts."""
+    """The ids of records that an earlier retry announced and that are in their topics. Any writer of the topic can
+    forge such an id, so only a record that the app signed counts."""
     starts: dict[TopicPartition, int] = {}
     ids = set()
     for letter, number in chosen:

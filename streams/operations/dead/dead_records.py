@@ -1,9 +1,9 @@
-"""Compares dead letters with the records that they name, before `dead retry` sends those records.
+"""Compares dead letters with their records, before `dead retry` sends those records.
 
-Whoever may write to a dead-letter topic can write a letter with any bytes for any topic. A retry would carry them into
-a topic that the writer may not write to. So a letter must name an input of its agent, and have the bytes of the record
-that stands there. The retry then sends that record, as it is in its topic. What has no record to compare with needs a
-MAC of the app.
+A user with the right to write to a dead-letter topic can write a letter with any bytes for any topic. A retry would
+carry these bytes into a topic that the user may not write to. So a letter must name an input of its agent, and hold the
+bytes of the record at that place. The retry then sends the record as it is in its topic. A letter without a record to
+compare with needs a MAC of the app.
 """
 
 from collections import deque
@@ -30,7 +30,8 @@ RecordPlace = tuple[str, int, int]
 
 
 class LettersToRetry(NamedTuple):
-    """The letters with the records of their topics, and why others cannot be retried, by the place of the letter."""
+    """The letters with the records of their topics, and by the place of the letter the reasons why others cannot be
+    retried."""
 
     letters: list[Letter]
     left_out: list[LeftOut]
@@ -39,8 +40,9 @@ class LettersToRetry(NamedTuple):
 def judged(
     app: App, letters: Sequence[Letter], source: Callable[[], RetryTopics], unproven: bool = False
 ) -> LettersToRetry:
-    """Letters of groups, and of items of groups, hold no record of a topic, and a record that retention has removed
-    cannot be compared: `unproven` takes them without a MAC. Raises SystemNotReady."""
+    """Divides the letters into those that may be retried and those that may not. Letters of groups, and of items of
+    groups, hold no record of a topic; a record that retention has removed cannot be compared: `unproven` accepts them
+    without a MAC. Raises SystemNotReady."""
     letters = [letter._replace(proven=True) for letter in letters] if unproven else letters
     whys = [stray(app, letter) or (None if letter.proven or _is_record(letter) else UNPROVEN) for letter in letters]
     left_out = [LeftOut(each.place, why) for each, why in zip(letters, whys, strict=True) if why is not None]
@@ -58,7 +60,7 @@ def judged(
 
 
 def _once(letters: Iterable[Letter]) -> list[Letter]:
-    """One of the letters with the same id about the same place; if one has a MAC, that one."""
+    """One letter for each id and place; one with a MAC takes precedence."""
     kept: dict[tuple[str, str], Letter] = {}
     for letter in letters:
         name = letter.id, letter.place
@@ -72,7 +74,7 @@ def _is_record(letter: Letter) -> bool:
 
 
 def _compared(letter: Letter, ends: Mapping[TopicPartition, int], kept: Mapping[RecordPlace, Record]) -> Letter | str:
-    """The letter with the record of its topic, or why it cannot be retried."""
+    """The letter with the record of its topic, or the reason why it cannot be retried."""
     if not 0 <= letter.offset < ends.get((letter.topic, letter.partition), 0):
         return f"{letter.topic} has no such record: no agent wrote this letter"
     record = kept.get(place(letter))
@@ -82,7 +84,7 @@ def _compared(letter: Letter, ends: Mapping[TopicPartition, int], kept: Mapping[
 
 
 def stray(app: App, letter: Letter) -> str | None:
-    """Why the letter names no input of its agent. None: it does."""
+    """The reason why the letter names no input of its agent; None: it names one."""
     if letter.rekeyed_by and not letter.rekeyed_by.startswith(f"{letter.agent}."):
         return f"{letter.rekeyed_by} re-keys nothing for agent {letter.agent}: no agent wrote this letter"
     reader = letter.rekeyed_by or letter.agent
@@ -97,7 +99,7 @@ def place(letter: Letter) -> RecordPlace:
 
 
 def read(source: RetryTopics, letters: Sequence[Letter]) -> Mapping[RecordPlace, Record]:
-    """The records that these letters name, as far as they are in their topics."""
+    """The records of these letters that are still in their topics."""
     wanted: dict[TopicPartition, set[int]] = {}
     for letter in letters:
         wanted.setdefault((letter.topic, letter.partition), set()).add(letter.offset)
@@ -124,7 +126,7 @@ def _of_partition(source: RetryTopics, where: TopicPartition, offsets: deque[int
 
 
 def same(letter: Letter, record: Record) -> bool:
-    """Whether the letter is about this record. A letter that was cut holds its digest."""
+    """Whether the letter holds this record. A letter that was cut holds its digest."""
     named = by_name(letter.headers)
     if DEAD_CUT in named:
         return digest(record.value()) == named.get(DEAD_DIGEST)

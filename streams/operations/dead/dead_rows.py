@@ -1,4 +1,4 @@
-"""Dead rows, which are outputs that the broker rejected: listed, put into their outbox again, or dropped."""
+"""Dead rows are outputs that the broker rejected: list them, put them into their outbox again, or drop them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ RETRIED, DROPPED = "dead retry", "dead drop"
 
 
 class DeadOutput(NamedTuple):
-    """`row` of `partition`, with the broker's reason and how often it was tried."""
+    """A dead `row` of `partition`, with the broker's reason and the number of attempts."""
 
     partition: Partition
     row: OutboxRow
@@ -23,7 +23,7 @@ class DeadOutput(NamedTuple):
 
 
 def dead_rows(store: Store, app: str, agents: Sequence[str], limit: int) -> Iterator[DeadOutput]:
-    """Up to `limit` of each partition, by partition and number. Raises PersistenceError."""
+    """Up to `limit` dead rows of each partition, ordered by partition and number. Raises PersistenceError."""
     for partition in store.partitions(app):
         if partition.agent in agents:
             for row, dead in store.dead(partition, limit):
@@ -31,15 +31,15 @@ def dead_rows(store: Store, app: str, agents: Sequence[str], limit: int) -> Iter
 
 
 def requeue(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person) -> int:
-    """Move these dead rows of the partition back into its outbox, each with a new number and its old id: once, whatever
-    crashes. The owner claims again and sends them. Returns how many. Raises Fenced when another process claimed in
-    between, and PersistenceError (it is unknown whether the page was moved); earlier pages of PAGE rows are then
-    moved."""
+    """Moves these dead rows of the partition back into its outbox, each with a new number and its old id: once, even if
+    the command is killed. The owner claims again and sends them. Returns the number of rows. Raises Fenced when another
+    process claimed in between, and PersistenceError (it is unknown whether the page was moved). Earlier pages of PAGE
+    rows stay moved."""
     return _taken(store, partition, wanted, person, RETRIED)
 
 
 def drop(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person) -> int:
-    """Take these dead rows out of the store: they are never sent. Returns and raises as `requeue`."""
+    """Deletes these dead rows from the store: they are never sent. Returns and raises as `requeue`."""
     return _taken(store, partition, wanted, person, DROPPED)
 
 
@@ -52,7 +52,7 @@ def _taken(store: Store, partition: Partition, wanted: Callable[[OutboxRow], boo
 
 
 def _page(store: Store, claim: Claim, rows: Sequence[OutboxRow], person: Person, what: str) -> Claim:
-    """One commit: the rows are dead no more, and with RETRIED they are in the outbox."""
+    """Commits one page: the rows are removed from the dead rows, and with RETRIED added to the outbox."""
     again = rows if what == RETRIED else ()
     new = [renumbered(row, claim.partition, number, claim.token) for number, row in enumerate(again, claim.number + 1)]
     gone = [row.number for row in rows]

@@ -1,8 +1,8 @@
-"""Retries completed groups of `scope: shared` that became dead letters: each goes into the shared buffer as a batch of
-its own, and a worker fires it.
+"""Retries completed groups of `scope: shared` that became dead letters. Each goes into the shared buffer as a batch,
+and a worker fires it.
 
-A watermark of the buffer counts the retries of a letter. The insert compares and moves it. So a retry puts its group
-there once, however often the command is killed and repeated, and however many commands do the same.
+A watermark of the buffer counts the retries of a letter; the insert compares and moves it. So a retry inserts its group
+once, even if the command is killed and repeated, or several commands run at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ GATE = Gate(count=1, lease=timedelta(seconds=1))
 def retry(
     store: Store, app: str, agent: Agent, letters: Sequence[GroupLetter], who: Callable[[], Person], again: bool
 ) -> tuple[int, list[str]]:
-    """As sluicegate.streams.operations.dead.dead_groups.retry."""
+    """Same as sluicegate.streams.operations.dead.dead_groups.retry."""
     refused: list[str] = []
     for at in range(0, len(letters), PAGE):
         page, person = letters[at : at + PAGE], who()
@@ -52,8 +52,9 @@ def retry(
 def _planned(
     store: Store, app: str, agent: Agent, page: Sequence[GroupLetter], earlier: set[str], again: bool
 ) -> tuple[list[tuple[GroupLetter, int]], list[str]]:
-    """The groups with the numbers of their retries, and the letters that are not retried: those that were, and other
-    letters of a group that is. The journal forgets after a while. Then the watermark tells the number."""
+    """The groups with the numbers of their retries, and the letters that are not retried: retried ones, and other
+    letters of a group that is retried. The journal forgets retries after a while; then the watermark gives the
+    number."""
     notes = by_letter(journal.notes(store, app))
     plan: list[tuple[GroupLetter, int]] = []
     refused, chosen = list[str](), set(earlier)
@@ -71,17 +72,17 @@ def _planned(
 
 
 def _stands(store: Store, app: str, agent: Agent, letter: Letter) -> int:
-    """How often the letter was retried."""
+    """The number of retries of the letter so far."""
     return store.buffer.watermark(buffer_name(app, agent.name), _counter(letter), 0)
 
 
 def _counter(letter: Letter) -> str:
-    """The topic id of the watermark. The id of a letter may be any text."""
+    """The topic id of the letter's watermark. The id of a letter may be any text."""
     return GROUP + retry_id(letter.id, 0)
 
 
 def _kept(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) -> bool:
-    """Put the group into the buffer, unless this retry of its letter did so before."""
+    """Puts the group into the buffer, unless this retry of its letter did so before."""
     name, stands = buffer_name(app, agent.name), _stands(store, app, agent, each.letter)
     if stands > number:
         return False

@@ -1,9 +1,9 @@
-"""Makes the completed group again that a dead letter is about: from the letter's result document, or from its topic.
+"""Makes the completed group of a dead letter again, from the letter's result document or from its topic.
 
 The letter of a group is its result document. So it holds all that the file's clauses and the handler get, and the
-messages that the group collected. A result that no message holds has a letter without a document; and the document of a
-result with a number that no double holds lacks this number. Then the messages are read again from their topic. They
-must be as many as the group had, from its first to its last one.
+messages that the group collected. Two letters lack something: a result that no message can hold has a letter without a
+document, and a document lacks a number that no double holds. Then the messages are read again from their topic. Their
+number must be the group's number of records, from its first to its last one.
 """
 
 from dataclasses import replace
@@ -51,7 +51,7 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def group(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
-    """The completed group, with what a retry has to decide about it. Raises Unrepairable and SystemNotReady."""
+    """The completed group, and the steps that a retry has to decide. Raises Unrepairable and SystemNotReady."""
     fire = _made(app, agent, letter, read)
     if agent.scope == "shared" and (size := len(pack(fire))) > LARGEST:
         raise Unrepairable(f"it has {size} bytes, more than the store keeps of one group; {REPLAY}")
@@ -74,7 +74,7 @@ def _made(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
 
 
 def _again(agent: Agent, letter: Letter) -> int | None:
-    """As `Fire.again`. Raises Unrepairable."""
+    """The value of `Fire.again`. Raises Unrepairable."""
     if agent.handler is not None:
         return None if letter.stage == "handler" else WHOLE  # the file's clauses let it pass
     if letter.stage == "handler":
@@ -85,7 +85,8 @@ def _again(agent: Agent, letter: Letter) -> int | None:
 
 
 def _index(agent: Agent, letter: Letter) -> int:
-    """The index of the output that could not be written: the others of the group were sent. Raises Unrepairable."""
+    """The index of the output that could not be written: the other outputs of the group were sent. Raises
+    Unrepairable."""
     headers = by_name(letter.headers)
     fire, retries = headers.text(FIRE), _retries(headers)
     for index in range(max(1, len(agent.outputs))):
@@ -121,7 +122,7 @@ def _without_values(agent: Agent, letter: Letter, headers: MessageHeaders, again
 
 
 def _of_document(agent: Agent, value: bytes) -> dict[str, Any]:
-    """The times and the computed fields of the result document."""
+    """The times and the computed fields of a result document."""
     codec = letters_codec(agent, formats.writes(agent))
     document = _fields(as_json(codec)(value))
     opened, closed = (_seconds(msgspec.json.decode(document[name], type=str)) for name in ("opened_at", "closed_at"))
@@ -173,7 +174,7 @@ def _counted(app: str, agent: Agent, letter: Letter, fire: Fire, read: ReadRange
 
 
 def _ending_never(agent: Agent) -> Agent:
-    """The agent with a rule whose only group takes all messages that it is given. Raises Unrepairable."""
+    """The agent with a rule whose only group takes all messages. Raises Unrepairable."""
     rule = unending(agent).aggregation or Aggregation()
     if rule.window is not None and not rule.window.windower.placed:
         raise Unrepairable(f"its letter holds no document, and only its worker computes such a window; {REPLAY}")

@@ -1,7 +1,5 @@
-"""Computes the fields of a completed group of `scope: shared` again, from the messages that its dead letter names.
-
-Such a group has messages of several partitions. A letter without the computed fields names their places.
-"""
+"""Computes the fields of a completed group of `scope: shared` again, from the messages that its dead letter names. Such
+a group has messages of several partitions. A letter without the computed fields names their places."""
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
@@ -55,7 +53,8 @@ def computed(groups: Groups, key: bytes) -> dict[str, Any]:
 
 
 def _places(agent: Agent, letter: Letter) -> list[MessagePlace]:
-    """Raises Unrepairable: also for a topic that the agent does not read, which no agent wrote."""
+    """The places of the messages. Raises Unrepairable, also for a topic that the agent does not read: the agent did not
+    write such a letter."""
     members = dict(letter.headers).get(DEAD_MEMBERS)
     if members is None:
         why = f"their places have more than {MOST_MEMBERS // 1024} KiB, or an earlier release wrote the letter"

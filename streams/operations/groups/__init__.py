@@ -1,1 +1,1 @@
-"""Open groups: listed, fired and dropped."""
+"""Open groups: list, fire and drop them."""

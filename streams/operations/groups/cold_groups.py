@@ -25,8 +25,8 @@ def pages(store: ColdGroups, partition: Partition) -> Iterator[Sequence[ColdGrou
 
 
 def parts(contents: PartitionContents, store: ColdGroups) -> Iterator[PartitionContents]:
-    """The contents without the cold groups, and then each page of these, oldest first within a page, with nothing
-    else. Raises PersistenceError and ChangelogIncomplete."""
+    """The contents without the cold groups, followed by pages of the cold groups, oldest first within a page. Raises
+    PersistenceError and ChangelogIncomplete."""
     yield contents
     if contents.groups.cold.count:
         for rows in pages(store, contents.partition):
@@ -34,7 +34,7 @@ def parts(contents: PartitionContents, store: ColdGroups) -> Iterator[PartitionC
 
 
 def with_key(contents: PartitionContents, store: ColdGroups, key: bytes) -> Iterator[PartitionContents]:
-    """As `parts`, where only the group of this key is asked for."""
+    """Same as `parts`, restricted to the group of this key."""
     yield contents
     if contents.groups.cold.count:
         yield _with(contents, store.cold(contents.partition, [key]))
@@ -61,13 +61,13 @@ def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
 
 
 def without(contents: PartitionContents, keys: Sequence[bytes]) -> ColdState:
-    """What the changelog says when these cold groups are gone."""
+    """The changelog's state of the cold groups after the removal of these groups."""
     paging = contents.paging
     return ColdState(paging.count - len(keys), paging.ends, paging.at)
 
 
 def remove_all(store: Store, claim: Claim) -> Claim:
-    """Remove all cold groups of the partition. Returns the claim after the last commit. Raises Fenced and
+    """Removes all cold groups of the partition. Returns the claim after the last commit. Raises Fenced and
     PersistenceError."""
     for rows in pages(store, claim.partition):
         drop = [row.key for row in rows]
@@ -76,7 +76,7 @@ def remove_all(store: Store, claim: Claim) -> Claim:
 
 
 def _with(contents: PartitionContents, rows: Sequence[ColdGroup]) -> PartitionContents:
-    """These groups alone, without those that are hot by now."""
+    """The contents with only these groups. Groups that are hot by now are left out."""
     groups, hot = groups_of(contents.rule), contents.groups
     groups.idle = hot.idle
     Paging(groups).warm((row for row in rows if row.key not in hot.states), groups)

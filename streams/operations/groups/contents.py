@@ -1,4 +1,4 @@
-"""What the changelog of a partition holds, for operators."""
+"""The state of a partition, read from its changelog for operators."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from sluicegate.streams.windows.opening import groups_of
 
 
 class GenerationContents(NamedTuple):
-    """The open groups of one generation, and the rule that filled them. `version` 0: it is not known."""
+    """The open groups of one generation, and the rule that filled them. `version` 0: unknown."""
 
     generation: int
     rule: Rule
@@ -29,9 +29,9 @@ class GenerationContents(NamedTuple):
 
 
 class PartitionContents(NamedTuple):
-    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by operators.
-    `paging` tells of the cold groups, which are not among `groups` (cold_groups.py). `older` are the generations that
-    still have groups of earlier versions of the rule."""
+    """The groups of a partition under `rule`, the items that wait for slow handlers, and the changes by operators. The
+    cold groups are not in `groups`: `paging` describes them (cold_groups.py). `older` are the generations that still
+    have groups of earlier versions of the rule."""
 
     partition: Partition
     claim: Claim
@@ -56,7 +56,8 @@ class PartitionContents(NamedTuple):
 
 
 def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionContents:
-    """Raises ChangelogIncomplete, and ConfigurationError when the rule that filled the groups cannot be restored."""
+    """The contents of a partition. Raises ChangelogIncomplete, and ConfigurationError when the rule that filled the
+    groups cannot be restored."""
     rule = Rule(agent, formats.reads(agent))
     source = view.claim.source
     if source is not None and source.rule != rule.fingerprint:
@@ -77,7 +78,8 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionCo
 
 
 def partitions(store: Store, app: str, agent: Agent) -> Iterator[PartitionContents]:
-    """By topic and number. Raises PersistenceError and SystemNotReady, and what `held` raises."""
+    """The contents of all partitions, by topic and number. Raises PersistenceError and SystemNotReady, and the errors
+    of `held`."""
     for partition in store.partitions(app):
         view = store.read(partition) if partition.agent == agent.name else None
         if view is not None:

@@ -1,5 +1,5 @@
-"""What commands and the console do with open groups, whatever the scope of their agent: they name one, show it, fire it
-and drop it."""
+"""Operations of commands and the console on open groups of any scope: select one by name, show it, fire it and drop
+it."""
 
 import base64
 from collections.abc import Sequence
@@ -36,14 +36,14 @@ def _require_no_table(agent: Agent) -> None:
 
 
 def every(app: str, agent: Agent, store: Store, now: float, key: bytes | None = None) -> list[OpenGroup]:
-    """The open groups of this key, or all. `now` is the reader's time in seconds since 1970."""
+    """The open groups of this key (None: all groups). `now` is the reader's time in seconds since 1970."""
     if agent.scope == "shared":
         return shared_groups.shared_groups(store.buffer, app, agent, now, key)
     return open_groups.open_groups(store, app, agent, key)
 
 
 def key_of(text: str) -> bytes:
-    """The key that an operator writes: text, or `base64:...`. Raises ConfigurationError."""
+    """The key that an operator wrote: text, or `base64:...`. Raises ConfigurationError."""
     encoded = text.removeprefix("base64:")
     try:
         return text.encode() if encoded == text else base64.b64decode(encoded, validate=True)
@@ -64,7 +64,7 @@ def named(app: str, agent: Agent, store: Store, now: float, key: str, window: st
 
 
 def _begin(window: str) -> int:
-    """In milliseconds since 1970. Raises ConfigurationError."""
+    """The start of a window, in milliseconds since 1970. Raises ConfigurationError."""
     seconds = moment(window)
     if seconds is None:
         raise ConfigurationError(f"--window {window} is not a time; write one such as 2026-01-31T08:05:00Z")
@@ -72,7 +72,8 @@ def _begin(window: str) -> int:
 
 
 def only(matches: Sequence[OpenGroup], key: str, place: str | None) -> OpenGroup:
-    """The one group of these in this partition (None: in any). Raises ConfigurationError for none and for several."""
+    """The one group among these in this partition (None: in any). Raises ConfigurationError for none and for
+    several."""
     within = [match for match in matches if place in (None, where(match))]
     if len(within) == 1:
         return within[0]
@@ -87,7 +88,8 @@ def only(matches: Sequence[OpenGroup], key: str, place: str | None) -> OpenGroup
 
 
 def overlap(group: OpenGroup) -> bool:
-    """Whether the group shares records with other windows of its key, so that all of them fire or are dropped."""
+    """Whether the group shares records with other windows of its key, so that all of them fire or are dropped
+    together."""
     return group.window is not None and bool(group.window.together)
 
 
@@ -110,8 +112,8 @@ def document(group: OpenGroup) -> dict[str, object]:
 
 
 def fire(store: Store, agent: Agent, group: OpenGroup, key: str, person: Person) -> None:
-    """Have the group complete now. `key` names it in the journal. Raises as open_groups.fire, and ConfigurationError if
-    each record has had its result."""
+    """Completes the group now. `key` names it in the journal. Raises as open_groups.fire, and ConfigurationError if
+    each record has already had its result."""
     _require_no_table(agent)
     window = agent.aggregation.window if agent.aggregation is not None else None
     if window is not None and window.windower.immediate:
@@ -126,7 +128,7 @@ def fire(store: Store, agent: Agent, group: OpenGroup, key: str, person: Person)
 def drop(
     store: Store, agent: Agent, group: OpenGroup, key: str, person: Person, outputs: OutputFacts | None = None
 ) -> None:
-    """Forget the group and its records. `key` names it in the journal. Raises as open_groups.drop."""
+    """Deletes the group and its records. `key` names it in the journal. Raises as open_groups.drop."""
     _require_no_table(agent)
     if agent.scope == "shared":
         batch = _sealed(store, agent, group, "groups drop", key, person)
@@ -136,7 +138,7 @@ def drop(
 
 
 def _sealed(store: Store, agent: Agent, group: OpenGroup, what: str, key: str, person: Person) -> SealedBatch:
-    """The group's batch of the shared buffer, no longer open. A note in the journal says what is done to it."""
+    """Seals the group as a batch of the shared buffer. A note in the journal records the operation."""
     app = group.partition.app
     batch = shared_groups.sealed(store.buffer, app, agent, group.key)
     note(store, app, person, what, f"{agent.name} {key}")

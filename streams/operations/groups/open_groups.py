@@ -34,11 +34,11 @@ SHOWN_ORIGINS = 3
 
 
 class OpenGroup(NamedTuple):
-    """`first` and `last` are offsets, `age` and `fires_in` seconds by the store's clock (None: no deadline; negative:
-    overdue). `generation` is the number of the changelog entries that hold it. `under` is the aggregation of an older
-    generation, whose rule decides when the group ends. `unread` records of it are still to be read again under the
-    newest rule; None: it is no such group. `begin` tells it from later groups of the same `name`. It had so many
-    early `results`, and the next one is due in `next_result` seconds (None: no record waits for one)."""
+    """An open group. `first` and `last` are offsets. `age` and `fires_in` are seconds by the store's clock (None: no
+    deadline; negative: overdue). `generation` is the number of its generation. `under` is the aggregation of an older
+    generation, whose rule decides when the group ends. `unread` is the number of its records that are still to be read
+    again under the newest rule; None: the group is not rewound. `begin` tells it from later groups of the same `name`.
+    `results` early results were sent; the next one is due in `next_result` seconds (None: no record waits for one)."""
 
     partition: Partition
     owner: str
@@ -65,23 +65,23 @@ class OpenGroup(NamedTuple):
 
     @property
     def names(self) -> tuple[Key, ...]:
-        """The names of the groups that are dropped with it, its own among them."""
+        """The names of the groups that are dropped together with it, including its own."""
         return (self.window.together if self.window is not None else ()) or (self.name,)
 
 
 def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:
-    """The open groups of this key, or all: of each partition the hot ones, oldest first, then the cold ones."""
+    """The open groups of this key (None: all): for each partition the hot ones, oldest first, then the cold ones."""
     return [group for each in partitions(store, app, agent) for group in with_cold(each, store, key)]
 
 
 def with_cold(contents: PartitionContents, store: ColdGroups, key: bytes | None = None) -> list[OpenGroup]:
-    """The open groups of this key, or all, of one partition: the hot ones, then the cold ones."""
+    """The open groups of this key (None: all) in one partition: the hot ones, then the cold ones."""
     read = parts(contents, store) if key is None else with_key(contents, store, key)
     return [group for part in read for group in groups_in(part, key)]
 
 
 def groups_in(contents: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
-    """The open groups of this key, or all, of one partition, without those that are cold."""
+    """The hot open groups of this key (None: all) in one partition."""
     return [
         _seen(contents, within, name, state, bags)
         for within in contents.every
@@ -124,7 +124,7 @@ def _is_rewound(contents: PartitionContents, within: GenerationContents) -> bool
 
 
 def waits_for(group: OpenGroup, agent: Agent) -> str:
-    """What ends the group unless a record does so before, in a word for a filter: `timeout`, `window`, and without a
+    """What ends the group if no record does so before, as one word for filters: `timeout`, `window`, and without a
     deadline `until` or `count`. A closed window waits for `late records`."""
     if group.unread is not None:
         return "rereading"
@@ -183,14 +183,14 @@ def _ending(group: OpenGroup, rule: Aggregation | None) -> Iterator[str]:
 
 
 def _forgotten(open_window: OpenWindow, window: Window) -> str:
-    """When the last record of sliding windows leaves."""
+    """When the last record of sliding windows leaves them."""
     if not window.size:
         return f"the last one is forgotten behind {counted(window.last, 'later record')}"
     return f"the last one is forgotten at watermark {_time(open_window.closes)}"
 
 
 def _early(group: OpenGroup) -> Iterator[str]:
-    """Its early results."""
+    """The state of its early results."""
     if group.results:
         yield f"{counted(group.results, 'early result')} sent"
     if group.next_result is not None:
@@ -198,7 +198,7 @@ def _early(group: OpenGroup) -> Iterator[str]:
 
 
 def _deadline(fires_in: float | None, from_data: bool) -> str:
-    """`from_data`: the records give deadlines."""
+    """The time until the timeout. `from_data`: the records give deadlines."""
     if fires_in is None:
         return "no record gives it a deadline" if from_data else "no timeout"
     if fires_in >= 0:
@@ -207,7 +207,7 @@ def _deadline(fires_in: float | None, from_data: bool) -> str:
 
 
 def _why_open(window: OpenWindow) -> Iterator[str]:
-    """What each of the three ways to close the window waits for; or what a closed window does with late records."""
+    """The conditions that close the window; for a closed window, what it does with late records."""
     if window.after is not None:
         yield from _why_after(window.after)
         return
@@ -235,7 +235,7 @@ def _why_after(after: After) -> Iterator[str]:
 
 
 def _held_back(origins: Sequence[Origin]) -> str:
-    """Which input partitions have the least time, the first three of them."""
+    """The input partitions with the lowest time, up to three."""
     texts = [
         f"{each.partition} ({each.agent} has written no mark of it)"
         if not each.said and each.state == UNKNOWN
@@ -251,8 +251,8 @@ def _time(milliseconds: float) -> str:
 
 
 def fire(store: Store, group: OpenGroup, person: Person) -> Claim:
-    """Have the owner of the partition fire the group with reason `manual`: once, whatever crashes, and not at all if
-    the group ended meanwhile. Raises as `amend`, and ConfigurationError for a group whose records are read again."""
+    """Makes the owner of the partition fire the group with reason `manual`: once, even after crashes, and not if the
+    group ended meanwhile. Raises as `amend`, and ConfigurationError for a group whose records are read again."""
     if group.unread is not None:
         raise ConfigurationError(
             f"the records of group {_text(group)!r} are read again under the newest rule: fire it when they were, or "
@@ -262,8 +262,8 @@ def fire(store: Store, group: OpenGroup, person: Person) -> Claim:
 
 
 def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: OutputFacts | None = None) -> Claim:
-    """Drop the records of the group without a result, also those that were added since `group` was read. `outputs`
-    describes the topics of an agent with `history`. Raises as `amend`."""
+    """Deletes the group and its records without a result, including records that were added since `group` was read.
+    `outputs` describes the topics of an agent with `history`. Raises as `amend`."""
     if agent.history and outputs is None:
         raise ConfigurationError(
             f"agent {agent.name}: a dropped group has a message in {agent.history}, and only the broker tells how many "
@@ -299,7 +299,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
 
 
 def _within(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
-    """The generation that still holds the group."""
+    """The generation that still holds the group; None: the group has ended."""
     for part in with_key(held(agent, group.partition, view), store, group.name):
         for generation in part.every:
             state = generation.groups.states.get(group.name) if generation.generation == group.generation else None
@@ -309,7 +309,8 @@ def _within(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -
 
 
 def _row_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> Leaving | None:
-    """The row that goes with the group, and what the changelog says then; None if the group is hot."""
+    """The row of a cold group, and the changelog's state of the cold groups after its removal; None: the group is
+    hot."""
     contents = held(agent, group.partition, view)
     if not contents.groups.cold or not store.cold(group.partition, [group.name]):
         return None
@@ -317,7 +318,7 @@ def _row_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -
 
 
 def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:
-    """The digest of the rule that filled these groups, as in GroupEnded."""
+    """The digest of the rule that filled these groups, in the form of GroupEnded."""
     known = catalogue.read(store, app).get(agent.name)
     for each in known.versions if known is not None else ():
         if each.number == within.version:

@@ -24,9 +24,9 @@ from sluicegate.streams.shared.shared_retries import is_retried
 def shared_groups(
     buffer: BufferReading, app: str, agent: Agent, now: float, key: bytes | None = None
 ) -> list[OpenGroup]:
-    """The groups of this key, or all, oldest first, with batches that are being fired, but without groups that an
-    operator retried. `now` is the reader's own time in seconds since 1970, so ages are only as exact as that. Reads the
-    whole buffer. Raises PersistenceError."""
+    """The groups of this key (None: all), oldest first. Batches that are being fired are included; groups that an
+    operator retried are not. `now` is the reader's own time in seconds since 1970, so ages are only as exact as the
+    reader's clock. Reads the whole buffer. Raises PersistenceError."""
     rule = Rule(endless(agent), formats.reads(agent))
     members: dict[str, list[Entry]] = {}
     for entry in buffer.get_data(buffer_name(app, agent.name)):
@@ -63,7 +63,7 @@ def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: 
 
 
 def sealed(buffer: BufferSealing, app: str, agent: Agent, key: bytes) -> SealedBatch:
-    """Seal the group as it is now, with reason `manual`. Raises ConfigurationError when it is not open."""
+    """Seals the group as it is now, with reason `manual`. Raises ConfigurationError when it is not open."""
     batch = buffer.seal(buffer_name(app, agent.name), group_of(key), gate_of(agent))
     if batch is None:
         raise ConfigurationError(
@@ -73,10 +73,10 @@ def sealed(buffer: BufferSealing, app: str, agent: Agent, key: bytes) -> SealedB
 
 
 def fire(buffer: BufferBatches, app: str, agent: Agent, batch: SealedBatch) -> None:
-    """Let the next worker fire the batch, once. Later records are another group."""
+    """Lets the next worker fire the batch, once. Later records form another group."""
     buffer.release(buffer_name(app, agent.name), batch)
 
 
 def drop(buffer: BufferBatches, app: str, agent: Agent, batch: SealedBatch) -> None:
-    """Delete the records of the batch, without a result."""
+    """Deletes the records of the batch, without a result."""
     buffer.complete(buffer_name(app, agent.name), batch)

@@ -2,6 +2,7 @@
 
 Records of a published result are counted and released. Records in no result belong to open groups. If the input
 completes a group without a result, the result was decided but never sent: it is decided again, under the same id.
+
 Groups of one key follow each other without a gap. So records in no result, before a later result of their key, cannot
 be open: their group was dropped, or its result is gone.
 """
@@ -34,9 +35,9 @@ from sluicegate.streams.shadow.refusals import OF_A_TABLE
 
 
 class Reach(NamedTuple):
-    """Offsets from which on the `results` of groups that begin there, and the dead `letters`, are still in their
-    topics, if they were sent. `mixed`: results are in both topics, so an early result does not prove that
-    the later ones are still there."""
+    """Offsets from which the outputs are complete: `results` for results by the first offset of their group, `letters`
+    for dead letters. Every such output that was sent is still in its topic. `mixed`: results are in both topics, so an
+    early result does not prove that the later ones are still there."""
 
     results: float = -inf
     letters: float = -inf
@@ -44,13 +45,12 @@ class Reach(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """State of `partition` at `offset`. `decided` are the events that were never sent, by the number of their group, or
-    the offset of their record;
-    `records` were read.
+    """The state of `partition` at `offset`, after `records` records. `decided` are the events that were never sent, by
+    the number of their group, or the offset of their record.
 
-    By the first offset of each: `doubtful` are groups, and refused records, of which the topics do not tell whether
-    they were sent; `gaps` are groups that are in no result though a later one of their key is there; `lost` are results
-    whose records are not in the input; `untold` are groups that may have ended without a result or a message.
+    The rest are first offsets. `doubtful`: groups and refused records that may or may not have been sent; the topics do
+    not show it. `gaps`: groups without a result, although a later result of their key exists. `lost`: results whose
+    records are not in the input. `untold`: groups that may have ended without a result or a message.
     """
 
     partition: Partition
@@ -69,7 +69,7 @@ class Rebuilt(NamedTuple):
 
 
 class IntakeFacts(NamedTuple):
-    """What an intake knows of its partition: `dead` are the offsets of refused records."""
+    """The facts that an intake needs about its partition. `dead` are the offsets of refused records."""
 
     partition: Partition
     proof: HeaderProof
@@ -77,8 +77,8 @@ class IntakeFacts(NamedTuple):
 
 
 class RebuildIntake(RecordGate):
-    """Which records count: not repeats of Sluicegate senders, not duplicates of producers, and not refused records.
-    `now` is the time of the records; it never goes back, and never passes `latest`, the store's time."""
+    """Selects the records that count. Repeats of Sluicegate senders, duplicates of producers, and refused records do
+    not. `now` is the time of the records; it never goes back, and never passes `latest`, the store's time."""
 
     def __init__(
         self, partition: Partition, agent: Agent, ids: IdRule | None, known: KnownOutputs | IntakeFacts, latest: float
@@ -89,7 +89,7 @@ class RebuildIntake(RecordGate):
         self.left_out: Sequence[Record] = ()  # the last record, if `where` leaves it out
 
     def new(self, record: Record, groups: Groups) -> Iterator[Sequence[Record]]:
-        """The record, or nothing; as Dedupe.runs."""
+        """The record in a sequence, or nothing. Same form as Dedupe.runs."""
         kind, milliseconds = record.timestamp()
         at = milliseconds / 1000 if kind and milliseconds > 0 else self._latest
         self.now = max(self.now, min(at, self._latest))
@@ -104,14 +104,14 @@ class RebuildIntake(RecordGate):
             yield from self.dedupe.runs(kept, self.now, groups) if self.dedupe else (kept,)
 
     def settle(self) -> None:
-        """Drop the list of changes: the state is written as a whole."""
+        """Discards the list of changes, because the state is written as a whole."""
         self.senders.changes()
         if self.dedupe:
             self.dedupe.seen.changes(self.now)
 
 
 class UnendingGroups(Groups):
-    """Open groups that take records and do not end with one: `Rebuild` decides that."""
+    """Open groups that take records and never end by themselves: `Rebuild` decides about their ends."""
 
     __slots__ = ()
 
@@ -119,7 +119,7 @@ class UnendingGroups(Groups):
         """Nothing."""
 
     def give_deadline(self, key: bytes, state: GroupState, deadline: float, now: float) -> bool:
-        """As in Groups; what is overdue ends when an owner has the group."""
+        """Same as in Groups, but an overdue group does not end. It ends when an owner has it."""
         super().give_deadline(key, state, deadline, now)
         return False
 
@@ -135,7 +135,7 @@ class Rebuild:
         self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
         self._decided: dict[GroupNumber, Event] = {}
         self._again: dict[bytes, list[int]] = {}  # first offsets of the decided fires of a key
-        self._settled: set[bytes] = set()  # keys of which a result ended within what was read
+        self._settled: set[bytes] = set()  # keys with a result that ended within the records that were read
         self._open, self._crossing = dict(known.results), dict(known.crossing)
         self._gaps, self._unsure = list[int](), list[int]()  # offsets
 
@@ -163,7 +163,7 @@ class Rebuild:
         accept(self._groups, run, self._intake.now)
 
     def _key(self) -> bytes | None:
-        """The key of the group that took the record; at most one did."""
+        """The key of the group that took the record; there is at most one."""
         return next((key for key, state in self._groups.touched.items() if state is not None), None)
 
     def _begin(self, key: bytes, run: Sequence[Record]) -> None:
@@ -185,7 +185,7 @@ class Rebuild:
         self._groups.drop(key)
 
     def _judge(self, key: bytes, state: GroupState, record: Record) -> None:
-        """End the group if it ends with this record: by its known result, or else by the rule."""
+        """Ends the group if it ends with this record, by its known result, or else by the rule."""
         known, offset = self._open.get(state[FIRST]), record.offset()
         crosses = self._crossing.get(key, -1)
         if known is not None:
@@ -215,11 +215,11 @@ class Rebuild:
         return "limit" if state[COUNT] >= rule.completion.most and rule.aggregation.on_full == "fire-oldest" else None
 
     def _drain(self) -> None:
-        """Note the new decisions."""
+        """Collects the new decisions."""
         for event in self._groups.drain():
             if not isinstance(event, Refused):
                 fire = event if isinstance(event, Fire) else event.fire
-                if fire.first not in self._decided:  # the note that it ended comes first
+                if fire.first not in self._decided:  # the event of its end comes first
                     self._again.setdefault(fire.key, []).append(fire.first)
                 self._decided[fire.first] = event
             else:
@@ -229,7 +229,7 @@ class Rebuild:
                     self._unsure.append(offset)
 
     def finish(self, offset: int) -> Rebuilt:
-        """All records below `offset` were taken."""
+        """The result. The caller has passed all records below `offset`."""
         groups, intake, known = self._groups, self._intake, self._known
         tails = [(key, state[FIRST]) for key, state in groups.states.items()]
         tails += [(event.key, first) for first, event in self._decided.items() if isinstance(event, Fire)]
@@ -251,13 +251,13 @@ class Rebuild:
         )
 
     def _doubtful(self, key: bytes, first: int) -> bool:
-        """Whether the group may have had a result. It had none if an earlier result of its key is there, because then
-        all later results of that partition are there."""
+        """Whether the group may have had a result that is gone. An earlier result of its key that is still there
+        excludes that, because then all later results of that partition are there."""
         return first < self._reach.results and (self._reach.mixed or key not in self._settled)
 
 
 def unending(agent: Agent) -> Agent:
-    """The agent with the same rule without an end of groups. The limits of one group's bytes stay."""
+    """The agent with its rule, but without any end of groups. The limits of one group's bytes stay."""
     aggregation = agent.aggregation or Aggregation()
     largest = min(aggregation.max_bytes, aggregation.max_buffered_bytes)
     rule = replace(
@@ -274,7 +274,7 @@ def unending(agent: Agent) -> Agent:
 
 
 def unaccountable(agent: Agent) -> str | None:
-    """Why the topics do not tell what this agent did; None: they do."""
+    """The reason why the topics do not show what this agent did; None: they show it."""
     if agent.over_table:
         return OF_A_TABLE
     if agent.scope == "shared":

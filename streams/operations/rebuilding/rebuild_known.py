@@ -1,7 +1,7 @@
 """Reads from an agent's own messages which input records are in a result, and which were refused.
 
 A result has the id of its fire, the offsets of its first and last record, and the number of records. A dead letter has
-the offset of its record. The id of the input topic is part of each id, so messages about an earlier topic with the same
+the offset of its record. Each id contains the id of the input topic, so messages about an earlier topic of the same
 name are recognized.
 """
 
@@ -38,11 +38,11 @@ from sluicegate.streams.shadow.published import OutputPartition, Published
 from sluicegate.streams.shadow.refusals import timed_topics
 
 AT_ITS_LAST = ("count", "until")
-"""Reasons of results that were completed by their last record."""
+"""Reasons of results that their last record completed."""
 
 
 class Result(NamedTuple):
-    """The offset of the last record, and the number of records."""
+    """The offset of a result's last record, and its number of records."""
 
     last: int
     records: int
@@ -51,15 +51,15 @@ class Result(NamedTuple):
 class KnownOutputs:
     """The outputs of one input partition for records from `begin` on.
 
-    `results` by the offset of their first record; `crossing`: by the name of the group, the last record of groups that
-    were open at `begin`; `history`: the topic of groups without a result; `dead`: the offsets of refused records;
-    `sent`: the ids of records that were sent on, with their output partitions; `ids` are those of the outputs.
-    `end` is the offset after the newest record that was surely read. `published` holds the same messages for a
-    replay of the groups.
+    `results`: results by the offset of their first record. `crossing`: for groups that were open at `begin`, the last
+    record by the name of the group. `history`: the topic of groups without a result. `dead`: the offsets of refused
+    records. `sent`: the ids of records that were sent on, with their output partitions. `ids`: the ids of the outputs.
+    `end`: the offset after the newest record that was surely read. `published` holds the same messages for a replay of
+    the groups.
 
     By output partition: `oldest` and `newest` are the last records of the first and the last result that its last
-    record completed, `letters` the first refused record, `closed` the end (in milliseconds since 1970) and the first
-    record of the last window that its watermark closed.
+    record completed. `letters` is the first refused record. `closed` is the end (in milliseconds since 1970) and the
+    first record of the last window that its watermark closed.
     """
 
     __slots__ = (
@@ -157,7 +157,7 @@ class KnownOutputs:
             )
 
     def _closed(self, place: OutputPartition, named: MessageHeaders, of_results: bool, window: tuple[int, int]) -> None:
-        """Note what closed a window."""
+        """Records the window that this message closed."""
         by, rests = named.closed()
         if any(number < 0 for number in rests):
             raise UnreadableHeader(CLOSED)
@@ -171,7 +171,7 @@ class KnownOutputs:
         self.newest[place] = max(self.newest.get(place, last), last)
 
     def rekeyed(self, begin: int, high: int) -> None:
-        """Find out which records were sent on."""
+        """Determines which records were sent on."""
         sent, identify = self.sent, self._fire_id
         for offset in range(begin, high):
             for place in sent.get(identify(offset), ()):
@@ -180,9 +180,9 @@ class KnownOutputs:
 
 
 class Messages:
-    """Passes each message of an agent to the KnownOutputs of its input partition. `results` are the topics of
-    results and of the history: each of its messages must name its shard, but for a copy that `dead retry` sent. A
-    message that its `proof` does not believe is of another program: `unproven` counts those that name one of the
+    """Passes each message of an agent to the KnownOutputs of its input partition. `results` are the topics of results
+    and of the history. Each of their messages must name its shard, except a copy that `dead retry` sent. A message that
+    its `proof` does not believe comes from another program; `unproven` counts such messages that name one of the
     partitions."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Plans the rebuild of an agent: everything is read and judged before anything is written."""
+"""Plans the rebuild of an agent. Everything is read and judged before anything is written."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
@@ -41,10 +41,10 @@ class History(Protocol):
     """Kafka as a rebuild reads it, without joining a group."""
 
     def facts(self, topic: str, number: int) -> TopicFacts:
-        """As InputFacts.facts."""
+        """Same as InputFacts.facts."""
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
-        """As InputFacts.offset_at."""
+        """Same as InputFacts.offset_at."""
 
     def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]:
         """The records from `first` on, below `end`; some offsets may have none. Raises SystemNotReady when they do not
@@ -57,25 +57,27 @@ class History(Protocol):
         """The topics whose records are deleted by their key. Raises SystemNotReady."""
 
     def members(self) -> int:
-        """How many consumers the agent's group has. Raises SystemNotReady."""
+        """The number of consumers in the agent's group. Raises SystemNotReady."""
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
-        """Commit the group's offset, and wait for it. Raises SystemNotReady, also when the group has members."""
+        """Commits the group's offset, and waits for it. Raises SystemNotReady, also when the group has members."""
 
 
 class Making(Protocol):
     """Rebuilds one partition."""
 
     def take(self, records: Sequence[Record]) -> None:
-        """The next records, in order. Raises Halt, and ConfigurationError where what was done is not known."""
+        """Takes the next records, in order. Raises Halt, and ConfigurationError where it is unknown what the agent
+        did."""
 
     def finish(self, offset: int) -> Rebuilt: ...
 
 
 class RebuildRange(NamedTuple):
-    """The start of the rebuild: the offset `since` in every partition (0: all that is there), or `since_time`, seconds
-    since 1970. All results before it were sent, and no group was open there. Without both, all records must be there
-    from where the agent began. `accept_gaps`: forget records that are in no result although a later result exists."""
+    """The start of the rebuild: the offset `since` in every partition (0: the first one that is there), or
+    `since_time`, seconds since 1970. All results before it were sent, and no group was open there. Without both, all
+    records must be there from where the agent began. `accept_gaps`: forget records that are in no result although a
+    later result exists."""
 
     since: int | None = None
     since_time: float | None = None
@@ -102,7 +104,7 @@ class Planned(NamedTuple):
 
 
 class Plans:
-    """All of an agent. `latest` is the store's time, `rows` makes the rows of a partition."""
+    """The plans of an agent's partitions."""
 
     def __init__(
         self, app: App, agent: Agent, store: Store, history: History, outputs: OutputFacts, wanted: RebuildRange
@@ -122,8 +124,8 @@ class Plans:
         self._keys_lost = False
 
     def plan(self, latest: float, report: Callable[[str], None]) -> list[Planned]:
-        """What is to be written for partitions without a state; `report` is called with what is being read. Raises
-        ConfigurationError when the topics do not tell enough, SystemNotReady and PersistenceError."""
+        """The states to write, for partitions without a state. `report` is called with each step of reading. Raises
+        ConfigurationError when the topics do not show enough, SystemNotReady and PersistenceError."""
         self._judge_agent()
         sources = [source for topic in self._agent.topics for source in self._lost(topic)]
         if not sources:
@@ -132,7 +134,7 @@ class Plans:
         cut = self._read_outputs([source.known for source in sources], report)
         for source in sources if self._sends_on else ():
             source.known.rekeyed(source.known.begin, source.facts.high)
-        # of other partitions nothing was ever done
+        # the agent has done nothing in other partitions
         read = [source for source in sources if max(source.known.end, source.committed) >= 0]
         return [self._rebuilt(source, cut, latest, report) for source in read]
 
@@ -170,7 +172,8 @@ class Plans:
             yield Lost(known, facts, committed, whole)
 
     def _judge_keys(self, sources: Sequence[Lost], report: Callable[[str], None]) -> None:
-        """Records need proof where the keys of the store are those of the lost rows: Kafka's group names the store."""
+        """Decides whether records need proof. They do if the store's keys are the keys of the lost rows; Kafka's group
+        names the store of those rows."""
         makers = {maker_of(source.facts.metadata) for source in sources if source.committed >= 0}
         self._keys_lost = self._proofs.mac is None or makers != {self._store.incarnation}
         if self._keys_lost:
@@ -188,7 +191,7 @@ class Plans:
         return HeaderProof() if self._keys_lost else self._proofs.output(topic, number)
 
     def _begin(self, topic: str, number: int, facts: TopicFacts) -> tuple[int, bool]:
-        """The first offset to read, and Lost.whole."""
+        """The first offset to read, and the value of Lost.whole."""
         wanted, start = self._wanted, self._agent.start
         if wanted.since is not None:
             return max(facts.low, wanted.since), True
@@ -198,8 +201,8 @@ class Plans:
         return max(facts.low, first), facts.low <= first
 
     def _read_outputs(self, known: Sequence[KnownOutputs], report: Callable[[str], None]) -> dict[str, list[int]]:
-        """Fill `known`; returns the partitions of each topic whose first records retention took. Raises
-        ConfigurationError if they may be missing in the history."""
+        """Fills `known`. Returns by topic the partitions whose first records retention has deleted. Raises
+        ConfigurationError if such records may be missing in the history."""
         strict = {*self._results, self._agent.history}
         messages = Messages(known, strict, self._sends_on, self._agent.handler is not None)
         cut: dict[str, list[int]] = {}
@@ -261,7 +264,7 @@ class Plans:
         return Planned(built, source)
 
     def _judge_watermark(self, known: KnownOutputs) -> None:
-        """Raises ConfigurationError if the watermark at `known.begin` decides which records count."""
+        """Raises ConfigurationError if it depends on the watermark at `known.begin` which records count."""
         rule = self._agent.aggregation
         skips_late = rule is not None and rule.window is not None and rule.window.late == "skip"
         if self._wanted.said and known.begin > 0 and skips_late:
@@ -272,15 +275,15 @@ class Plans:
             )
 
     def _forgotten(self, known: KnownOutputs, cut: dict[str, list[int]]) -> bool:
-        """Whether retention may have taken the newest output. It has not if a later output is there. (The offset of the
-        consumer group may be slightly behind.)"""
+        """Whether retention may have deleted the newest output. It has not if a later output is there. (The offset of
+        the consumer group may be slightly behind.)"""
         topic = self._agent.dead_letters
         return any(place not in known.newest for place in self._cut_results(cut)) or any(
             (topic, number) not in known.letters for number in cut[topic]
         )
 
     def _cut_results(self, cut: dict[str, list[int]]) -> list[tuple[str, int]]:
-        """The partitions of results whose first ones retention took."""
+        """The partitions of results whose first records retention has deleted."""
         return [(topic, number) for topic in self._results for number in cut[topic]]
 
     def _making(self, each: Lost, cut: dict[str, list[int]], latest: float, end: int) -> Making:
@@ -307,8 +310,8 @@ class Plans:
         return Rebuild(agent, self._reads, self._ids, each.known, reach, latest)
 
     def _reach(self, known: KnownOutputs, cut: dict[str, list[int]]) -> Reach:
-        """Outputs that retention took from a partition were sent before those that are there, so they are about
-        earlier records. `--from` says that nothing is missing from there on."""
+        """Outputs that retention deleted from a partition were sent before the remaining ones, so they belong to
+        earlier records. `--from` asserts that nothing is missing from there on."""
         agent, topics = self._agent, self._results
         if self._wanted.said:
             return Reach()
@@ -354,7 +357,8 @@ class Plans:
             )
 
     def _judge_untold(self, built: Rebuilt, place: str) -> None:
-        """Raises ConfigurationError for groups that may have ended without a word, and results whose rows are lost."""
+        """Raises ConfigurationError for groups that may have ended without a message, and for results whose rows are
+        lost."""
         agent = self._agent
         if built.untold:
             raise ConfigurationError(
@@ -371,8 +375,8 @@ class Plans:
             )
 
     def _judge_handled(self, built: Rebuilt, place: str) -> None:
-        """Forget the groups that ended and that the history does not name, since the handler may have had them. Raises
-        ConfigurationError unless the command says so."""
+        """Forgets groups that ended and that the history does not name, because the handler may have had them. Raises
+        ConfigurationError unless `accept_gaps` permits it."""
         if self._agent.handler is None:
             return
         ended = sorted((n for n, event in built.decided.items() if not isinstance(event, Refused)), key=in_order)
@@ -385,7 +389,8 @@ class Plans:
             built.decided.pop(number)
 
     def _overtaken(self, number: GroupNumber, event: Event, known: KnownOutputs) -> bool:
-        """Whether a result exists that was sent after it. Rows of one output partition arrive in their order."""
+        """Whether a result exists that was sent after this event. Rows of one output partition arrive in their
+        order."""
         if not isinstance(event, Fire | Sent) or not self._results:
             return False
         topic = (
@@ -398,7 +403,7 @@ class Plans:
         return last < known.newest.get(place, -1)
 
     def carry_out(self, planned: Planned, person: Person) -> Claim:
-        """Write the state, and commit its offset to the consumer group. Raises ConfigurationError if another process
+        """Writes the state, and commits its offset to the consumer group. Raises ConfigurationError if another process
         claims the partition meanwhile, PersistenceError (outcome unknown: run it again) and SystemNotReady."""
         built, facts, agent = planned.built, planned.lost.facts, self._agent
         rows = Rows(built.partition, agent, self._writes, self._outputs, self._most)
@@ -418,13 +423,13 @@ class Plans:
         return claim
 
     def note_lost_keys(self, token: str) -> None:
-        """Before anything is written: the keys that the store has, or gets now, prove nothing earlier. Raises
+        """Records, before anything is written, that the store's keys prove nothing about earlier records. Raises
         PersistenceError and Fenced."""
         if self._keys_lost:
             mac_keys.begin_anew(self._store, self._app.name, token)
 
     def inform_again(self) -> None:
-        """For partitions that an earlier run finished, and was killed before Kafka's group knew of it."""
+        """Informs Kafka's group about partitions that an earlier run finished before it was killed."""
         for topic in self._agent.topics:
             for number in range(self._history.facts(topic, 0).partitions):
                 partition = Partition(self._app.name, self._agent.name, topic, number)
@@ -438,7 +443,7 @@ class Plans:
 
 
 def _goes_on(event: Event) -> bool:
-    """Whether it is an early result. A later one that was sent has all of its records."""
+    """Whether the event is an early result. A later result that was sent has all of its records."""
     return isinstance(event, Fire) and event.goes_on
 
 

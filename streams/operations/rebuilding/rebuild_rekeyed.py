@@ -44,7 +44,7 @@ class Rekeyed:
         self._replay.intake.settle()
 
     def _sent(self, offset: int, events: Sequence[Refused | Sent]) -> None:
-        """These events of a record, without those that a topic has."""
+        """The events of a record that are not in a topic yet."""
         for index, event in enumerate(events):
             if isinstance(event, Sent) and output_id(event.fire, event.index) in self._known.ids:
                 self._results += 1
@@ -54,7 +54,7 @@ class Rekeyed:
                 self._doubtful.append(offset)
 
     def finish(self, offset: int) -> Rebuilt:
-        """All records below `offset` were taken."""
+        """The result. The caller has passed all records below `offset`."""
         intake = self._replay.intake
         return Rebuilt(
             self._known.partition,

@@ -1,8 +1,8 @@
-"""Rebuilds a partition by a replay of its groups: windows of every kind, correlations, and groups that may end without
-a word. Pure.
+"""Rebuilds a partition by replaying its groups: windows of every kind, correlations, and groups that may end without a
+message. Pure.
 
-It is the fold of a shadow (streams/shadow/fold.py) with another receiver: what was published is done, what was not is
-decided again, and what the input leaves open is the state.
+It is the fold of a shadow (streams/shadow/fold.py) with another receiver. Published outputs are done. Missing outputs
+are decided again. Groups that the input leaves open are the state.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ from sluicegate.streams.shadow.witness import Codecs, Witness
 
 
 class Unsent:
-    """Satisfies sluicegate.streams.shadow.fold.FoldReceiver. `decided`, `doubtful`, `gaps`, `lost` and `untold` are
-    as in Rebuilt; `settled` are the keys of which a result was published."""
+    """Satisfies sluicegate.streams.shadow.fold.FoldReceiver. `decided`, `doubtful`, `gaps`, `lost` and `untold` are as
+    in Rebuilt. `settled` are the keys with a published result."""
 
     def __init__(self, agent: Agent, witness: Witness, reach: Reach) -> None:
         self.found = Shadowed()
@@ -63,7 +63,7 @@ class Unsent:
             self.lost.append(live.first)
 
     def _may_be_gone(self, key: bytes, first: int) -> bool:
-        """Whether retention may have taken the result. It is there if an earlier one of its key is."""
+        """Whether retention may have deleted the result. It is there if an earlier result of its key is."""
         return first < self._reach.results and (self._reach.mixed or key not in self.settled)
 
     def early(self, live: PublishedResult, why: str) -> None:
@@ -78,7 +78,7 @@ class Unsent:
             self.doubtful.append(offset)
 
     def witnessed_letter(self, offset: int) -> None:
-        """The record counts in no group."""
+        """The record is in no group."""
 
     def group(self, key: bytes, new: OpenExtent | None, live: OpenExtent | None, certain: bool = True) -> None:
         if self._immediate:
@@ -108,7 +108,7 @@ class ReplayedRebuild:
             self._epoch = -1 if epoch is None else epoch
 
     def finish(self, offset: int) -> Rebuilt:
-        """All records below `offset` were taken. Raises ConfigurationError."""
+        """The result. The caller has passed all records below `offset`. Raises ConfigurationError."""
         self._fold.finish()
         (groups, senders, seen), unsent, known = self._fold.restored, self._unsent, self._known
         return Rebuilt(

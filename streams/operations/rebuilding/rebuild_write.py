@@ -1,6 +1,6 @@
 """Writes a rebuilt state into the store, under a claim, in commits of bounded size.
 
-Until the last commit the changelog begins with a mark that no worker reads past, and a second run begins anew. Rows
+Until the last commit the changelog begins with a mark that no worker reads past, and a second run starts over. Rows
 that were never sent are written too; the next owner of the partition sends them.
 """
 
@@ -29,8 +29,8 @@ def lost(view: PartitionView | None) -> bool:
 
 
 def write(store: Store, built: Rebuilt, rows: Rows, number: int, source: Source, person: Person) -> Claim:
-    """`number` is the highest known number of an outbox row. Raises Fenced (another process claimed meanwhile),
-    PersistenceError, and ConfigurationError when the partition has a state by now."""
+    """Writes the state. `number` is the highest known number of an outbox row. Raises Fenced (another process claimed
+    meanwhile), PersistenceError, and ConfigurationError when the partition has a state by now."""
     claim = store.claim(built.partition, person.token, NOBODY)
     if claim.offset >= 0 and not lost(store.read(built.partition)):
         raise ConfigurationError(f"{_place(built.partition)} has a state meanwhile; nothing was changed there")
@@ -54,7 +54,7 @@ def _half_way(claim: Claim) -> Claim:
 
 
 def _marked(store: Store, claim: Claim) -> Claim:
-    """Write the mark, and delete what an earlier rebuild left."""
+    """Writes the mark, and deletes the entries of an earlier rebuild."""
     number = claim.last + 1
     claim = store.commit(claim, Changes(-1, entries=[REBUILDING], keep_from=number))
     while rows := store.pending(claim.partition, 0, COMMIT_ROWS):
@@ -87,7 +87,7 @@ def _entries(built: Rebuilt, at: float) -> Iterator[ChangelogEntry]:
 
 
 def _blobs(entry: ChangelogEntry, number: int, compress: bool) -> list[bytes]:
-    """The entry as blobs of at most ENTRY_LIMIT, numbered from `number` on."""
+    """The entry in blobs of at most ENTRY_LIMIT bytes, numbered from `number` on."""
     blobs: list[bytes] = []
     waiting = [entry]
     while waiting:

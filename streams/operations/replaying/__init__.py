@@ -1,1 +1,1 @@
-"""Replays of what an agent published: its shadow, and its rewind."""
+"""Replays of an agent's published outputs: shadow and rewind."""

@@ -1,4 +1,5 @@
-"""Calls the handler of an agent for the groups of a replay. What the handler sends is returned and goes to no topic."""
+"""Calls the handler of an agent for the groups of a replay. The messages of the handler are returned and go to no
+topic."""
 
 import random
 import time
@@ -21,16 +22,17 @@ PLACE = ("", 0)
 
 
 class ReplayHandling(Handling):
-    """Tells the handlers that a replay calls them."""
+    """Marks the handlers' calls as calls of a replay."""
 
     def _call(self, item: Message | Fire, calls: CommitCalls) -> Sequence[Event]:
         return super()._call(item, calls._replace(replay=True))
 
 
 def group_handler(app: App, agent: Agent) -> GroupHandler:
-    """Calls the handler as a worker does: up to `attempts` times, but without pauses; bad messages leave their group.
-    It raises SystemNotReady in an outage. It raises ConfigurationError for a handler with `then: stop` that fails, and
-    for one that schedules messages. Raises ConfigurationError for a handler that cannot be imported."""
+    """A function that calls the handler as a worker does: up to `attempts` times, but without pauses; an invalid
+    message fails its group. The function raises SystemNotReady in an outage, and ConfigurationError when a handler with
+    `then: stop` fails or a handler schedules messages. Raises ConfigurationError for a handler that cannot be
+    imported."""
     handler = agent.handler
     if handler is None:
         raise ConfigurationError(f"agent {agent.name} has no handler")
@@ -54,7 +56,7 @@ def group_handler(app: App, agent: Agent) -> GroupHandler:
 
 
 def _attempt(handling: Handling, policy: Policy, agent: Agent, fire: Fire, id: str) -> Sequence[Event] | None:
-    """None: the handler failed, and is to be called again."""
+    """The result of one attempt. None: the handler failed, and is to be called again."""
     try:
         return handling.run([fire], lambda _: id, None, PLACE)
     except HandlerStopped as error:

@@ -1,7 +1,5 @@
-"""What an agent without groups decides about each record: it forwards it, under its own key or another one. Pure.
-
-A rebuild sends what is missing of it, a shadow compares it, a rewind corrects it.
-"""
+"""Decides about each record of an agent without groups, which forwards it under its own key or another one. Pure. A
+rebuild sends the missing messages, a shadow compares them, a rewind corrects them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -29,7 +27,7 @@ from sluicegate.streams.windows.origins import OriginGroups
 
 
 class RecordReplay:
-    """The records of one partition, in order. `latest` is the store's time."""
+    """Replays the records of one partition, in order. `latest` is the store's time."""
 
     def __init__(
         self,
@@ -65,7 +63,7 @@ class RecordReplay:
 
 
 class _Range(NamedTuple):
-    """The records of a witness that are judged, and those before them."""
+    """The records of a witness to judge, and the records before them."""
 
     witness: Witness
     records: Iterable[Sequence[Record]]
@@ -73,8 +71,8 @@ class _Range(NamedTuple):
 
 
 def _decided(rule: Agent, codecs: Codecs, read: _Range) -> Iterator[tuple[Record, list[Refused | Sent], bool]]:
-    """Each record of the range with its events, and whether it was refused for a reason that its bytes do not tell.
-    Raises ConfigurationError."""
+    """Each record of the range with its events. The last value: the record was refused for a reason that its bytes do
+    not show. Raises ConfigurationError."""
     witness, published = read.witness, read.witness.published
     judge_start(rule, witness, 0.0)
     aside = {offset for offset, letter in published.letters.items() if outside(letter.dead)}
@@ -99,7 +97,7 @@ def compared(
     before: Iterable[Sequence[Record]],
     cut: bool,
 ) -> Shadowed:
-    """As sluicegate.streams.shadow.folded, for an agent without groups. `cut`: retention took outputs. Raises
+    """Same as sluicegate.streams.shadow.folded, for an agent without groups. `cut`: retention deleted outputs. Raises
     ConfigurationError."""
     codecs = Codecs(formats.reads(rule), formats.writes(rule), most)
     judge = ShadowJudge(rule, codecs, witness, only)
@@ -123,8 +121,9 @@ def corrected(
     into: str,
     before: Iterable[Sequence[Record]],
 ) -> Iterator[tuple[int, Sequence[OutboxRow]]]:
-    """As sluicegate.streams.shadow.corrected, for an agent without groups: a message replaces those of its record. A
-    record that sends nothing any more has a message without a value. Raises ConfigurationError."""
+    """Same as sluicegate.streams.shadow.corrected, for an agent without groups: a message replaces the published
+    messages of its record. A record that no longer sends anything has a message without a value. Raises
+    ConfigurationError."""
     agent = sending(rule, into)
     codecs = Codecs(formats.reads(rule), formats.writes(rule), corrections.most)
     for record, events, _ in _decided(agent, codecs, _Range(witness, records, before)):

@@ -1,8 +1,8 @@
-"""The replays of an agent that correct its results, as they are kept in the store.
+"""The replays that correct an agent's results, as the store keeps them.
 
 The list of an agent's replays is one entry of a partition that no agent can have. Replay N of an input partition has a
-partition of its own: a claim, an outbox, and entries with the groups that were open when the replay began. So no row of
-the live agent is ever claimed. Everything that decides a correction is written down when the replay begins, and the
+partition of its own, with a claim, an outbox, and entries with the groups that were open when the replay began. So no
+row of the live agent is ever claimed. Everything that decides a correction is written when the replay begins, so the
 same corrections are computed again after a crash.
 """
 
@@ -22,7 +22,7 @@ from sluicegate.streams.errors import ChangelogIncomplete
 from sluicegate.streams.shadow.witness import LiveGroup, Witness
 
 CONTENT = b"\x06"
-"""Begins the content of these entries."""
+"""The first byte of these entries."""
 GROUPS = 10_000  # in one entry
 
 State = Literal["running", "sent", "done", "abandoned"]
@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 
 class ReplaySource(msgspec.Struct, frozen=True):
-    """One input partition as it was when the replay began; the fields are those of Witness. `number` is the newest
-    outbox row of the live agent. The moments are None for infinity."""
+    """One input partition at the begin of the replay, with the fields of Witness. `number` is the newest outbox row of
+    the live agent. `latest` and `letters_from` are None for infinity."""
 
     topic: str
     partition: int
@@ -48,9 +48,9 @@ class ReplaySource(msgspec.Struct, frozen=True):
 
 
 class Corrected(msgspec.Struct, frozen=True):
-    """What was done in one input partition. `corrections` counts the messages in the output topic, `groups` the groups
-    that have one, `removed` the published results of which nothing is left, `refused` the records that the rule
-    refuses."""
+    """The result of a replay in one input partition. `corrections` counts the messages in the output topic, `groups`
+    the groups that have one, `removed` the published results that no group replaces, `refused` the records that the
+    rule refuses."""
 
     topic: str
     partition: int
@@ -64,10 +64,10 @@ class Corrected(msgspec.Struct, frozen=True):
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """`digest` is the digest of the rule which corrects, `live` the agent under the rule that made the results.
-    `wanted` is the range as the command named it. `at` is the store's time in seconds since 1970. `state` is `sent`
-    when all corrections are in the topic, and what the replay holds in the store is not yet deleted; `corrected` then
-    tells what was done."""
+    """`digest` is the digest of the correcting rule, `live` the agent under the rule that made the results. `wanted` is
+    the range as the command named it. `at` is the store's time in seconds since 1970. `state` is `sent` when all
+    corrections are in the topic, and the replay's state in the store is not yet deleted; `corrected` then has the
+    result."""
 
     number: int
     digest: str
@@ -91,7 +91,7 @@ class _Group(msgspec.Struct, frozen=True, array_like=True):
 
 
 def place(app: str, agent: str) -> Partition:
-    """Where the list is."""
+    """The partition of the list."""
     return Partition(app, "~", f"replays.{agent}", 0)
 
 
@@ -107,7 +107,7 @@ def read(store: Store, app: str, agent: str) -> Sequence[Replay]:
 
 
 def claimed(store: Store, app: str, agent: str, token: str) -> tuple[Claim, Sequence[Replay]]:
-    """Claim the list. Raises Fenced when another command claims it at the same time, and as `read`."""
+    """Claims the list. Raises Fenced when another command claims it at the same time, and as `read`."""
     busy = "another command changes the replays of this agent"
     claim, entry = claim_entry(store, place(app, agent), token, NOBODY, busy)
     return claim, [] if entry is None else _unpacked(entry, list[Replay])
@@ -137,7 +137,7 @@ def source_of(partition: Partition, witness: Witness) -> ReplaySource:
 
 
 def open_groups(witness: Witness) -> list[bytes]:
-    """The entries that keep the groups of the store which were open when the replay began."""
+    """The entries for the groups that the store held open when the replay began."""
     groups = (_Group(key, each.first, each.last, each.records, each.opened) for key, each in witness.open.items())
     return [_packed(part) for part in _parts(groups)]
 
@@ -154,7 +154,7 @@ def _parts(groups: Iterator[_Group]) -> Iterator[tuple[_Group, ...]]:
 
 
 def kept_groups(entries: Sequence[bytes]) -> Mapping[bytes, LiveGroup]:
-    """What `open_groups` wrote. Raises ChangelogIncomplete."""
+    """The groups of entries that `open_groups` made. Raises ChangelogIncomplete."""
     groups = (group for entry in entries for group in _unpacked(entry, list[_Group]))
     return {group.key: LiveGroup(group.first, group.last, group.records, group.opened, {}) for group in groups}
 

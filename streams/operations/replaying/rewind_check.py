@@ -1,4 +1,4 @@
-"""Judges before a deployment with the policy `rewind` whether the records of the open groups can be read again: it
+"""Judges, before a deployment with the policy `rewind`, whether the records of the open groups can be read again. It
 reads them as the partitions will. Claims nothing, writes nothing."""
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ ENDING = "wait until it has ended, or end it with `sluicegate groups fire`"
 
 
 class InputHistory(Protocol):
-    """Kafka, as this check needs it, without joining a group."""
+    """The part of Kafka that this check needs, without joining a group."""
 
     def facts(self, topic: str, number: int) -> TopicFacts: ...
     def read(self, topic: str, number: int, first: int, end: int) -> Iterator[Sequence[Record]]: ...
@@ -28,15 +28,15 @@ class InputHistory(Protocol):
 
 
 class RewindCheck:
-    """Each version is judged once, however often the deployment is tried."""
+    """Judges each version once, however often the deployment is tried."""
 
     def __init__(self, store: Store, app: str, history: InputHistory) -> None:
         self._store, self._app, self._history = store, app, history
         self._known: dict[tuple[str, int], list[str]] = {}
 
     def refused(self, old: Agent, before: Deployed) -> list[str]:
-        """Why the groups that are open under `old`, the newest version of `before`, cannot be rewound. Raises
-        PersistenceError and SystemNotReady."""
+        """The reason why the groups that are open under `old`, the newest version of `before`, cannot be rewound.
+        Raises PersistenceError and SystemNotReady."""
         place = old.name, before.number
         if place not in self._known:
             mine = self._partitions(old)
@@ -48,7 +48,8 @@ class RewindCheck:
         return [partition for partition in self._store.partitions(self._app) if partition.agent == agent.name]
 
     def _unclaimed(self, agent: Agent, known: Sequence[Partition]) -> list[str]:
-        """A worker that has not heard of the newest version yet may claim these first, and change to it afterwards."""
+        """The partitions without a claim. A worker that does not know the newest version yet may claim them first, and
+        change to it afterwards."""
         places = {(each.topic, each.number) for each in known}
         return [
             f"{topic}/{number} has no version yet; wait until a worker has claimed it"
@@ -103,5 +104,5 @@ class RewindCheck:
 
 
 def _topics(agent: Agent, mine: Sequence[Partition]) -> list[str]:
-    """The topics that the agent reads: of those that match a pattern, the ones that it has read."""
+    """The topics that the agent reads. Of a pattern, the matching topics that it has read."""
     return matching(agent.topics, {partition.topic for partition in mine})

@@ -1,8 +1,8 @@
-"""Corrects what an agent published: the input is replayed under a rule, and the results go to another topic.
+"""Corrects an agent's published results: the input is replayed under a rule, and the results go to another topic.
 
-Each input partition is replayed under a claim of its own (replays.py). The outputs are a function of
-what was written down when the replay began. After a crash the same command computes them again, passes over those that
-are committed, and goes on. A digest of the committed outputs tells if what it reads has changed meanwhile.
+Each input partition is replayed under a claim of its own (replays.py). The outputs are a function of the values that
+were written when the replay began. After a crash the same command computes them again, skips the committed ones, and
+goes on. A digest of the committed outputs shows whether the input has changed meanwhile.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class Sending(OutputFacts, Protocol):
 
 
 class Rewinding:
-    """`app` and `rule` come from the file. `calls`: the handler of the agent is called, and what it sends is the
+    """`app` and `rule` come from the file. `calls`: the handler of the agent is called, and its messages are the
     correction."""
 
     def __init__(
@@ -80,9 +80,9 @@ class Rewinding:
         self._mac = mac_keys.read_or_make(store, app.name, lambda: f"{person.token}-keys")
 
     def run(self, wanted: ShadowRange, into: str) -> Replay:
-        """Begin a replay, or go on with the one that the same command began. Raises ConfigurationError for what cannot
-        be corrected, Fenced when another command took over, SystemNotReady and PersistenceError; then the same command
-        goes on."""
+        """Begins a replay, or continues the one that the same command began. Raises ConfigurationError for results that
+        cannot be corrected, Fenced when another command took over, SystemNotReady and PersistenceError; then the same
+        command continues."""
         if why := unshadowable(self._rule, self._calls) or (self._calls and not self._rule.outputs and NO_TO):
             raise ConfigurationError(f"agent {self._rule.name} has no corrections: {why}")
         RegisteredSchemas(self._rule).begin(None)  # no correction may lack its id
@@ -94,8 +94,8 @@ class Rewinding:
         return self._noted(msgspec.structs.replace(replay, state="done"))
 
     def abandon(self, number: int) -> Replay:
-        """Delete what replay `number` has in the store. What it sent stays in the topic. Raises ConfigurationError when
-        there is no such replay, Fenced and PersistenceError."""
+        """Deletes the state of replay `number` from the store. Corrections that were sent stay in the topic. Raises
+        ConfigurationError when there is no such replay, Fenced and PersistenceError."""
         known = {each.number: each for each in replays.read(self._store, self._app.name, self._rule.name)}
         if number not in known:
             numbers = ", ".join(map(str, known)) or "none"
@@ -146,7 +146,7 @@ class Rewinding:
         return replay
 
     def _published_by(self) -> Agent:
-        """The agent under the rule that made the results: the newest version that is not the rule of the file."""
+        """The agent under the rule that made the results: the newest version whose rule is not the rule of the file."""
         entry = catalogue.read(self._store, self._app.name).get(self._rule.name)
         digest = rule_of(self._rule).digest
         versions = entry.versions if entry else ()
@@ -154,7 +154,7 @@ class Rewinding:
         if not earlier:
             return self._rule
         live = earlier[-1].agent or self._rule
-        topics = self._rule.topics if patterns(live.topics) else live.topics  # those that match now
+        topics = self._rule.topics if patterns(live.topics) else live.topics  # the topics that match now
         return replace(live, topics=topics, history=self._rule.history)
 
     def _refuse(self, into: str) -> None:
@@ -174,7 +174,7 @@ class Rewinding:
         self._output.partitions(into)
 
     def _freeze(self, claim: Claim, entries: Sequence[bytes]) -> None:
-        """Write the open groups, and delete what a replay that never began left."""
+        """Writes the open groups, and deletes the rest of a replay that never began."""
         keep = claim.last + 1
         for entry in entries:
             claim = self._store.commit(claim, Changes(-1, entries=[entry], keep_from=keep))
@@ -182,13 +182,13 @@ class Rewinding:
         self._store.commit(claim, Changes(0, keep_from=keep, source=source))
 
     def _noted(self, replay: Replay) -> Replay:
-        """Write this state of the replay."""
+        """Writes the replay in this state."""
         claim, known = replays.claimed(self._store, self._app.name, self._rule.name, self._person.token)
         replays.write(self._store, claim, [replay if each.number == replay.number else each for each in known])
         return replay
 
     def _delete(self, replay: Replay) -> None:
-        """Remove the partitions of the replay from the store."""
+        """Removes the partitions of the replay from the store."""
         for source in replay.sources:
             self._store.forget(self._claim(replay, source))
 
@@ -258,7 +258,7 @@ class Rewinding:
         )
 
     def _check_runs(self, replay: Replay, claim: Claim) -> None:
-        """Another command may have ended the replay, and removed this partition, before this one claimed it."""
+        """Raises if another command ended the replay, and removed this partition, before this one claimed it."""
         known = replays.read(self._store, self._app.name, self._rule.name)
         if not any(each.number == replay.number and each.state == "running" for each in known):
             self._store.forget(claim)
@@ -277,7 +277,7 @@ class Rewinding:
             self._watch.read(len(records))
 
     def _sent_before(self, claim: Claim, into: str) -> set[int]:
-        """The numbers of the rows that an earlier run sent, but could not mark as sent."""
+        """The numbers of rows that an earlier run sent but could not mark as sent."""
         waiting = {row.number for row in self._store.pending(claim.partition, 0, COMMIT_ROWS)}
         if not waiting:
             return set()
@@ -291,7 +291,7 @@ class Rewinding:
 
 
 class Writer:
-    """Commits the outputs of one partition and sends them. Those that earlier runs committed are passed over."""
+    """Commits the outputs of one partition and sends them. Outputs that earlier runs committed are skipped."""
 
     def __init__(self, store: Store, output: Sending, claim: Claim, mac: Mac) -> None:
         self._store, self._output, self._claim, self._mac = store, output, claim, mac
@@ -299,14 +299,14 @@ class Writer:
         self._sent: list[int] = []
 
     def mark(self, sent: set[int]) -> None:
-        """Send what is committed, but for the rows with these numbers."""
+        """Sends the committed rows, except the rows with these numbers."""
         while rows := self._store.pending(self._claim.partition, 0, COMMIT_ROWS):
             self._send([row for row in rows if row.number not in sent])
             self._commit(self._claim.offset, (), [row.number for row in rows])
 
     def write(self, rows: Sequence[OutboxRow], offset: int) -> None:
-        """Commit and send the next outputs; `offset` is the last record that led to one of them. Raises
-        ConfigurationError when they are not those that an earlier run committed."""
+        """Commits and sends the next outputs. `offset` is the last record that led to one of them. Raises
+        ConfigurationError when they differ from the outputs that an earlier run committed."""
         known, fresh = self._claim.number, list[OutboxRow]()
         for row in rows:
             self._number += 1
@@ -322,7 +322,7 @@ class Writer:
             self._write(fresh, offset)
 
     def finish(self, end: int) -> None:
-        """All records were read."""
+        """Ends the replay of the partition: all records were read."""
         if self._number < self._claim.number:
             raise _changed(self._claim.partition)
         source = Source("", 0, self._digest.hexdigest(), lineage=DONE)

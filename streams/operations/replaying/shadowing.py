@@ -1,4 +1,5 @@
-"""Reads what a shadow compares: the store, the agent's outputs and its input. Claims nothing, writes nothing."""
+"""Reads the input of a shadow comparison: the store, the agent's outputs and its input records. Claims nothing, writes
+nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -37,7 +38,7 @@ DEAD = 100_000
 
 
 class ShadowHistory(Protocol):
-    """Kafka, as a shadow needs it, without joining a group: as
+    """The part of Kafka that a shadow needs, without joining a group. The methods are those of
     sluicegate.streams.operations.rebuilding.rebuild_plan.History."""
 
     def facts(self, topic: str, number: int) -> TopicFacts: ...
@@ -48,9 +49,9 @@ class ShadowHistory(Protocol):
 
 
 class ShadowRange(NamedTuple):
-    """Of the input records: from the offset `since`, or from the time `since_time`, up to `until` or `until_time`,
-    seconds since 1970. Without a start the newest NEWEST records of each partition, without an end all that the agent
-    has processed."""
+    """The range of input records: from the offset `since`, or from the time `since_time`, up to `until` or
+    `until_time`, seconds since 1970. Without a start: the newest NEWEST records of each partition. Without an end: all
+    records that the agent has processed."""
 
     since: int | None = None
     since_time: float | None = None
@@ -59,13 +60,13 @@ class ShadowRange(NamedTuple):
 
 
 class Watch(Protocol):
-    """What happens while records are read."""
+    """Receives the progress of reading."""
 
     def expect(self, records: int) -> None:
-        """So many more will be read."""
+        """The number of records that will be read in addition."""
 
     def read(self, records: int) -> None:
-        """So many were read."""
+        """The number of records that were read."""
 
 
 class _Source(NamedTuple):
@@ -81,8 +82,8 @@ class _Source(NamedTuple):
 
 
 class Shadowing:
-    """`live` is the agent whose results are there, under the rule that made them. `calls`: its handler is called, and
-    what it sent is read."""
+    """`live` is the agent under the rule that made its published results. `calls`: its handler is called, and the
+    messages that it sent are read."""
 
     def __init__(
         self,
@@ -101,12 +102,12 @@ class Shadowing:
         self._wanted, self._watch = wanted, watch
         self._most = longest(app)
         self._proofs = TopicProofs(store, app.name, history.offset_at)
-        self._unproven = 0  # messages that only seem to be of the agent
+        self._unproven = 0  # messages that claim to be of the agent, without proof
 
     def compare(self, rule: Agent, only: bytes | None = None) -> Shadowed:
-        """The sum of the verdicts on all partitions, under `rule`. Raises ConfigurationError for what cannot be judged,
-        SystemNotReady and PersistenceError."""
-        rule = replace(rule, history=self._live.history)  # no part of the rule: it tells how groups ended
+        """The sum of the verdicts on all partitions, under `rule`. Raises ConfigurationError for an agent that cannot
+        be judged, SystemNotReady and PersistenceError."""
+        rule = replace(rule, history=self._live.history)  # no part of the rule: it records how groups ended
         self._judge(rule)
         sources = [source for topic in self._live.topics for source in self._sources(topic)]
         for source in sources:
@@ -164,7 +165,7 @@ class Shadowing:
             yield _Source(partition, view, facts, begin, max(begin, end), whole, published)
 
     def _range(self, partition: Partition, facts: TopicFacts, offset: int) -> tuple[int, int, bool]:
-        """First offset, end, and whether the agent began there."""
+        """The first offset, the end, and whether the agent began at the first offset."""
         place, wanted, start = (partition.topic, partition.number), self._wanted, self._live.start
         end = min(offset, facts.high)
         if wanted.until is not None:
@@ -182,7 +183,8 @@ class Shadowing:
         return begin, end, begin == began
 
     def _read_rows(self, partition: Partition, published: Published, number: int) -> None:
-        """What was decided and not sent: the rows of the outbox, and those that the broker refused."""
+        """Reads the outputs that were decided and not sent: the rows of the outbox, and the rows that the broker
+        refused."""
         after = 0
         while rows := self._store.pending(partition, after, ROWS):
             for row in rows:
@@ -194,8 +196,8 @@ class Shadowing:
             published.row(row)
 
     def _read_outputs(self, published: Sequence[Published]) -> set[tuple[str, int]]:
-        """Pass each message to the partition that it is about. Returns the output partitions whose first messages
-        retention took."""
+        """Passes each message to the `Published` of its partition. Returns the output partitions whose first messages
+        retention has deleted."""
         spans = [(topic, number, span) for topic in self._telling for number, span in enumerate(self._spans(topic))]
         self._watch.expect(sum(high - low for _, _, (low, high) in spans))
         known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in published}
@@ -224,7 +226,7 @@ class Shadowing:
         return self._history.spans(topic)
 
     def witnesses(self, rule: Agent) -> Iterator[tuple[Partition, Witness]]:
-        """What is known of each partition now. Raises as `compare`."""
+        """The witness of each partition. Raises as `compare`."""
         self._judge(rule)
         sources = [source for topic in self._live.topics for source in self._sources(topic)]
         cut = self._read_outputs([source.published for source in sources])
@@ -232,7 +234,7 @@ class Shadowing:
             yield source.partition, self._witness(source, cut)[0]
 
     def read_published(self, published: Sequence[Published]) -> None:
-        """Read the outputs that these partitions take."""
+        """Reads the published outputs of these partitions."""
         for each in published:
             self._read_rows(each.partition, each, each.number)
         self._read_outputs(published)
@@ -276,8 +278,8 @@ class Shadowing:
             self._watch.read(len(records))
 
     def _moved(self, source: _Source, cut: set[tuple[str, int]]) -> tuple[int, list[str]]:
-        """The range begins where no result can be missing because retention took it. Earlier results were sent, and so
-        decided, before those that are there."""
+        """Moves the begin of the range to where no result can be missing because of retention. Earlier results were
+        sent, and so decided, before the remaining ones."""
         place, oldest = f"{source.partition.topic}/{source.partition.number}", source.published.oldest
         results = sorted(result for result in cut if result[0] != self._live.dead_letters)
         begin = min(source.end, max([source.begin, *(oldest[result] for result in results if result in oldest)]))
