@@ -47,7 +47,7 @@ def made(
     keys: FileKeys,
     of: values.OfFunction,
 ) -> Agent:
-    """The agent of these keywords. `of` gives the text of a function. Raises ConfigurationError."""
+    """The agent of these keywords. `of` returns the text of a function. Raises ConfigurationError."""
     known(place, f"agent {name}", keys, AgentKeys.__annotations__)
     if function is not None and (vain := in_vain(function)):
         raise ConfigurationError(f"{place}: agent {name}: the function {vain}")
@@ -58,7 +58,7 @@ def made(
 
 
 def known(place: CodePlace, what: str, names: Iterable[str], words: Iterable[str]) -> None:
-    """Raises ConfigurationError for the first keyword that is none of these."""
+    """Raises ConfigurationError for the first unknown keyword."""
     for word in names:
         if word not in words:
             from sluicegate.streams.hints import did_you_mean
@@ -78,5 +78,5 @@ def _tree(function: HandlerFunction | None, keys: FileKeys, of: values.OfFunctio
 
 
 def _in_file(word: str) -> str:
-    """The key of the file: a key that is a word of Python has an underscore behind it as a keyword."""
+    """The file's key of a keyword: a key that is a Python keyword has an underscore behind it."""
     return word[:-1] if keyword.iskeyword(word[:-1]) else word

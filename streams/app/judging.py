@@ -1,4 +1,5 @@
-"""The document of an App as the checks of a file read it, with places in the code instead of places in the file."""
+"""Checks the document of an App with the checks of a file. Problems have places in the code instead of places in a
+file."""
 
 from collections.abc import Mapping
 from pathlib import Path as FilePath
@@ -23,8 +24,8 @@ CodePlaces = Mapping[Path, CodePlace]
 def judged(
     tree: DocumentTree, places: CodePlaces, environ: Mapping[str, str], folder: FilePath, tolerant: bool
 ) -> Loaded:
-    """As sluicegate.streams.config.load, for this document. The checks read the YAML of the document, so that an App
-    and its file cannot differ."""
+    """Same as sluicegate.streams.config.load, for this document. The checks read the document as YAML, so an App and
+    its file cannot differ."""
     of_app = places[()]
     try:
         parsed = document.parse(text.as_yaml(tree), environ, folder)
@@ -44,7 +45,7 @@ def _placed(parsed: FileDocument, tree: DocumentTree, places: CodePlaces) -> Fil
 
 
 def _steps(tree: DocumentTree) -> list[Path]:
-    """The tests and their steps: a failed step is reported with its place."""
+    """The places of the tests' steps: a failed step is reported with its place."""
     tests = tree.get("tests")
     paths: list[Path] = []
     for name, steps in tests.items() if isinstance(tests, dict) else ():
@@ -84,7 +85,7 @@ def content(path: FilePath) -> str:
 
 
 def canonical(tree: DocumentTree) -> bytes:
-    """The document as canonical JSON. Numbers that remember how a file writes them count as their values."""
+    """The document as canonical JSON. Numbers that remember their text in the file count as their values."""
     return msgspec.json.encode(tree, order="deterministic", enc_hook=_number)
 
 

@@ -1,4 +1,5 @@
-"""Where code is: the file and line of a call or a function, and the `module:name` by which a worker process finds it.
+"""The origin of code: the file and line of a call or a function, and the `module:name` by which a worker process finds
+it.
 
 Worker processes import functions. A function can be imported if it stands at the top of a module; the program itself
 (`__main__`) is imported under the name of its file. Any other function has a name that only this process knows.
@@ -24,7 +25,7 @@ _numbers = count(1)
 
 
 class CodePlace(NamedTuple):
-    """A position as it is shown in errors."""
+    """A position in the code, as errors show it."""
 
     file: str
     line: int
@@ -35,8 +36,8 @@ class CodePlace(NamedTuple):
 
 
 def of_caller() -> tuple[CodePlace, str]:
-    """The place of the call into this package, and the folder below which its modules are found: relative paths of the
-    app start there."""
+    """The place of the call into this package, and the folder from which the calling module is imported. Relative paths
+    of the app start there."""
     frame = next(
         frame for frame in _frames(sys._getframe(1)) if not frame.f_code.co_filename.startswith(_HERE + os.sep)
     )
@@ -63,8 +64,8 @@ def of_function(function: HandlerFunction, otherwise: CodePlace) -> CodePlace:
 
 
 def reference(function: HandlerFunction) -> str:
-    """The `module:name` of the function, or the `module.Name` of a class of errors. This process finds it there without
-    an import. Raises ConfigurationError for what is not a function of `def`."""
+    """The `module:name` of the function, or the `module.Name` of a class of errors. In this process the name resolves
+    without an import. Raises ConfigurationError for anything but a function of `def`."""
     if isinstance(function, type) and issubclass(function, Exception):
         return _error(function)
     if not isfunction(unwrap(function)) or function.__name__ == "<lambda>":
@@ -93,7 +94,7 @@ def _error(kind: type[Exception]) -> str:
 
 
 def _main() -> str:
-    """The module that `__main__` is when another process imports it; empty in an interactive session."""
+    """The module name under which another process imports `__main__`; empty in an interactive session."""
     main: Any = sys.modules["__main__"]
     if getattr(main, "__spec__", None) is not None:
         return str(main.__spec__.name)
@@ -102,7 +103,7 @@ def _main() -> str:
 
 
 def unimportable(function: HandlerFunction, path: str, folder: str) -> tuple[str, str] | None:
-    """Why a worker process cannot import the function by this path, and what to do. None if it can."""
+    """The reason why a worker process cannot import the function by this path, with a remedy. None: it can."""
     module, _, name = path.partition(":")
     if path.startswith("this_process:") or "." in name:
         if function.__module__ == "__main__" and not _main().isidentifier():

@@ -1,4 +1,4 @@
-"""Documents as YAML that reads back as the same values."""
+"""Converts documents to YAML that reads back as the same values."""
 
 from typing import Any
 

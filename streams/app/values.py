@@ -1,4 +1,4 @@
-"""Values of Python as a file has them."""
+"""Converts Python values to the values of a file."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -16,8 +16,8 @@ class Unsayable(Exception):
 
 
 def of_value(value: object, of_function: OfFunction) -> Any:
-    """The value as the file has it: durations and times as text, a function by the text that `of_function` gives it.
-    Raises Unsayable."""
+    """The value in the form of the file: durations and times as text, a function as the text that `of_function`
+    returns. Raises Unsayable."""
     if value is None or isinstance(value, bool):
         return value
     for kind in (str, int, float):

@@ -1,4 +1,4 @@
-"""What an app reads and writes, as a document of AsyncAPI 3.0."""
+"""The AsyncAPI 3.0 document of an app's inputs and outputs."""
 
 from sluicegate.streams.asyncapi.document import document
 

@@ -27,14 +27,14 @@ class _Operation(NamedTuple):
 
     @property
     def channel(self) -> dict[str, Any]:
-        """Without its messages. An address that is null is not known beforehand."""
+        """The channel, without its messages. An address of null is not known beforehand."""
         if self.pattern is None:
             return {"address": plain(self.topic)}
         return {"address": None, "description": f"Each topic whose whole name matches {self.pattern}"}
 
 
 def document(app: App, version: str) -> dict[str, Any]:
-    """The document of the app, whose own version is `version`; ready for JSON. Raises ValueError for an Avro output
+    """The document of the app, with the app's version `version`; ready for JSON. Raises ValueError for an Avro output
     without a schema."""
     operations = [operation for agent in app.agents for operation in _operations(agent)]
     operations += [_scheduled(schedule) for schedule in app.schedules]
@@ -67,7 +67,7 @@ def _servers(app: App) -> dict[str, dict[str, Any]]:
 
 
 def _brokers(kafka: Clusters, default: str) -> dict[str, Any]:
-    """Those of a file with one cluster are called kafka-1 and so on."""
+    """The servers of a cluster by name. With one cluster they are kafka-1 and so on."""
     hosts, name = str(kafka.get("bootstrap.servers", "")), kafka.name if default else "kafka"
     if not hosts or hosts == "embedded":
         return {}
@@ -77,7 +77,7 @@ def _brokers(kafka: Clusters, default: str) -> dict[str, Any]:
 
 
 def _word(channel: str) -> str:
-    """As part of a key of the document, which has no @."""
+    """The name as part of a key of the document, where @ is not allowed."""
     return channel.replace(CLUSTER, "_at_")
 
 
@@ -103,7 +103,8 @@ def _operations(agent: Agent) -> Iterator[_Operation]:
 
 
 def _scheduled(schedule: RecurringMessage) -> _Operation:
-    """Its name has two parts, and that of an agent's operation three or more, so they never are the same."""
+    """The operation of a schedule. Its name has two parts and an agent's operation has three or more, so the names
+    never collide."""
     name = f"schedules.{schedule.name.replace('.', '_dot_')}"
     return _Operation(name, "send", "schedules", schedule.topic, messages.scheduled(schedule))
 

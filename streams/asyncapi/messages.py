@@ -1,7 +1,7 @@
 """The messages of an agent's topics: content type, headers and payload.
 
-A payload that is JSON has a JSON Schema of draft 7, as AsyncAPI takes it. For Avro it is the schema itself, with its
-`schemaFormat`. Nothing is said about the payload of what a handler sends, or of records without a schema.
+A JSON payload has a JSON Schema of draft 7, as AsyncAPI expects. An Avro payload has the schema itself, with its
+`schemaFormat`. Payloads of handlers' messages, and of records without a schema, are not described.
 """
 
 import json
@@ -54,7 +54,7 @@ def result(agent: Agent, to: Destination) -> JsonObject:
 
 
 def dead_letter(agent: Agent) -> JsonObject:
-    """A record or group that the agent could not use: its bytes are unchanged, the headers say why."""
+    """A record or group that the agent could not use. Its bytes are unchanged; the headers give the reason."""
     return {"title": f"A dead letter of {agent.name}", "headers": headers("dead-letter-headers")}
 
 
@@ -65,7 +65,7 @@ def ended(agent: Agent) -> JsonObject:
 
 
 def scheduled(schedule: RecurringMessage) -> JsonObject:
-    """The message of a schedule, whose payload is always the same."""
+    """The message of a schedule. Its payload is always the same."""
     payload = {"const": json.loads(schedule.value)}
     made: JsonObject = {"title": f"Schedule {schedule.name}", "summary": f"Sent at each time of {schedule.every}"}
     if schedule.key is not None:
@@ -97,7 +97,7 @@ def _content(format: str) -> JsonObject:
 
 
 def _schema(options: SchemaOptions | None) -> JsonObject | None:
-    """The schema of a format that has one in the file; a schema of a registry is not known."""
+    """The schema of a format if the file has it. A schema of a registry is unknown."""
     if options is None or not options.schema or options.kind == "PROTOBUF":
         return None
     form = AVRO if options.kind == "AVRO" else JSON_SCHEMA
@@ -133,7 +133,7 @@ def _selected(expression: str, name: str, known: JsonObject) -> JsonObject:
 
 
 def _fields(agent: Agent) -> JsonObject:
-    """The fields of a result. Empty for what is not a result."""
+    """The fields of a result; empty for any other message."""
     if agent.aggregation is None:
         return {}
     types = formats.FieldTypes(agent)

@@ -1,4 +1,4 @@
-"""`sluicegate accept-gap`: let partitions that halted at a gap go on after it."""
+"""`sluicegate accept-gap`: lets partitions that halted at a gap go on after it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -84,7 +84,8 @@ def accept_gap(
 def _look(
     app: App, agent: Agent, store: "Store", wanted: Sequence[tuple[str, int]], reported: "Reported"
 ) -> "tuple[list[Chosen], list[tuple[str, Partition]]]":
-    """The partitions with a gap, and those without. Raises ConfigurationError for a gap that cannot be accepted."""
+    """The partitions with a gap, and the partitions without one. Raises ConfigurationError for a gap that cannot be
+    accepted."""
     from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.contracts.values import Partition
     from sluicegate.streams.operations import accepting
@@ -104,7 +105,7 @@ def _look(
 
 
 def _ask(chosen: Sequence[Chosen], forget: bool, yes: bool) -> None:
-    """Raises ConfigurationError unless every gap may be accepted."""
+    """Raises ConfigurationError unless the operator accepts every gap."""
     from sluicegate.streams.operations import accepting
 
     for each in chosen:

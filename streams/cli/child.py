@@ -33,7 +33,7 @@ def spans(app: str) -> tracing.Spans | None:
 
 
 def store_of(app: App) -> Store:
-    """A connection to the store, with the options of the file for the leased contracts."""
+    """A connection to the store, with the file's options for the leased contracts."""
     if app.registry is not None:
         from sluicegate.streams.cli.opening import registry
 
@@ -53,7 +53,7 @@ def _name() -> str:
 
 
 def make_dispatcher(app: App, report: ReportStatus) -> Runner:
-    """The dispatcher with its own store connections and producer. Raises ConfigurationError and SystemNotReady."""
+    """A dispatcher with its own store connections and producer. Raises ConfigurationError and SystemNotReady."""
     from sluicegate.connectors.kafka.clusters.routed import open_producer
     from sluicegate.connectors.kafka.settings import DISPATCHER_DEFAULTS
     from sluicegate.streams.outbox import dispatcher
@@ -79,7 +79,7 @@ def make_dispatcher(app: App, report: ReportStatus) -> Runner:
 
 
 def transactions(app: App, agent: Agent) -> Callable[[Partition], OutputTransactions] | None:
-    """Opens the transactions of a shard of the agent; None without transactional delivery. Raises
+    """A function that opens the transactions of a shard of the agent; None without transactional delivery. Raises
     ConfigurationError."""
     if agent.delivery != "transactional":
         return None

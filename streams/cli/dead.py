@@ -221,7 +221,7 @@ def drop(
 
 
 class DeadSelection(NamedTuple):
-    """What a command is to change: these ids, all, or what has this cause and matches this expression."""
+    """The selection of a command: these ids, all, or the items with this cause that match this expression."""
 
     ids: Sequence[str]
     all: bool
@@ -291,7 +291,7 @@ def _topics(app: App) -> "OpenTopics":
 
 
 class _Waiting:
-    """Waits for another command that changes the same journal. Says so once the wait is long."""
+    """Waits for another command that changes the same journal, and prints a line when the wait is long."""
 
     said = False
 
@@ -307,7 +307,7 @@ class _Waiting:
 
 
 def _cells(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The cells for a reader: the age with its unit, `yes` for a letter that was retried."""
+    """The cells of the table: the age with its unit, `yes` for a letter that was retried."""
     shown = {**document, "retried": "yes" if document["retried"] else None}
     return shown if document["age"] is None else {**shown, "age": age(document["age"])}
 

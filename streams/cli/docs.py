@@ -1,4 +1,4 @@
-"""`sluicegate docs`: what a key of the file means."""
+"""`sluicegate docs`: the meaning of a key of the file."""
 
 from collections.abc import Sequence
 from textwrap import fill, indent
@@ -59,7 +59,7 @@ def _document(key: "KeyReference") -> dict[str, Any]:
 
 
 def _print_one(key: "KeyReference") -> None:
-    """The key in colours where the terminal has them."""
+    """Prints the key, in colours where the terminal has them."""
     from rich.syntax import Syntax
     from rich.text import Text
 
@@ -91,7 +91,7 @@ def _written(value: Any) -> str:
 
 
 def _example(path: Sequence[str], value: Any) -> str:
-    """The example at its place in a file."""
+    """The example at its position in a file."""
     import yaml
 
     from sluicegate.streams.config.reference import ANY

@@ -67,7 +67,7 @@ def evaluate(
 
 
 def _show_code(agent: Agent, json: bool) -> int:
-    """The compiled loop; without one the function of `where`."""
+    """Prints the compiled loop; without a loop, the function of `where`."""
     from sluicegate.streams import formats
     from sluicegate.streams.aggregation.rule import Rule
     from sluicegate.streams.windows.opening import code_of
@@ -102,8 +102,8 @@ def _place(at: str) -> tuple[str, int, int]:
 
 
 def _reader(app: App, agent: Agent, topic: str | None) -> Agent:
-    """The agent that reads the topic: an agent with `repartition` is two agents. None: the topic of the file's
-    `from`."""
+    """The agent that reads the topic (None: the topic of the file's `from`). With `repartition`, the agent is two
+    agents."""
     halves = [*(half for half in app.agents if half.rekeys == agent.name), agent]
     for half in halves:
         if topic is None or reads(half.topics, topic):
@@ -165,7 +165,7 @@ def _of_record(app: App, agent: Agent, record: "Record", proof: "HeaderProof | N
 
 
 def _of_result(agent: Agent, result: str | None) -> dict[str, Any] | None:
-    """None when no clause uses a result and none is given."""
+    """The answers for a result. None: no clause uses a result and none is given."""
     from sluicegate.streams.operations.answering import result_answers, result_becomes, result_clauses
 
     if result is None:
@@ -187,7 +187,7 @@ def _answer(answer: "ClauseAnswer") -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """The value for output; a key is bytes."""
+    """The value for output. A key is bytes."""
     from sluicegate.schemas.codecs import base64_text
 
     if not isinstance(value, bytes):
@@ -207,7 +207,7 @@ def _verdict(verdict: "Verdict") -> dict[str, Any]:
 
 
 def _output(topic: str, value: Any) -> dict[str, Any]:
-    """A selected value was written for the topic: it is shown as the document that it is, if it is JSON."""
+    """The value of an output. A selected value was encoded for the topic; if it is JSON, it is shown as a document."""
     from json import loads
 
     if value is None:

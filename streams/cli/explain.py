@@ -25,7 +25,7 @@ LookBackLimit = Annotated[
     int, typer.Option(min=1, help="Read at most this many of the newest records of each partition of outputs.")
 ]
 NEWEST = 100_000
-MOST = 1_000_000  # records of the input that are read, or whose fire ids are tried
+MOST = 1_000_000  # input records that are read, or whose fire ids are computed
 UNPROVEN = "the output has no proof of the app: another program may have written it, or an earlier release"
 
 
@@ -93,7 +93,7 @@ def _output(app: App, topics: "BrokerTopics", id: str, limit: int, mac: "Mac | N
 
 
 def _from_inputs(app: App, topics: "BrokerTopics", fire: str, place: str) -> AgentOutput | None:
-    """Search by trying the fire ids of the records in the inputs."""
+    """Searches by computing the fire ids of the records in the inputs."""
     from sluicegate.streams.operations.explaining import ExplainedOutput, OffsetSpan, first_of
 
     for agent, partition, topic_id in _identified(app):
@@ -109,7 +109,7 @@ def _from_inputs(app: App, topics: "BrokerTopics", fire: str, place: str) -> Age
 
 
 def _identified(app: App) -> "list[tuple[Agent, Partition, str]]":
-    """Each partition that was ever claimed, with the topic id that its fire ids are made from; once for each era."""
+    """Each partition that was ever claimed, with the topic id in its fire ids; once for each era."""
     from msgspec.structs import replace
 
     with shared_store(app) as store:
@@ -153,7 +153,7 @@ def _by_span(app: App, topics: "BrokerTopics", match: AgentOutput, mac: "Mac | N
 
 
 def _proof(app: App, agent: Agent, span: "OffsetSpan", mac: "Mac | None") -> "HeaderProof":
-    """Which records the worker of the partition believed."""
+    """The proof under which the worker of the partition believes records."""
     from sluicegate.streams.contracts.values import Partition
     from sluicegate.streams.operations.proofs import row_proof
     from sluicegate.streams.reading.proof import HeaderProof

@@ -135,7 +135,7 @@ def drop(
 
 @contextmanager
 def _opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
-    """As `opened`. Raises ConfigurationError for an agent that never has a group."""
+    """Same as `opened`. Raises ConfigurationError for an agent that never has a group."""
     from sluicegate.streams.operations.groups.group_changes import require_groups
 
     with opened(file, name) as (app, agent, store):
@@ -145,7 +145,7 @@ def _opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
 
 @contextmanager
 def history_outputs(app: App, agent: Agent) -> Iterator["OutputFacts | None"]:
-    """What describes the topics of an agent with `history`; None where it is not needed, or no broker answers."""
+    """The description of the topics of an agent with `history`; None: it is not needed, or no broker answers."""
 
     if not agent.history or app.embedded:
         yield None

@@ -39,7 +39,7 @@ def init(
 
 
 def _write(file: str, text: str) -> None:
-    """Refuses a file that was made in between."""
+    """Writes a file. A file that another process has created meanwhile is an error."""
     try:
         with open(file, "x", encoding="utf-8") as opened:
             opened.write(text)

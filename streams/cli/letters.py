@@ -1,4 +1,4 @@
-"""Dead letters and their topics, as sluicegate.streams.operations.dead.dead_letters asks Kafka for them."""
+"""Dead letters and their topics in Kafka, as sluicegate.streams.operations.dead.dead_letters needs them."""
 
 import time
 from collections import Counter
@@ -46,7 +46,7 @@ class BrokerTopics:
         return {place: high for place, (_, high) in self.bounds(places).items()}
 
     def read(self, parts: Mapping[TopicPartition, tuple[int, int]]) -> Iterable[Record]:
-        """As sluicegate.connectors.kafka.scan.scan."""
+        """Same as sluicegate.connectors.kafka.scan.scan."""
         return scan(self._kafka, parts)
 
     def since(self, starts: Mapping[TopicPartition, int]) -> Iterable[Record]:
@@ -54,18 +54,18 @@ class BrokerTopics:
         return self.read({place: (max(start, bounds_[place][0]), bounds_[place][1]) for place, start in starts.items()})
 
     def newest(self, topics: Iterable[str], limit: int) -> tuple[Iterable[Record], int]:
-        """The newest `limit` records of each partition, and how many older ones are left out."""
+        """The newest `limit` records of each partition, and the number of older records that are left out."""
         bounds_ = self.bounds(self.places(topics))
         older = sum(max(0, high - low - limit) for low, high in bounds_.values())
         return self.read({place: (max(low, high - limit), high) for place, (low, high) in bounds_.items()}), older
 
     def facts(self, group: str, topic: str, number: int) -> TopicFacts:
-        """As a worker of that group reads them."""
+        """The facts as a worker of that group reads them."""
         with closing(open_input(self._kafka.of(cluster_of(topic)), group, (), "sluicegate")) as reader:
             return reader.facts(plain(topic), number)
 
     def readers(self, topics: Iterable[str]) -> dict[str, str]:
-        """As sluicegate.connectors.kafka.readers.readers."""
+        """Same as sluicegate.connectors.kafka.readers.readers."""
         return readers.readers(self._kafka, {*topics}, self._timeout)
 
     def send(self, rows: Sequence[OutboxRow]) -> None:
@@ -85,8 +85,8 @@ class BrokerTopics:
 
 
 class Counts:
-    """Counts the dead letters of each (agent, topic, partition) that `dead ls` lists and that were not retried. Reads
-    them again only when their topics have changed."""
+    """Counts the dead letters of each (agent, topic, partition) that `dead ls` lists and that were not retried. It
+    reads them again only when their topics have changed."""
 
     def __init__(self, app: App, limit: int) -> None:
         self._app, self._limit = app, limit
@@ -94,7 +94,8 @@ class Counts:
         self._letters: list[Letter] = []
 
     def read(self, retried: Container[str] = ()) -> Counter[tuple[str, str, int]]:
-        """Without the letters of these ids. Raises SystemNotReady, and ConfigurationError for the embedded broker."""
+        """The counts, without the letters of these ids. Raises SystemNotReady, and ConfigurationError for the embedded
+        broker."""
         topics = BrokerTopics(self._app)
         bounds = topics.bounds(topics.places({agent.dead_letters for agent in self._app.agents}))
         if bounds != self._bounds:

@@ -81,7 +81,7 @@ def _verdict(app: App, case: "Case", crash: bool) -> "CaseVerdict":
 
 
 def _traced(verdict: "CaseVerdict", trace: tuple[str, ...]) -> "CaseVerdict":
-    """The verdict; a failure with the errors that its handlers raised."""
+    """The verdict; for a failure with the errors that its handlers raised."""
     failure = verdict.failure
     return verdict if failure is None else replace(verdict, failure=replace(failure, trace=failure.trace or trace))
 
@@ -111,7 +111,7 @@ def _document(file: str, verdict: "CaseVerdict") -> dict[str, object]:
 
 @contextmanager
 def _progress(name: str) -> "Iterator[ShowProgress]":
-    """Shows a line on a terminal, and clears it at the end; elsewhere nothing."""
+    """A function that shows a line on a terminal, and clears it at the end; elsewhere it does nothing."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

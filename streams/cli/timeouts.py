@@ -108,7 +108,7 @@ def add(
 
 
 def _first(when: str | None, every: str | None) -> datetime:
-    """When it is due first, by this machine's clock. Raises ConfigurationError, and ValueError for `every`."""
+    """The first due time, by this machine's clock. Raises ConfigurationError, and ValueError for `every`."""
     from sluicegate.streams.contracts.recurring import recurrence
 
     if when is not None:
@@ -136,7 +136,7 @@ def _uuid(text: str) -> UUID:
 
 
 def _due(text: str) -> datetime:
-    """The time at which an RFC 3339 time, or a duration from now, is due, by this machine's clock."""
+    """The time of an RFC 3339 text, or of a duration from now, by this machine's clock."""
     from sluicegate.streams.units import duration, moment
 
     if (seconds := duration(text)) is not None:

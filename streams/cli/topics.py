@@ -1,4 +1,4 @@
-"""`sluicegate topics`: the topics that a file needs, and creating the missing ones."""
+"""`sluicegate topics`: lists the topics that a file needs, and creates the missing ones."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, NamedTuple
@@ -32,7 +32,7 @@ def written(agents: Iterable[Agent]) -> set[str]:
 
 
 def needed(app: App) -> list[Need]:
-    """Every topic of the file once, in its order."""
+    """Every topic of the file once, in the order of the file."""
     uses: dict[str, list[tuple[str, str]]] = {}
     for agent in app.agents:
         for topic in topic_names.topics(agent.topics):
@@ -50,13 +50,13 @@ def needed(app: App) -> list[Need]:
 
 
 def tables(app: App) -> set[str]:
-    """The topics that are looked up. They are made compacted."""
+    """The looked-up topics. They are created with compaction."""
     return {topic for agent in app.agents for topic in agent.tables}
 
 
 def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str, int]:
-    """Partitions of every topic. A missing topic gets as many as the largest input of the agents that write it, or
-    `default`."""
+    """The number of partitions of every topic. A missing topic gets as many as the largest input of the agents that
+    write it, or `default`."""
     counts = {topic: count for topic, count in there.items() if count is not None}
     writers: dict[str, set[str]] = {}
     for agent in app.agents:
@@ -71,8 +71,8 @@ def planned(app: App, there: Mapping[str, int | None], default: int) -> dict[str
 
 
 def copartitioned(app: App, counts: Mapping[str, int]) -> dict[str, bool]:
-    """For each agent with several inputs: whether they have equally many partitions. Agents with `scope: shared` do not
-    need that."""
+    """For each agent with several inputs: whether they have the same number of partitions. Agents with `scope: shared`
+    do not need that."""
     several = [agent for agent in app.agents if len(agent.topics) > 1 and agent.scope == "partition"]
     return {agent.name: len({counts[t] for t in topic_names.topics(agent.topics)}) == 1 for agent in several}
 
@@ -101,7 +101,7 @@ def topics(
 
 
 def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None], list[str]]:
-    """The partitions of each topic, and the topics that were created."""
+    """The number of partitions of each topic, and the topics that were created."""
     from sluicegate.connectors.kafka import admin
     from sluicegate.streams.cli.opening.waiting import call_timeout, kafka_of, within
 
@@ -117,7 +117,7 @@ def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None
 
 
 def _matches(app: App, embedded: bool) -> dict[str, list[str]]:
-    """By pattern: the topics that it matches now. Raises SystemNotReady."""
+    """By pattern, the topics that it matches now. Raises SystemNotReady."""
     from sluicegate.streams.cli.opening.matching import existing
 
     asked = topic_names.patterns(dict.fromkeys(name for agent in app.agents for name in agent.topics))

@@ -1,4 +1,4 @@
-"""From the models of the file to the values that run (sluicegate.streams.agent)."""
+"""Builds the values that run (sluicegate.streams.agent) from the models of the file."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -78,7 +78,7 @@ def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.KafkaSetting]:
 
 
 def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> list[run.Agent]:
-    """An agent is several where records are re-keyed for it."""
+    """The agents of one entry of the file. Re-keying adds agents."""
     made = _agent(file, name, agent, written, folder)
     if agent.correlate is not None:
         legs = {leg: _reading(file, model, written, folder) for leg, model in agent.legs.items()}
@@ -91,7 +91,8 @@ def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], fo
 
 
 def _repartitioned(name: str, made: run.Agent, through: str, key: str) -> list[run.Agent]:
-    """One that re-keys to the topic `through`, and the agent itself on what that one writes, by the message key."""
+    """Two agents: one that re-keys to the topic `through`, and the agent itself, which reads that topic by the message
+    key."""
     rule = made.aggregation or run.Aggregation()
     on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
     keyed = run.Aggregation(key=key, on_null=rule.on_null, on_missing=on_missing)
@@ -113,7 +114,7 @@ def _repartitioned(name: str, made: run.Agent, through: str, key: str) -> list[r
     if own is not None and own.window is not None:
         origins = tuple(f"{first.name}/{topic}" for topic in first.topics)
         first, own = replace(first, times=own.window), replace(own, window=replace(own.window, origins=origins))
-    events = (through,) if made.events and made.format != "json" else ()  # what is re-keyed is the document
+    events = (through,) if made.events and made.format != "json" else ()  # the re-keyed value is the document
     keyed_by = replace(made, topics=(through,), receive=(through,), events=events, start="earliest")
     return [first, replace(keyed_by, aggregation=own, where="")]
 
@@ -139,7 +140,7 @@ def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], fol
 def _reading(
     file: FileModel, reader: AgentModel | correlating.LegModel, written: set[str], folder: Path
 ) -> dict[str, Any]:
-    """The values that say which records are read, and how: of an agent, or of a leg of a correlation."""
+    """The values that decide which records are read, and how. `model` is an agent, or a leg of a correlation."""
     start = reader.start
     return {
         "topics": tuple(s.name for s in reader.from_),
@@ -158,7 +159,7 @@ def _reading(
 def _destination(agent: AgentModel, to: DestinationModel, folder: Path, asked: str) -> run.Destination:
     select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
     anew = forwarding.converts(agent, to)
-    form = to.format if anew or select or not agent.forwards else "json"  # not used: the bytes are not written anew
+    form = to.format if anew or select or not agent.forwards else "json"  # not used: the bytes stay as they are
     schema, event = schemas.given(to, folder, asked), envelopes.built(to.envelope)
     return run.Destination(to.topic, form, schema, select, to.where or "", to.continue_, event, anew)
 

@@ -1,4 +1,4 @@
-"""From a path to an App, or to all problems of the file at once."""
+"""Loads a file: a path gives an App, or all problems of the file at once."""
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,28 +26,28 @@ MOST_PASSES = 12
 
 
 SECTIONS = ("kafka", "schema_registry", "store")
-"""What leads to a system whose client may refuse it."""
+"""The sections that lead to a system whose client may refuse them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`app` is None when there are problems. With `unset` variables it holds placeholders: it serves only for messages,
-    and must never be run."""
+    """The outcome. `app` is None when there are problems. With `unset` variables it holds placeholders: it serves only
+    for messages, and must never be run."""
 
     app: App | None = field(repr=False)
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     unset: tuple[Problem, ...]
     vague: frozenset[str] = frozenset()
-    """Agents with an unset variable: what they mean is not known."""
+    """Agents with an unset variable: their meaning is unknown."""
     sections: Mapping[str, LineColumn] = field(default_factory=dict)
-    """Where SECTIONS stand in the file."""
+    """The positions of SECTIONS in the file."""
     cases: tuple[Case, ...] = ()
     """The file's own tests."""
 
 
 def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = False) -> Loaded:
-    """Read the file, and `judge` it. Raises nothing of its own."""
+    """Reads the file, and calls `judge`. Problems are returned, not raised."""
     name, file = str(path), FilePath(path)
     try:
         source = document.parse(document.read(file), environ, file.parent)
@@ -57,8 +57,8 @@ def load(path: str | FilePath, environ: Mapping[str, str], tolerant: bool = Fals
 
 
 def judge(source: FileDocument, name: str, folder: FilePath, tolerant: bool = False) -> Loaded:
-    """Check a document and build its App. `name` is the file in messages; relative paths start at `folder`. `tolerant`:
-    unset variables and systems without TLS are no problems (`check`). Raises nothing of its own."""
+    """Checks a document and builds its App. `name` is the file in messages; relative paths start at `folder`.
+    `tolerant`: unset variables and systems without TLS are no problems (`check`). Problems are returned, not raised."""
     model, findings = _judge(source, folder, tolerant)
     problems = [_problem(name, source, f) for f in findings]
     problems += [
@@ -82,15 +82,14 @@ def judge(source: FileDocument, name: str, folder: FilePath, tolerant: bool = Fa
 
 
 def judged(source: FileDocument, folder: FilePath, unreadable: schemas.Unreadability) -> list[FileFinding]:
-    """All problems of a tree. `unreadable` says why a schema file cannot be read, None when it can."""
+    """All problems of a tree. `unreadable` returns the reason why a schema file cannot be read, or None."""
     return _judge(source, folder, False, unreadable)[1]
 
 
 def _judge(
     source: FileDocument, folder: FilePath, tolerant: bool, unreadable: schemas.Unreadability = schemas.unreadable
 ) -> tuple[FileModel | None, list[FileFinding]]:
-    """The model of the parts that can be understood, and all findings. A value that was wrong is Unknown from then
-    on."""
+    """The model of the valid parts, and all findings. An invalid value is replaced by Unknown."""
     tree: Any = copy.deepcopy(source.tree)
     findings: list[FileFinding] = []
     if not isinstance(tree, dict):
@@ -120,7 +119,7 @@ def _judge(
 
 
 def _known(findings: Iterable[FileFinding], unknown: set[Path]) -> Iterator[FileFinding]:
-    """The findings that depend on no unknown key: neither the key itself, nor one above or below it."""
+    """The findings that do not depend on an unknown key, nor on one above or below it."""
     for finding in findings:
         if not any(_touches(need, path) for need in finding.needs for path in unknown):
             yield finding
@@ -175,14 +174,14 @@ def _problem(name: str, source: FileDocument, finding: FileFinding) -> Problem:
 
 
 def _file(name: str, source: FileDocument, path: Path) -> str:
-    """The file of the key, or of the nearest one above it."""
+    """The file that holds the key, or else the nearest key above it."""
     while path and path not in source.files:
         path = path[:-1]
     return source.files.get(path, name)
 
 
 def _place(source: FileDocument, path: Path) -> LineColumn:
-    """The position of the key, or of the nearest one above it."""
+    """The position of the key, or else of the nearest key above it."""
     while path and path not in source.places:
         path = path[:-1]
     return source.places.get(path, (1, 1))
@@ -190,7 +189,7 @@ def _place(source: FileDocument, path: Path) -> LineColumn:
 
 @cache
 def _keys() -> Mapping[str, list[str]]:
-    """The names of the keys of each place, without those of reducers."""
+    """The known keys of each place, without the keys of reducers."""
     keys: dict[str, list[str]] = {}
     for key in references().values():
         if "compute" not in key.path[:-1]:

@@ -1,4 +1,4 @@
-"""The meaning of an agent's expressions, a sentence for each."""
+"""Describes an agent's expressions, one sentence for each."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from sluicegate.streams.expressions.words import in_words, normal
 from sluicegate.streams.units import spoken_duration
 
 _GROUP = re.compile(r"""("(?:\\.|[^"\\])*")|(?<![.\w])group\.""")
-"""A text, which stays as it is, or the name before a value of the group."""
+"""A text literal, which stays as it is, or the name before a value of the group."""
 
 
 def of_records(agent: Agent) -> list[str]:
@@ -52,8 +52,8 @@ def _lookup(lookup: Lookup, what: str, moment: str) -> str:
 
 
 def of_results(agent: Agent) -> list[str]:
-    """`sends a result only where spent is at least 1000`, and where each goes. What a handler sends comes after its
-    call."""
+    """`sends a result only where spent is at least 1000`, and the destination of each. With a handler, its messages are
+    described after its call."""
     done = "calls the handler" if agent.handler is not None else "sends a result"
     sentences = [f"{done} only where {condition(agent.having)}"] if agent.having else []
     if agent.handler is not None:
@@ -62,7 +62,7 @@ def of_results(agent: Agent) -> list[str]:
 
 
 def of_outputs(agent: Agent) -> list[str]:
-    """Where each result, forwarded record or sent value goes, if clauses under `to` decide it."""
+    """The destination of each result, forwarded record or sent value, if clauses under `to` decide it."""
     sentences: list[str] = []
     if agent.routes:
         sentences += [f"route {number + 1}: {_route(agent, route)}" for number, route in enumerate(agent.routes)]
@@ -77,7 +77,7 @@ def of_outputs(agent: Agent) -> list[str]:
 
 
 def unanswered(agent: Agent) -> list[str]:
-    """What becomes of a record for which an expression has no answer."""
+    """The fate of a record for which an expression has no answer."""
     says = {
         "skip": "leaves out, and counts, records for which an expression has no answer",
         "stop": "stops the partition at a record for which an expression has no answer",
@@ -86,7 +86,7 @@ def unanswered(agent: Agent) -> list[str]:
 
 
 def condition(text: str) -> str:
-    """In words, or the expression itself where it has no short ones."""
+    """The condition as a phrase, or the expression itself where it has no short phrase."""
     node = parse(text)
     return in_words(node) or f"`{normal(node)}`"
 

@@ -1,4 +1,4 @@
-"""The keys of the file as the JSON Schema describes them: what `sluicegate docs` and the page of keys are made of."""
+"""The keys of the file from the JSON Schema, for `sluicegate docs` and the reference page."""
 
 import difflib
 import re
@@ -32,8 +32,8 @@ _OTHERS = {"integer": "whole number", "number": "number", "boolean": "true or fa
 
 @dataclass(frozen=True)
 class KeyReference:
-    """One key. `path` has ANY for a name of one's own; `default` is None where the file has none, `kinds` says which
-    values there are, the most special first."""
+    """One key. `path` has ANY for a name that the file chooses. `default` is None where the file has none. `kinds`
+    describes its values, the most special first."""
 
     path: tuple[str, ...]
     description: str
@@ -49,7 +49,7 @@ class KeyReference:
 
 @cache
 def references() -> Mapping[str, KeyReference]:
-    """Each key of the file by its dotted path, in the order of the models."""
+    """The keys of the file by their dotted paths, in the order of the models."""
     keys: dict[str, KeyReference] = {}
     made = schema()
     for path, node, required in _keys(made, made["$defs"], ()):
@@ -63,7 +63,7 @@ def references() -> Mapping[str, KeyReference]:
 
 
 def _keys(node: Any, parts: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
-    """Each property at and below the node: its path, its own node, and whether it must be written."""
+    """The properties at and below the node. Each has its path, its own node, and whether it is required."""
     if isinstance(node, list):
         for each in node:
             yield from _keys(each, parts, path)
@@ -127,7 +127,7 @@ def _word(value: Any) -> str:
 
 
 def _any_value(node: Any) -> Any:
-    """A value of a key whose description has no example: keys of reducers and of Kafka's client."""
+    """A value for a key whose description has no example: keys of reducers and of Kafka's client."""
     choices = [node, *node.get("anyOf", ())]
     for choice in choices:
         if "enum" in choice:
@@ -140,7 +140,7 @@ def _any_value(node: Any) -> Any:
 
 
 def matching(written: str) -> list[KeyReference]:
-    """The key of this path, or else each key whose path ends so. Names of one's own may stand for ANY."""
+    """The key of this path, or else the keys whose path ends with it. A name that the file chooses matches ANY."""
     every = references().values()
     whole = [key for key in every if re.fullmatch(_pattern(key.path), written)]
     return whole or [
@@ -155,7 +155,7 @@ def _pattern(path: tuple[str, ...]) -> str:
 
 
 def near(written: str) -> list[str]:
-    """Up to three keys that the text may have been meant for."""
+    """Up to three keys that the text may be a misspelling of."""
     ends: dict[str, list[str]] = {}
     for key in references().values():
         for start in range(len(key.path)):
@@ -165,7 +165,7 @@ def near(written: str) -> list[str]:
 
 
 def below(key: KeyReference) -> list[KeyReference]:
-    """The keys directly below, also those below a name of one's own."""
+    """The keys directly below, also below a name that the file chooses."""
     depth = len(key.path)
     inside = [
         reference for reference in references().values() if reference.path[:depth] == key.path and reference != key

@@ -38,7 +38,7 @@ _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}
 
 
 def schema() -> dict[str, Any]:
-    """The schema of what `load` accepts. Every value may be a variable instead."""
+    """The schema of the files that `load` accepts. Every value may be a variable instead."""
     made = FileModel.model_json_schema()
     made["properties"]["kafka"] = {**_texts(FileModel, "kafka"), "anyOf": [_SETTINGS, _CLUSTERS]}
     made["$defs"]["KafkaSettings"] = _kafka()
@@ -57,7 +57,7 @@ def _texts(model: type[BaseModel], name: str) -> dict[str, Any]:
 
 
 def _kafka() -> dict[str, Any]:
-    """Of one cluster."""
+    """The schema of one cluster's settings."""
     texts = kafka.descriptions()
     properties = {name: {**_setting(*kafka.known()[name]), "description": texts[name]} for name in kafka.allowed()}
     return {
@@ -82,7 +82,7 @@ def _cases(words: tuple[str | int, ...]) -> list[str]:
 
 
 def _of_keys(node: Any) -> Any:
-    """Without the titles and the docstrings of models: each key has the one description of its field."""
+    """The schema without titles and the docstrings of models. Each key has only the description of its field."""
     if isinstance(node, list):
         return [_of_keys(item) for item in node]
     if not isinstance(node, dict):
@@ -92,7 +92,7 @@ def _of_keys(node: Any) -> Any:
 
 
 def _open(node: Any) -> Any:
-    """Let a variable stand for each value that is not free text."""
+    """Allows a variable in place of each value that is not free text."""
     if isinstance(node, list):
         return [_open(item) for item in node]
     if not isinstance(node, dict):
@@ -101,7 +101,7 @@ def _open(node: Any) -> Any:
         node.get("type") in ("integer", "number", "boolean")
         or "enum" in node
         or "const" in node
-        or isinstance(node.get("pattern"), str)  # a mapping is the key of this name
+        or isinstance(node.get("pattern"), str)  # this mapping is a key with this name
     )
     if not closed:
         return {
@@ -115,7 +115,7 @@ def _open(node: Any) -> Any:
 
 
 def _as_text(pattern: str, value: Any) -> Any:
-    """A default as the file writes it: models hold durations and sizes as numbers."""
+    """A default in the form of the file. Models hold durations and sizes as numbers."""
     if isinstance(value, list | tuple):
         return "..".join(map(units.written_duration, value))
     if isinstance(value, str):

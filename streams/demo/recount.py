@@ -1,9 +1,7 @@
-"""The independent recount: which result or dead letter holds each flight, from the file and the topics alone.
-
-It shares no code with the engine. A result names its key and its first and last record. So it must hold the flights of
-this carrier in that part of the partition that have a delay. Their number, sum and maximum must be the
-result's.
-"""
+"""The independent recount: it finds for each flight the result or dead letter that holds it, from the file and the
+topics alone. It shares no code with the engine. A result names its key and its first and last record. So it must hold
+the carrier's flights in that part of the partition that have a delay. Their number, sum and maximum must equal the
+result's."""
 
 import json
 from bisect import bisect_left, bisect_right
@@ -19,7 +17,7 @@ RecordPosition = tuple[int, int]
 
 
 class OutputRecord(NamedTuple):
-    """A record of an output topic. The last of several headers of one name counts."""
+    """A record of an output topic. Of several headers with one name, the last counts."""
 
     key: bytes | None
     value: bytes | None
@@ -98,7 +96,7 @@ class Book:
         return len(seen)
 
     def _of_result(self, message: OutputRecord) -> Sequence[RecordPosition] | None:
-        """The places of its flights, or None when it does not agree with them."""
+        """The places of the result's flights; None: it contradicts the flights."""
         document = json.loads(message.value or b"null")
         first, last = self._place(message.header(FIRST)), self._place(message.header(LAST))
         if first is None or last is None or first[0] != last[0] or message.key is None:
@@ -115,7 +113,7 @@ class Book:
         return [(partition, offset) for offset in members]
 
     def _of_dead_letter(self, message: OutputRecord) -> Sequence[RecordPosition] | None:
-        """The place of its flight, or None unless it equals a flight without a delay, byte for byte."""
+        """The place of its flight; None unless it equals a flight without a delay, byte for byte."""
         where = (message.header(name) for name in (DEAD_TOPIC, DEAD_PARTITION, DEAD_OFFSET))
         place = self._place("/".join(where))
         if place is None:

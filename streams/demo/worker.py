@@ -1,4 +1,4 @@
-"""`sluicegate run` as a process with its log in a file. The log tells the pid of its worker."""
+"""`sluicegate run` as a process with its log in a file. The log contains the pid of its worker."""
 
 import contextlib
 import json
@@ -68,7 +68,7 @@ class DemoRun:
             self._require(self.end(), 0)
 
     def end(self) -> int:
-        """Sends SIGKILL unless it has ended; its worker ends with it."""
+        """Sends SIGKILL unless the run has ended. Its worker ends with it."""
         self._process.kill()
         return self._process.wait()
 

@@ -1,4 +1,4 @@
-"""The types of the JSON values that stand for the values of an Avro schema."""
+"""The types of the JSON values of an Avro schema."""
 
 from collections.abc import Mapping
 from dataclasses import replace

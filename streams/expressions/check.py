@@ -1,6 +1,6 @@
-"""What is wrong with an expression before any record is read: unknown names and functions, and types that contradict.
+"""Finds errors in an expression before any record is read: unknown names and functions, and types that contradict.
 
-`check` finds only what cannot work. A value of an unknown type may be anything. Warnings are about values that may be
+`check` reports only what cannot work. A value of an unknown type may be anything. Warnings are about values that may be
 null.
 """
 
@@ -47,8 +47,8 @@ _LONGEST_NAME = 40  # characters of an operand in a message
 
 
 class Finding(NamedTuple):
-    """What is wrong with an expression, and the column where. A warning does not make the expression wrong.
-    `is_name`: the problem is a name that its source does not have."""
+    """A problem of an expression, and its column. A warning does not make the expression wrong. `is_name`: the problem
+    is a name that its source does not have."""
 
     column: int
     problem: str
@@ -59,18 +59,16 @@ class Finding(NamedTuple):
 def check(
     node: Node, names: Mapping[str, ValueType], source: str | None = None
 ) -> tuple[ValueType, tuple[Finding, ...]]:
-    """The type of the expression, and what is wrong with it.
-
-    `source` is what holds the names, such as `invoice.avsc`: any name that is not in `names` is then wrong. Without it,
-    any other name is a field of an unknown type.
-    """
+    """The type of the expression, and its problems. `source` names the definition of the fields, such as
+    `invoice.avsc`: then any name that is not in `names` is wrong. Without it, any other name is a field of an unknown
+    type."""
     checker = _Checker(names, source)
     type_ = checker.infer(node, Presence({}, frozenset()))
     return type_, tuple(sorted(checker.findings, key=lambda finding: finding.column))
 
 
 def check_condition(node: Node, names: Mapping[str, ValueType], source: str | None = None) -> tuple[Finding, ...]:
-    """What is wrong with an expression that must give true or false."""
+    """The problems of an expression that must give true or false."""
     type_, findings = check(node, names, source)
     if type_.kind not in ("boolean", "unknown"):
         findings = (*findings, Finding(_column(node), f"must be boolean, {_name(node)} is {type_}"))
@@ -88,7 +86,7 @@ def _column(node: Node) -> int:
 
 
 def _name(node: Node) -> str:
-    """The node in a message."""
+    """The node as a message quotes it."""
     text = normal(node)
     return text if len(text) <= _LONGEST_NAME else "the value"
 
@@ -106,7 +104,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 class _Checker:
-    """Walks one expression. Types go up the tree, and what is known of null values goes down."""
+    """Walks one expression. Types go up the tree; facts about null values go down."""
 
     def __init__(self, names: Mapping[str, ValueType], source: str | None) -> None:
         self.findings: dict[Finding, None] = {}
@@ -127,7 +125,7 @@ class _Checker:
         return type_
 
     def _wrong(self, node: Node, problem: str) -> ValueType:
-        """A problem of a value, which is shown where its text begins."""
+        """Reports a problem of a value at the column where its text begins."""
         return self._wrong_at(_column(node), problem)
 
     def _wrong_at(self, column: int, problem: str, is_name: bool = False) -> ValueType:
@@ -135,7 +133,7 @@ class _Checker:
         return UNKNOWN
 
     def _used(self, node: Node, type_: ValueType) -> ValueType:
-        """The type of a value that must be there."""
+        """The type of a value that must exist."""
         if not type_.nullable or type_.kind == "null":
             return type_
         self.findings[_may_be_null(node)] = None
@@ -150,7 +148,8 @@ class _Checker:
 
     @staticmethod
     def _left_scope(node: Node, scope: Presence) -> Presence:
-        """What the right side of `&&` and `||` proves holds on the left, too: each absorbs an error of the other."""
+        """The facts for the left side of an operator. For `&&` and `||`, facts that the right side proves hold on the
+        left, too: each side absorbs an error of the other."""
         match node:
             case FunctionCall("_&&_" | "_||_" as function, (_, right)):
                 return scope.knowing(proven(right, function == "_&&_"))
@@ -159,7 +158,7 @@ class _Checker:
         return scope
 
     def _beginning(self, node: Node, scope: Presence) -> ValueType:
-        """The type of a node that begins with no operand."""
+        """The type of a node without a left operand."""
         match node:
             case Literal(value=value):
                 return type_of_literal(value)
@@ -303,7 +302,7 @@ class _Checker:
         return BOOLEAN
 
     def _symbol(self, node: Node, type_: ValueType, sought: Node) -> None:
-        """A literal that an enum never is."""
+        """Reports a literal that the enum never has."""
         if type_.symbols and isinstance(sought, Literal) and sought.kind is str and sought.value not in type_.symbols:
             near = [literal(match) for match in get_close_matches(str(sought.value), type_.symbols, n=1)]
             meant = f"did you mean {near[0]}?" if near else f"its symbols are {', '.join(type_.symbols)}"
@@ -353,7 +352,7 @@ class _Checker:
 
 
 def _hint(node: Node, type_: ValueType, kind: str) -> str:
-    """How to convert a value into one of the kind."""
+    """The function that converts a value into this kind, as a hint."""
     conversion = operators.conversion(type_, kind)
     return f"; write {conversion}({_name(node)})" if conversion and not isinstance(node, Literal) else ""
 
@@ -369,7 +368,8 @@ def _contradiction(function: str, left: TypedNode, right: TypedNode) -> tuple[No
 
 
 def _pair(left: TypedNode, right: TypedNode, to_text: bool = False) -> str:
-    """Two values whose types contradict, and how to convert one of them: the text, or the other one into text."""
+    """The problem of two values whose types contradict, and a conversion of one of them: of the text, or of the other
+    one into text."""
     problem = f"{_name(left[0])} is {left[1]} and {_name(right[0])} is {right[1]}"
     for (node, type_), (_, other) in ((left, right), (right, left)):
         if (other if to_text else type_).kind == "text":

@@ -1,4 +1,5 @@
-"""The exact form: a closure for each node of the tree, with every check. It is the meaning of an expression.
+"""The exact form of an expression: a closure for each node of the tree, with every check. It defines the meaning of an
+expression.
 
 A closure takes the record, which is opaque: readers give the values of its names. The variable of a macro lies in a
 cell that the closures of its body read. So an evaluator belongs to one thread.
@@ -52,10 +53,8 @@ _BARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def exact(node: Node, reader: ReaderOf, steps: int = MAX_STEPS) -> Evaluate:
-    """The function from a record to the expression's value. An evaluation may take so many steps.
-
-    Raises ExpressionError for a function that does not exist. The function that is returned raises EvaluationError.
-    """
+    """The function from a record to the expression's value. `steps` limits an evaluation. Raises ExpressionError for a
+    function that does not exist. The returned function raises EvaluationError."""
     compiler = _Compiler(reader)
     evaluate = compiler.compile(node)
     if not compiler.costs:
@@ -70,7 +69,7 @@ def exact(node: Node, reader: ReaderOf, steps: int = MAX_STEPS) -> Evaluate:
 
 
 class _Compiler:
-    """`costs`: the expression has a part whose price depends on the record."""
+    """Compiles one expression. `costs`: a part of the expression has a cost that depends on the record."""
 
     def __init__(self, reader: ReaderOf) -> None:
         self.budget = StepBudget()
@@ -235,7 +234,7 @@ class _Compiler:
         return self._function(node)
 
     def _joined(self, node: FunctionCall) -> Evaluate:
-        """`&&` and `||`: an operand that decides makes the errors of the others irrelevant."""
+        """`&&` and `||`: an operand that decides the result absorbs the errors of the others."""
         sign, decides = node.function[1:-1], node.function == "_||_"
         parts = [self.compile(part) for part in _operands(node)]
         budget, steps = self.budget, _FAILED if self._loops else 0
@@ -274,7 +273,7 @@ class _Compiler:
         return evaluate
 
     def _equals(self, left: Node, right: Node, negated: bool) -> Evaluate:
-        """`== null` asks whether there is a value; all other comparisons need both values."""
+        """`== null` asks whether the value exists; all other comparisons need both values."""
         if _is_null(left) or _is_null(right):
             maybe = self._maybe(right if _is_null(left) else left)
             return lambda record: (maybe(record) is None) is not negated
@@ -396,7 +395,7 @@ _Loop = Callable[[Any, Any], Any]
 
 
 def _counted(value: Any, budget: StepBudget, steps: int) -> Any:
-    """The items. Each costs its steps before it is looked at: one, and more for a large body."""
+    """The items of a loop. Each costs its steps before it is evaluated: one, and more for a large body."""
     for item in value:
         budget.spend(steps)
         yield item
@@ -409,7 +408,7 @@ def _boolean(sign: str, value: Any) -> bool:
 
 
 def _deciding(macro: str, body: Evaluate, condition: Evaluate | None, cell: list[Any], budget: StepBudget) -> _Loop:
-    """`all` and `exists`: an item that decides makes the errors of the others irrelevant."""
+    """`all` and `exists`: an item that decides the result absorbs the errors of the others."""
     decides = macro == "exists"
 
     def loop(record: Any, items: Any) -> bool:
@@ -466,7 +465,7 @@ _LOOPS = {"all": _deciding, "exists": _deciding, "exists_one": _exactly_one, "fi
 
 
 def _operands(node: FunctionCall) -> list[Node]:
-    """Those of a chain of one operator, in order."""
+    """The operands of a chain of one operator, in order."""
     operands: list[Node] = []
     rest: list[Node] = [node]
     while rest:
@@ -495,7 +494,7 @@ def _present(read: Evaluate, node: Node) -> Evaluate:
 
 
 def path_text(node: Node) -> str:
-    """A path as errors name it: it holds names of the file and never a value."""
+    """A path in the form of error messages. It holds names of the file and never a value."""
     match node:
         case Identifier(name=name):
             return name

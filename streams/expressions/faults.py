@@ -1,4 +1,4 @@
-"""What is wrong with an expression, or with its evaluation on a record. No error holds a value of a record."""
+"""The errors of parsing an expression and of evaluating it on a record. No error holds a value of a record."""
 
 
 class ExpressionError(Exception):
@@ -15,4 +15,4 @@ class EvaluationError(Exception):
 
 
 class TooCostly(EvaluationError):
-    """The evaluation passed its bounds. It does so on the same record everywhere."""
+    """The evaluation exceeded its limits. It does so on the same record everywhere."""

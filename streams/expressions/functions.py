@@ -87,7 +87,7 @@ def _cased(name: str, change: Callable[[str], str]) -> Compute:
 
 
 def _matching(node: FunctionCall) -> Compute:
-    """`matches` with a pattern that stands in the expression: it is compiled once, and RE2 takes linear time."""
+    """`matches` with a pattern that is a literal of the expression. It is compiled once, and RE2 takes linear time."""
     pattern = node.arguments[-1]
     if not isinstance(pattern, Literal) or type(pattern.value) is not str:
         raise ExpressionError(node.column, "matches takes a pattern that is written in the expression")

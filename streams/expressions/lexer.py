@@ -1,4 +1,4 @@
-"""The words of an expression: names, numbers, texts and signs, each with its column."""
+"""The tokens of an expression: names, numbers, texts and signs, each with its column."""
 
 import re
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What an operator between two values takes and gives."""
+"""The operand types and the result type of each operator between two values."""
 
 from sluicegate.streams.expressions.types import (
     BOOLEAN,
@@ -49,7 +49,7 @@ TAKES = {
     "_/_": "numbers",
     "_%_": "integers",
 }
-"""What a message says of an operator. The others compare two values of one type."""
+"""The operands that a message names for an operator. The other operators compare two values of one type."""
 NEEDS = {"_-_": "number", "_*_": "number", "_/_": "number", "_%_": "integer"}
 """The kind that both operands can be converted to."""
 _CONVERTED = {"a decimal": ("number", "double"), "a time": ("time",)}
@@ -57,7 +57,7 @@ _CONVERTED = {"a decimal": ("number", "double"), "a time": ("time",)}
 
 
 def result(function: str, left: ValueType, right: ValueType) -> ValueType | None:
-    """The type of what the operator gives. None when it never takes two such values."""
+    """The type of the operator's result; None: it never takes two such values."""
     rows = [row for row in TABLE[function] if is_kind(left, row[0]) and is_kind(right, row[1])]
     gives = {row[2].kind: row[2] for row in rows}
     if len(gives) != 1:
@@ -69,12 +69,12 @@ def result(function: str, left: ValueType, right: ValueType) -> ValueType | None
 
 
 def fits(function: str, operand: ValueType, is_left: bool) -> bool:
-    """Whether the operator takes such a value on this side, with something on the other."""
+    """Whether the operator takes such a value on this side, with a suitable value on the other."""
     return any(is_kind(operand, left if is_left else right) for left, right, _ in TABLE[function])
 
 
 def conversion(type_: ValueType, kind: str) -> str | None:
-    """The function that makes the wanted kind out of such a value; None when there is none."""
+    """The function that converts such a value into the wanted kind; None: there is none."""
     if type_.note and kind not in _CONVERTED.get(type_.note, ()):
         return None
     if kind == "text" and type_.kind in NUMBERS | {"time", "duration", "boolean"}:

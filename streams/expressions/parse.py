@@ -1,4 +1,4 @@
-"""From the text of an expression to its tree, by recursive descent over the grammar of the CEL specification."""
+"""Parses the text of an expression into its tree, by recursive descent over the grammar of the CEL specification."""
 
 from math import isinf
 
@@ -65,7 +65,7 @@ def is_name(text: str) -> bool:
 
 
 class _Parser:
-    """One method for each rule of the grammar. `_levels` counts what is open around the current token."""
+    """One method for each rule of the grammar. `_levels` counts the open levels around the current token."""
 
     def __init__(self, words: list[Token]) -> None:
         self._tokens = words
@@ -124,8 +124,8 @@ class _Parser:
         return operand
 
     def _unary(self) -> Node:
-        """An even number of the same sign is none, as in every implementation of CEL. Only a single minus belongs to
-        the number after it, so the smallest integer has no second one."""
+        """An even number of the same sign cancels out, as in every implementation of CEL. Only a single minus belongs
+        to the number after it, so the smallest integer has no second one."""
         if not self._is_sign("!", "-"):
             return self._member()
         sign, column, times = self._token.value, self._token.column, 0
@@ -262,7 +262,7 @@ class _Parser:
         return self._token.kind == "sign" and self._token.value in signs
 
     def _next(self) -> Token:
-        """The current token, which is passed. The last one is never passed."""
+        """Returns the current token and moves past it. The last token stays current."""
         token = self._token
         self._at = min(self._at + 1, len(self._tokens) - 1)
         return token

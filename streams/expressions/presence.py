@@ -1,4 +1,4 @@
-"""Which values are known to be there: `has(a) && a > 3` asks for the value only where there is one."""
+"""The values that are known to exist. In `has(a) && a > 3`, the comparison is evaluated only where `a` exists."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ NULL_LITERAL = Literal(None)
 
 @dataclass(frozen=True)
 class Presence:
-    """The variables of the macros around, and the paths that are known to have a value."""
+    """The variables of the enclosing macros, and the paths that are known to have a value."""
 
     variables: Mapping[str, ValueType]
     there: frozenset[NamePath]
@@ -26,7 +26,7 @@ class Presence:
 
 
 def proven(node: Node, answer: bool) -> frozenset[NamePath]:
-    """The paths that have a value where the condition gives this answer."""
+    """The paths that have a value when the condition gives this answer."""
     match node:
         case Has(path=path) if answer:
             return path_in(path)

@@ -1,7 +1,7 @@
-"""The names that an expression reads, and the ways through its tree.
+"""The names that an expression reads, and iteration over its tree.
 
 A path is a tuple of names: `customer.tier` and `customer["tier"]` are `("customer", "tier")`. A variable of a macro is
-a name of the macro's body only. Chains such as `a + b + c` and `a.b.c` are as deep as they are long, so they are walked
+a name only in the macro's body. Chains such as `a + b + c` and `a.b.c` are as deep as they are long, so they are walked
 without recursion.
 """
 
@@ -31,7 +31,7 @@ def roots(node: Node) -> frozenset[str]:
 
 
 def paths(node: Node) -> frozenset[NamePath]:
-    """The longest path that each free name begins."""
+    """The longest path that begins with each free name."""
     names: set[NamePath] = set()
     nobody: frozenset[str] = frozenset()
     waiting = [(node, nobody)]
@@ -52,7 +52,7 @@ def paths(node: Node) -> frozenset[NamePath]:
 
 
 def identifiers(node: Node, names: Container[str]) -> Iterator[Identifier]:
-    """The places where an expression has one of the names."""
+    """The nodes that are one of these names."""
     waiting = [node]
     while waiting:
         each = waiting.pop()
@@ -64,7 +64,7 @@ def identifiers(node: Node, names: Container[str]) -> Iterator[Identifier]:
 
 
 def path_of(node: Node) -> NamePath | None:
-    """The path that the node is; None for any other expression."""
+    """The path of the node; None: the node is no path."""
     names: list[str] = []
     while True:
         match node:
@@ -78,7 +78,7 @@ def path_of(node: Node) -> NamePath | None:
 
 
 def left_of(node: Node) -> Node | None:
-    """The operand that the text of a node begins with: of `a + b`, `a.b`, `a[b]` and `a.f(b)` it is `a`."""
+    """The operand with which the text of a node begins: `a` for `a + b`, `a.b`, `a[b]` and `a.f(b)`."""
     match node:
         case Select(operand=operand) | Macro(operand=operand):
             return operand
@@ -108,7 +108,7 @@ def right_of(node: Node) -> tuple[Node, ...]:
 
 
 def inside(macro: Macro) -> tuple[Node, ...]:
-    """What a macro evaluates for each item, with its variable as a name."""
+    """The nodes that a macro evaluates for each item, with its variable as a name."""
     return (macro.body,) if macro.condition is None else (macro.condition, macro.body)
 
 

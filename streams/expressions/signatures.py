@@ -1,4 +1,4 @@
-"""The functions that an expression can call: what each takes and gives. docs/expressions.md explains them to users."""
+"""The functions of expressions: the parameters and the result of each. docs/expressions.md explains them to users."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,8 @@ _SIZED: Kinds = frozenset({"text", "list", "map"})
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One way to call a function. `target` is what stands before the dot; None for a function without one."""
+    """One way to call a function. `target` is the kind of the value before the dot; None: the function has no
+    target."""
 
     target: Kinds | None
     arguments: tuple[Kinds, ...]
@@ -47,7 +48,7 @@ class Signature:
         return len(self.arguments) - self.optional <= count <= most
 
     def kinds(self, count: int) -> tuple[Kinds, ...]:
-        """The kinds of so many values: of the target, if any, and of the arguments."""
+        """The kinds of this many values: of the target, if any, and of the arguments."""
         kinds = (*([self.target] if self.target is not None else []), *self.arguments)
         return (*kinds, *([kinds[-1]] * (count - len(kinds))))[:count]
 
@@ -121,7 +122,7 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
 
 
 def _kinds_of(kinds: Kinds) -> list[str]:
-    """Without the narrower kinds of numbers where any number will do."""
+    """The kinds, without the narrower number kinds where any number will do."""
     return sorted(kinds - {"integer", "double"} if kinds >= _NUMBER else kinds - {"number"})
 
 
@@ -132,7 +133,7 @@ def named(kinds: Kinds) -> str:
 
 
 def wanted(kinds: Kinds) -> str:
-    """The one kind that a value can be converted to; empty where there are more."""
+    """The one kind that a value can be converted to; empty: there are several."""
     known = _kinds_of(kinds)
     return known[0] if len(known) == 1 else ""
 
@@ -143,7 +144,7 @@ def is_taken(type_: ValueType, kinds: Kinds) -> bool:
 
 
 def counts(forms: Sequence[Signature]) -> str:
-    """How many arguments the forms take."""
+    """The numbers of arguments that the forms take."""
     least = min(len(form.arguments) - form.optional for form in forms)
     most = max(len(form.arguments) for form in forms)
     if any(form.repeats for form in forms):
@@ -153,7 +154,7 @@ def counts(forms: Sequence[Signature]) -> str:
 
 
 def example(function: str) -> str:
-    """How the function is called."""
+    """A call of the function, as an example."""
     form = SIGNATURES[function][0]
     arguments = ", ".join("xyz"[: len(form.arguments) - form.optional])
     return f"{function}({arguments})" if form.target is None else f"value.{function}({arguments})"

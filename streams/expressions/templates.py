@@ -1,7 +1,7 @@
-"""Python code as a tree, made of patterns.
+"""Python code as a tree, made from patterns.
 
-A pattern is text that stands in this program, with names in capitals as its holes. What comes from a file or a record
-goes into a hole as a node of the tree, and is never text of a program.
+A pattern is text of this program, with names in capitals as its holes. Values of a file or a record fill a hole as a
+node of the tree, and never as text of a program.
 """
 
 import ast
@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 Part = str | ast.expr | Sequence[ast.stmt]
-"""What goes into a hole: a name, an expression, or statements in the place of a statement that is the hole alone."""
+"""The content of a hole: a name, an expression, or statements in the place of a statement that is the hole alone."""
 
 
 def expression(pattern: str, **parts: Part) -> ast.expr:
@@ -22,7 +22,7 @@ def expression(pattern: str, **parts: Part) -> ast.expr:
 
 
 def statements(pattern: str, **parts: Part) -> list[ast.stmt]:
-    """As `expression`, of statements."""
+    """Same as `expression`, for statements."""
     return [made for statement in _parsed(pattern) for made in _filled_statement(statement, parts)]
 
 

@@ -20,7 +20,7 @@ SPACES = " \t\n\v\f\r"
 
 
 def time_of(text: str) -> datetime:
-    """The time that an RFC 3339 text names, in UTC. Raises EvaluationError."""
+    """The time of an RFC 3339 text, in UTC. Raises EvaluationError."""
     match = _TIME.fullmatch(text.strip(SPACES))
     if match is None:
         raise EvaluationError("the text is not an RFC 3339 time")
@@ -45,7 +45,7 @@ def seconds(at: datetime) -> int:
 
 
 def duration_of(text: str) -> timedelta:
-    """The length that a text such as `1h30m` or `-1.5s` names. Raises EvaluationError."""
+    """The length of a text such as `1h30m` or `-1.5s`. Raises EvaluationError."""
     if len(text) > LONGEST_TEXT:  # before it is read: digits without a unit are tried at each of their places
         raise EvaluationError('the text is not a duration, such as "1h30m"')
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
@@ -71,7 +71,7 @@ def _microseconds(number: str, unit: str) -> int:
 
 
 def zone(text: str) -> timezone:
-    """`UTC`, or an offset such as `+01:00`. Raises EvaluationError."""
+    """The zone of `UTC`, or of an offset such as `+01:00`. Raises EvaluationError."""
     if text == "UTC":
         return UTC
     match = _ZONE.fullmatch(text)
@@ -90,7 +90,7 @@ def time_text(at: datetime) -> str:
 
 
 def duration_text(length: timedelta) -> str:
-    """In seconds, such as `5400s` or `-1.5s`."""
+    """The duration in seconds, such as `5400s` or `-1.5s`."""
     total = length // timedelta(microseconds=1)
     whole, fraction = divmod(abs(total), 1_000_000)
     return f"{'-' if total < 0 else ''}{whole}{_fraction(fraction)}s"
@@ -103,7 +103,7 @@ def _fraction(microseconds: int) -> str:
 
 
 def whole(length: timedelta, unit: int) -> int:
-    """How many units of so many seconds the duration holds, toward zero."""
+    """The number of units of this many seconds in the duration, rounded toward zero."""
     amount: int = abs(length) // timedelta(seconds=unit)
     return -amount if length < timedelta() else amount
 

@@ -3,7 +3,7 @@ expression needs.
 
 The code proves each type where it uses a value. It raises an error for whatever it cannot prove: a value that is
 missing or of another type, an integer that may have more than 64 bits, a record that is too large. Then the exact form
-decides about the record. So the typed form has a value only where the exact form has the same one.
+decides about the record. So where the typed form has a value, the exact form has the same one.
 """
 
 import ast
@@ -62,7 +62,7 @@ class NotTyped(Exception):
 
 
 class Unproven(Exception):
-    """The typed form cannot prove a value of this record."""
+    """The typed form cannot prove the type of a value of this record."""
 
 
 def unproven() -> NoReturn:
@@ -79,7 +79,7 @@ def sized(items: Any, record: bytes) -> int:
 
 
 def leaf(value: Any, path: NamePath) -> None:
-    """Raise Unproven for a value that is nested too deeply, or that may be."""
+    """Raises Unproven for a value that is nested too deeply, or that may be."""
     for part in path:
         value = value.get(part)
     if type(value) in (list, dict) and deep(value):
@@ -87,22 +87,23 @@ def leaf(value: Any, path: NamePath) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The value of a computed field that is the same once it was written and read. Raises Unproven."""
+    """The value of a computed field if it stays the same when it is written and read. Raises Unproven."""
     if type(value) in (str, bool, float) or (type(value) is int and LEAST <= value <= MOST):
         return value
     raise Unproven
 
 
 def plain_or_none(value: Any) -> Any:
-    """As `plain`, of a field that may be missing."""
+    """Same as `plain`, for a field that may be missing."""
     return None if value is None else plain(value)
 
 
 class Operand(NamedTuple):
-    """Code of a value, and what is proven of it.
+    """The code of a value, and the facts that the code proves.
 
-    `near`: of a number, its integers have 64 bits if the value is up to NEAR. `local`: the path of a field whose value
-    the code is. `size`: a text has at most so many characters for each byte of the record, and so many more."""
+    `near`: the integers of a number have 64 bits if its value is up to NEAR. `local`: the path of the field whose value
+    the code is. `size`: the most characters of a text: a number for each byte of the record, and a constant.
+    """
 
     code: ast.expr
     proof: Proof
@@ -112,13 +113,13 @@ class Operand(NamedTuple):
 
 
 class TypedCode:
-    """The code of some expressions over one record: `value` has its bytes, and `read` is what was decoded of it, with
-    the attributes that `fields` names.
+    """The code of some expressions over one record. In the code, `value` holds the record's bytes, and `read` the
+    decoded record, with the attributes that `fields` names.
 
-    `whole`: the code looks at values that may be lists or maps, so a record that is nested too deeply must not get
-    here. `lets` are the trees of the computed fields, in order; `elsewhere` are names that are no fields, of which
-    `known` has code for some paths. What the code of one expression has loaded or proven is so in the code of the next
-    one: that runs behind it.
+    `whole`: the code uses values that may be lists or maps, so a record that is nested too deeply must not get here.
+    `lets` are the trees of the computed fields, in order. `elsewhere` are names that are no fields; `known` has code
+    for some of their paths. The code of one expression uses the values and proofs of the code before it, so it must run
+    after it.
     """
 
     def __init__(
@@ -132,14 +133,14 @@ class TypedCode:
         self._locals: dict[NamePath, str] = {}
         self._temporaries = 0
         self._closures: list[Node] = []
-        self._named: set[NamePath] = set()  # what the clauses name whose code is made, and what of it is not proven
-        self._unsure: set[NamePath] = set()
+        self._named: set[NamePath] = set()  # the paths of the clause whose code is being made
+        self._unsure: set[NamePath] = set()  # the paths that earlier clauses named and did not prove
         self._wide: set[str] = set()  # fields that are more than a number, a text or a boolean
         self._inside: list[str] = []  # computed fields whose code is being made
         self._each_byte = self._more = 0  # characters that are read: for each byte of the record, and more
         self._longest = (1, 0)  # the size of the longest text that is made
 
-    # -- for those who make a function ---------------------------------------------------------------------------------
+    # -- for callers that make a function ------------------------------------------------------------------------------
 
     def condition(self, node: Node) -> ast.expr:
         """The code of an expression that must be true or false. Raises NotTyped."""
@@ -149,7 +150,7 @@ class TypedCode:
         return code
 
     def value(self, path: NamePath, proof: Proof) -> ast.expr:
-        """The code of a field, computed or not. It is None for one that is missing where the proof is `any`. Raises
+        """The code of a field, computed or not. With the proof `any`, its value is None if the field is missing. Raises
         NotTyped."""
         operand = self._path(path)
         self._look_back()
@@ -160,7 +161,8 @@ class TypedCode:
         return self._result(path, operand, "plain(X)")
 
     def optional(self, path: NamePath) -> ast.expr:
-        """The code of a field, computed or not. It is None where any part of the path is missing. Raises NotTyped."""
+        """The code of a field, computed or not. Its value is None where any part of the path is missing. Raises
+        NotTyped."""
         if path[0] in self._lets:
             made = self._path(path)
             self._look_back()
@@ -176,12 +178,13 @@ class TypedCode:
         return expression(pattern, X=operand.code) if operand.proof == "any" else self._checked(operand).code
 
     def scalars(self) -> list[str]:
-        """The fields that the decoder must prove to be no list and no map. The exact form refuses one that is nested
-        too deeply, whether it looks at it or not."""
+        """The fields that the decoder must prove to be no list and no map. The exact form refuses a field that is
+        nested too deeply, whether it uses it or not."""
         return [] if self.whole else [field for field in self.fields if field not in self._wide]
 
     def checks(self) -> list[ast.stmt]:
-        """What must stand before the code of conditions: the same for other fields that the code may not look at."""
+        """The statements that must precede the code of conditions. They prove the same for the other fields, which the
+        code may not read."""
         wide = self.fields.keys() & self._wide
         unsure = [] if self.whole else sorted(path for path in self._unsure if path[0] in wide)
         return [check for path in unsure for check in self._shallow(path)]
@@ -192,7 +195,7 @@ class TypedCode:
         return statements(pattern, T=self._temporary(), X=self._field(path[0]), P=inside)
 
     def _look_back(self) -> None:
-        """The code of a clause ends here."""
+        """Ends the code of a clause: notes the fields that it named and did not prove."""
         proven = {path for path, operand in self._known.items() if operand.proof != "any"}
         self._unsure |= self._named - proven
         self._named = set()
@@ -201,7 +204,7 @@ class TypedCode:
         return ast.Attribute(name("read"), self._attribute(root), ast.Load())
 
     def constants(self) -> dict[str, Any]:
-        """What the code calls, by name."""
+        """The functions that the code calls, by name."""
         steps = MAX_STEPS // (2 * len(self._closures) or 1)
         closures = {f"g{n}": exact(node, self._reader, steps) for n, node in enumerate(self._closures)}
         orders = {f"order{n}": order for n, order in enumerate(ORDERS.values())}
@@ -210,7 +213,7 @@ class TypedCode:
         return {**checks, **dict(_CALLED.values()), **orders, **closures}
 
     def largest(self) -> int:
-        """The bytes of a record up to which no text is too long, and no evaluation too costly."""
+        """The largest record, in bytes, for which no text is too long and no evaluation too costly."""
         times, more = self._longest
         return min((MAX_LENGTH - more) // times, max(CHARACTERS - self._more, 0) // (self._each_byte or 1))
 
@@ -272,7 +275,7 @@ class TypedCode:
         return Operand(expression(pattern, T=self._temporary(), X=operand.code), "number")
 
     def _exact(self, node: Node) -> Operand:
-        """A call of the exact form, for what has no typed one."""
+        """A call of the exact form, for an expression without a typed form."""
         free = roots(node)
         if free & (self._lets.keys() | self._elsewhere):
             raise NotTyped
@@ -304,7 +307,7 @@ class TypedCode:
         return self._remembered(path, Operand(code, "any", True, path))
 
     def _let(self, field: str) -> Operand:
-        """A computed field, which is computed once."""
+        """The code of a computed field, which is evaluated once."""
         if self._inside and self._order.index(field) >= self._order.index(self._inside[-1]):
             raise NotTyped
         self._inside.append(field)
@@ -314,7 +317,7 @@ class TypedCode:
         finally:
             self._inside.pop()
         if made.proof == "text":
-            self._reads(made)  # it is written
+            self._reads(made)  # the text becomes part of an output
         code = expression("(T := X)", T=self._local((field,)), X=made.code)
         return self._remembered((field,), made._replace(code=code, local=(field,)))
 
@@ -323,7 +326,7 @@ class TypedCode:
         return operand
 
     def _maybe(self, node: Node) -> ast.expr:
-        """The value of a path, None where any part of it is missing."""
+        """The code of a path's value; None where any part of it is missing."""
         path = path_of(node)
         if path is None:
             raise NotTyped
@@ -349,7 +352,7 @@ class TypedCode:
     # -- proofs --------------------------------------------------------------------------------------------------------
 
     def _proven(self, operand: Operand, proof: Proof) -> Operand:
-        """Code that raises an error unless the value is of this kind."""
+        """Code that raises an error unless the value has this type."""
         if operand.proof == proof:
             return operand
         if operand.proof != "any":
@@ -361,21 +364,21 @@ class TypedCode:
         return self._remembered(operand.local, made) if operand.local else made
 
     def _present(self, operand: Operand) -> Operand:
-        """A field that is a value must not be missing. Of an exact part None is a value."""
+        """Code that raises an error if the field is missing. In an exact part, None is a value."""
         if operand.proof != "any" or not operand.local:
             return operand
         code = expression("T if (T := X) is not None else unproven()", T=self._temporary(), X=operand.code)
         return operand._replace(code=code, local=())
 
     def _checked(self, operand: Operand) -> Operand:
-        """A number whose integers have 64 bits."""
+        """Code that proves that the integers of a number have 64 bits."""
         if operand.proof != "number" or not operand.near:
             return operand
         code = expression(_NEAR, T=self._temporary(), X=operand.code)
         return operand._replace(code=code, near=False, local=())
 
     def _bare(self, operand: Operand) -> ast.expr:
-        """An operand that is compared: a field may have any integer."""
+        """The code of a compared operand: a field may have any integer."""
         return operand.code if operand.local else self._checked(operand).code
 
     def _boolean(self, node: Node) -> ast.expr:
@@ -392,7 +395,7 @@ class TypedCode:
 
     @contextmanager
     def _perhaps(self) -> Iterator[None]:
-        """What is proven in code that may not run is not known behind it."""
+        """Discards, at its end, the proofs of code that may not run."""
         known = dict(self._known)
         yield
         self._known = known
@@ -400,7 +403,8 @@ class TypedCode:
     # -- operators -----------------------------------------------------------------------------------------------------
 
     def _joined(self, joint: str, parts: Sequence[Node]) -> Operand:
-        """Where an operand fails, the exact form looks whether another one decides."""
+        """The code of `&&` and `||`. Where an operand fails, the exact form checks whether another one decides the
+        result."""
         codes = [self._boolean(parts[0])]
         with self._perhaps():
             codes += [self._boolean(part) for part in parts[1:]]
@@ -443,7 +447,7 @@ class TypedCode:
         return Operand(ast.Compare(codes[0], [_COMPARED[sign]()], codes[1:]), "boolean")
 
     def _pair(self, one: Operand, other: Operand) -> tuple[Operand, Operand]:
-        """Two operands of one kind, if one of them is known. Raises NotTyped."""
+        """Two operands of one type, if one of them is known. Raises NotTyped."""
         if one.proof == "any":
             return (one, other) if other.proof == "any" else (self._proven(one, other.proof), other)
         return one, self._proven(other, one.proof)
@@ -483,8 +487,8 @@ _NULL = Literal(None)
 
 
 def _proves(sign: str, one: Operand, other: Operand) -> bool:
-    """Whether a result up to NEAR proves that its operands are good: one of them is a constant, which moves the result
-    by little, or makes it greater."""
+    """Whether a result up to NEAR proves that its operands are good: one of them is a constant, which changes the
+    result by little, or makes it greater."""
     constants = [code.value for code in (one.code, other.code) if isinstance(code, ast.Constant)]
     if len(constants) != 1:
         return False

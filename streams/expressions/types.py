@@ -1,6 +1,6 @@
 """The types of values, as far as they are known before any record is read.
 
-A field of a JSON document is `UNKNOWN`. An Avro schema, a handler's Struct or a reducer say more.
+A field of a JSON document is `UNKNOWN`. An Avro schema, a handler's Struct or a reducer give more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ NUMBERS: frozenset[ValueKind] = frozenset({"integer", "double", "number"})
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """A type. `number` is an integer or a double. A kind of `unknown` may be any, null among them."""
+    """A type. A `number` is an integer or a double. `unknown` includes every kind, and null."""
 
     kind: ValueKind
     of: "ValueType | None" = None
@@ -62,12 +62,12 @@ def map_of(values: ValueType) -> ValueType:
 
 
 def record_of(fields: Mapping[str, ValueType]) -> ValueType:
-    """A map that has these names and no others."""
+    """The type of a map with these names and no others."""
     return ValueType("map", fields=fields)
 
 
 def open_record_of(fields: Mapping[str, ValueType]) -> ValueType:
-    """A map that has these names, and may have others."""
+    """The type of a map with these names, and possibly others."""
     return ValueType("map", UNKNOWN, fields)
 
 

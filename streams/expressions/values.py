@@ -48,7 +48,7 @@ class StepBudget:
         self.left = MAX_STEPS
 
     def spend(self, steps: int) -> None:
-        """Raises TooCostly when no steps are left."""
+        """Takes steps from the budget. Raises TooCostly when none are left."""
         self.left -= steps
         if self.left < 0:
             raise TooCostly(f"needs more than {MAX_STEPS:,} steps")
@@ -57,8 +57,8 @@ class StepBudget:
         self.spend(sum(map(len, texts)) // 100)
 
     def keep(self, value: Any) -> None:
-        """Spend a step for each 100 characters of `value` as JSON. A value that is put into a list, map or document is
-        a reference in memory, but a copy each time in what is written."""
+        """Spends a step for each 100 characters of `value` as JSON. A value that is put into a list, map or document is
+        a reference in memory, but a copy each time in the output."""
         kind = type(value)
         if kind is str:
             self.spend(len(value) // 100)
@@ -66,18 +66,18 @@ class StepBudget:
             self.spend(_written(value, self.left * 100) // 100)
 
     def compare(self, one: Any, other: Any) -> None:
-        """Two texts are compared up to the end of the shorter one."""
+        """Spends the steps of a comparison of two texts: up to the end of the shorter one."""
         if type(one) is str and type(other) is str:
             self.spend(min(len(one), len(other)) // 100)
 
 
 def kind(value: Any) -> str:
-    """The kind of a value in words."""
+    """The name of the value's kind."""
     return _KINDS.get(type(value)) or ("map" if isinstance(value, Mapping) else type(value).__name__)
 
 
 def refused(sign: str, *values: Any) -> EvaluationError:
-    """The operator or function takes no such values."""
+    """The error of an operator or function that does not take such values."""
     return EvaluationError(f"{sign} of {' and '.join(map(kind, values))}")
 
 
@@ -86,7 +86,7 @@ def is_map(value: Any) -> bool:
 
 
 def _written(value: Any, most: int) -> int:
-    """About how many characters the value has as JSON; more than `most`, and no more is looked at, if it has more."""
+    """The approximate number of characters of the value as JSON. It stops counting above `most`."""
     size, rest = 0, [value]
     while rest and size <= most:
         part = rest.pop()
@@ -165,7 +165,7 @@ def multiply(left: Any, right: Any) -> Any:
 
 
 def divide(left: Any, right: Any) -> Any:
-    """Of integers toward zero. Raises EvaluationError for a division by zero."""
+    """Division of integers, rounded toward zero. Raises EvaluationError for a division by zero."""
     if type(left) not in NUMBERS or type(right) not in NUMBERS:
         raise refused("/", left, right)
     if right == 0:
@@ -178,7 +178,7 @@ def divide(left: Any, right: Any) -> Any:
 
 
 def remainder(left: Any, right: Any) -> int:
-    """Of two integers, with the sign of the first one."""
+    """The remainder of two integers, with the sign of the first one."""
     if type(left) is not int or type(right) is not int:
         raise refused("%", left, right)
     if right == 0:
@@ -217,7 +217,7 @@ def duration(value: timedelta) -> timedelta:
 
 
 def _operand(value: Any) -> Any:
-    """An integer of a record that has more than 64 bits can be compared, but not be computed with."""
+    """The integer, if it has 64 bits. A record may hold a larger one; it can be compared, but not be computed with."""
     return integer(value) if type(value) is int else value
 
 

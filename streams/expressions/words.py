@@ -13,7 +13,7 @@ from sluicegate.streams.expressions.tree import (
     Select,
 )
 
-# How tightly an expression binds, from the loosest to the tightest.
+# The levels of binding, from the loosest to the tightest.
 _TERNARY, _OR, _AND, _RELATION, _SUM, _PRODUCT, _UNARY, _MEMBER = range(8)
 
 # The sign of each operator between two operands, and how tightly it binds. All of them group from the left.
@@ -34,7 +34,7 @@ def normal(node: Node) -> str:
 
 
 def _text(node: Node) -> tuple[str, int]:
-    """The text, and how tightly it binds."""
+    """The text of a node, and how tightly it binds."""
     chain = []
     while (operand := left_of(node)) is not None:
         chain.append(node)
@@ -46,7 +46,7 @@ def _text(node: Node) -> tuple[str, int]:
 
 
 def _beginning(node: Node) -> tuple[str, int]:
-    """The text of a node that begins with no operand."""
+    """The text of a node without a left operand."""
     match node:
         case Literal(value=value):
             return literal(value), _UNARY if node.kind in (int, float) else _MEMBER  # `1.a` and `-1.a` are other texts
@@ -87,7 +87,7 @@ def _continued(node: Node, operand: str, binds: int) -> tuple[str, int]:
 
 
 def _within(node: Node, binds: int) -> str:
-    """The text as an operand of what binds so tightly: in parentheses where it binds less."""
+    """The text as an operand of an operator with this binding, in parentheses where it binds less tightly."""
     text, own = _text(node)
     return text if own >= binds else f"({text})"
 

@@ -1,4 +1,4 @@
-"""Names the files of a new app, and fills its name and its store in."""
+"""The files of a new app: their names, with the app's name and store filled in."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ def project(name: str, store: str) -> dict[str, str]:
 
 
 def _needs(store: str) -> str:
-    """What must be installed for the store. SQLite is a part of Python."""
+    """The installation that the store needs. SQLite is part of Python."""
     if store == "sqlite":
         return ""
     return f' It needs: pip install "sluicegate[{_EXTRAS.get(store, store)}]"'

@@ -1,4 +1,4 @@
-"""The places where a process can die in a test. It dies by an exception that the engine does not catch."""
+"""The places at which a process can die in a test. It dies by an exception that the engine does not catch."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -43,19 +43,19 @@ SWITCHES = ("switch-decided", "switch-sent", "earlier-decided", "earlier-committ
 groups of an earlier version are open."""
 PLACES = (*ENGINE, *HANDLERS, *AROUND, *DISPATCHER, *SHARED, *TRANSACTIONS, *SWITCHES)
 REPLIES = ("claim-asked", "claim-answered", "commit-asked", "commit-answered", "commit-sent")
-"""Where the store can fail to answer: at `asked` before it did anything, else afterwards."""
+"""The places at which the store can fail to answer: at `asked` before it did anything, else afterwards."""
 SAME = frozenset({"after-claim", "commit-sent", "after-commit", "expire-committed", *SWITCHES})
-"""Failpoints right beside a place of AROUND: not counted."""
+"""Failpoints right beside a place of AROUND. They are not counted."""
 KINDS: dict[str, tuple[str, ...]] = {"kill": PLACES, "lost": REPLIES}
 
 
 class Death(BaseException):
-    """The process dies as with kill -9: nothing is cleaned up, and its workers do not continue."""
+    """The death of the process as with kill -9: nothing is cleaned up, and its workers do not continue."""
 
 
 class Deaths:
-    """Counts the places that are reached. At place number `at` (from 1) and at the planned places the process dies, or
-    the store fails to answer. `reached` names all places, `done` those where that happened."""
+    """Counts the places that the engine reaches. At place number `at` (from 1) and at the planned places the process
+    dies, or the store fails to answer. `reached` lists all places, `done` the places at which a failure happened."""
 
     def __init__(self, at: int | None = None, kind: DeathKind = "kill") -> None:
         self._at, self._kind = at, kind
@@ -75,7 +75,7 @@ class Deaths:
         self.planned[name] = kind
 
     def reach(self, name: str) -> None:
-        """Note that the engine has reached this place, and fail there if that is planned."""
+        """Counts the place, and fails there if that is planned."""
         kind = self.planned.pop(name, None)
         if name not in SAME:
             self.reached.append(name)
@@ -90,14 +90,15 @@ class Deaths:
         raise Death(name)
 
     def jitter(self) -> float:
-        """The random part of a backoff. After a lost reply it is such that nothing waits, so that the clock can stand
-        still."""
+        """The random part of a backoff. After a lost reply it is negative, so that nothing waits and the clock can
+        stand still."""
         hurry, self._hurry = self._hurry, False
         return -1.0 if hurry else 0.0
 
 
 class MortalStore:
-    """A store whose claims and commits can fail; its time is the clock of the test. `writes` counts them."""
+    """A store whose claims and commits can fail. Its time is the clock of the test. `writes` counts the claims and
+    commits that were done."""
 
     def __init__(self, store: Store, deaths: Deaths, clock: ManualClock) -> None:
         self._store, self._deaths, self._clock = store, deaths, clock
@@ -134,7 +135,7 @@ class MortalStore:
 
 
 class MortalProducer:
-    """A producer whose rows and reports a process can die at."""
+    """A producer that lets a process die at its rows and reports."""
 
     def __init__(self, producer: LogProducer, deaths: Deaths) -> None:
         self._producer, self._deaths = producer, deaths

@@ -28,7 +28,7 @@ class Dispatch:
         self._app, self._arranged = app, app is None
 
     def turn(self) -> None:
-        """Until nothing is due or pending."""
+        """Runs until nothing is due or pending."""
         if self._app is not None and not self._arranged:
             arranged(self._timeouts, self._app, datetime.fromtimestamp(self._clock.time(), UTC))
             self._arranged = True

@@ -13,12 +13,12 @@ SYSTEMS = ("kafka", "store", "http")
 
 
 def loaded(path: str | Path) -> Loaded:
-    """As sluicegate.streams.config.load. An unset variable is a problem unless it belongs to a system."""
+    """Same as sluicegate.streams.config.load. An unset variable is a problem unless it belongs to a system."""
     return without_systems(load(path, os.environ, tolerant=True))
 
 
 def without_systems(file_: Loaded) -> Loaded:
-    """As `loaded`, for a document that was judged with `tolerant`."""
+    """Same as `loaded`, for a document that was judged with `tolerant`."""
     missing = tuple(p for p in file_.unset if p.key.split(".")[0] not in SYSTEMS)
     return replace(file_, app=None, problems=(*file_.problems, *missing)) if missing else file_
 

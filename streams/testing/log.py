@@ -307,7 +307,7 @@ class LogInput:
 def one_by_one(
     produce: Callable[[OutboxRow, DeliveryReport], bool], rows: Sequence[OutboxRow], reports: BatchReports
 ) -> int:
-    """`produce_all` for a producer that takes one row at a time."""
+    """Implements `produce_all` for a producer that takes one row at a time."""
     for taken, row in enumerate(rows):
         if not produce(row, partial(_reported, reports, row.number)):
             return taken

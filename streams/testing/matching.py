@@ -1,4 +1,4 @@
-"""Whether an output matches an expectation, and the differences in words."""
+"""Compares an output with an expectation, and describes the differences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isclose
@@ -64,7 +64,7 @@ def fits(wanted: Any, value: Any) -> bool:
 
 
 def wanted(expect: Expect) -> str:
-    """The expectation in words."""
+    """The expectation as text."""
     parts = [] if expect.key is None else [f"key {expect.key}"]
     parts += [] if expect.reason is None else [f"reason {expect.reason}"]
     parts += [] if expect.value is ANYTHING else [f"value {shown(expect.value)}"]
@@ -73,7 +73,7 @@ def wanted(expect: Expect) -> str:
 
 
 def described(output: ReadOutput) -> str:
-    """The output in words, for the text of a failure."""
+    """The output as text, for a failure."""
     reason = "" if output.reason is None else f", reason {output.reason}"
     key = output.key if isinstance(output.key, str) else repr(output.key)
     error = [output.headers.get(name) for name in (DEAD_ERROR, DEAD_WHERE)]

@@ -38,9 +38,9 @@ COUNTED = {
 
 
 def observed(driver: TestDriver, topic: str, unmatched: Sequence[ReadOutput]) -> tuple[str, ...]:
-    """`topic` is where an output was expected; empty: the test failed elsewhere. `unmatched` are the outputs of other
-    topics that no step has expected, in their order. The internal topic of a correlation and time marks are no outputs
-    of the file."""
+    """The lines that may explain the missing output. `topic` is the topic of the expected output; empty: the test
+    failed elsewhere. `unmatched` are the outputs of other topics that no step has expected, in their order. The
+    internal topic of a correlation and time marks are no outputs of the file."""
     letters = [output for output in unmatched if output.topic in driver.dead_letter_topics]
     internal = {
         *driver.dead_letter_topics,
@@ -67,7 +67,7 @@ def _writes(agent: Agent, topics: set[str]) -> bool:
 
 
 def _letters(letters: Sequence[ReadOutput]) -> Iterator[str]:
-    """The dead letters of one reason and one error are one line."""
+    """Dead letters with the same reason and error share one line."""
     causes: dict[tuple[str, str, str, str], list[ReadOutput]] = {}
     for letter in letters:
         causes.setdefault((letter.topic, *_cause(letter)), []).append(letter)
@@ -80,7 +80,7 @@ def _letters(letters: Sequence[ReadOutput]) -> Iterator[str]:
 
 
 def _cause(letter: ReadOutput) -> tuple[str, str, str]:
-    """Agent, reason and error. The clause of an expression that failed belongs to the error."""
+    """Agent, reason and error. For an expression that failed, the error includes the clause."""
     names = DEAD_AGENT, DEAD_CLAUSE, DEAD_ERROR, DEAD_WHERE
     agent, clause, error, where = (_header(letter, name) for name in names)
     return agent, str(letter.reason), f"{clause + ': ' if clause else ''}{error}{' at ' + where if where else ''}"
@@ -120,7 +120,8 @@ def _of_agent(driver: TestDriver, agent: Agent) -> Iterator[str]:
 
 
 def _left_out(driver: TestDriver, agent: Agent) -> list[LogRecord]:
-    """The records for which `where` is false, asked again: after a crash the engine counts some of them twice."""
+    """The number of records for which `where` is false. It is evaluated again, because after a crash the engine counts
+    some records twice."""
     clauses = RecordClauses(agent)
     number = clauses.names.index("where")
     inputs = matching(agent.topics, driver.log.topics)

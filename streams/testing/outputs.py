@@ -91,7 +91,7 @@ def _decoded(decode: Decode, value: bytes) -> Any:
 
 
 def _reader(agent: Agent) -> Decode:
-    """What a raw value is read as is JSON."""
+    """The decoder of an agent's outputs. A raw value is decoded as JSON."""
     assert agent.to is not None
     if agent.format_of(agent.to) == "raw":
         return codec("json").decode

@@ -31,8 +31,8 @@ from sluicegate.streams.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """`text` says what was expected and what came instead; `observed` has a line for each thing that may explain it;
-    `trace` shows where the user's code raised."""
+    """`text` compares the expectation with the output. `observed` has a line for each fact that may explain the
+    difference. `trace` shows where the user's code raised."""
 
     line: int
     text: str
@@ -42,8 +42,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CaseVerdict:
-    """The result of one test. `deaths` and `lost` count the deaths and the unanswered requests that it survived;
-    `place` is where it failed; `warnings` are about its records."""
+    """The result of one test. `deaths` and `lost` count the deaths and the unanswered requests that it survived.
+    `place` is the place of the failure. `warnings` are the warnings about its records."""
 
     case: Case
     failure: Failure | None
@@ -57,7 +57,7 @@ ShowProgress = Callable[[int, int], object]
 
 
 def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
-    """None when the test passed. An error that the app raises is a failure."""
+    """Plays the test. None: it passed. An error that the app raises is a failure."""
     at = case.steps[0].line if case.steps else case.line
     setup = [step.file for step in case.steps if isinstance(step, SetupFile)]
     try:
@@ -100,7 +100,7 @@ def play_with_crashes(app: App, case: Case, progress: ShowProgress) -> CaseVerdi
 
 
 class _Unexpected(Exception):
-    """`topic` is the one whose outputs the text describes."""
+    """The test failed. `topic` is the topic whose outputs the text describes."""
 
     def __init__(self, line: int, text: str, topic: str = "") -> None:
         super().__init__(text)
@@ -108,7 +108,7 @@ class _Unexpected(Exception):
 
 
 class PlayStage:
-    """A driver and the outputs that no step has expected yet."""
+    """A driver, and the outputs that no step has expected yet."""
 
     def __init__(self, driver: TestDriver, case: Case) -> None:
         self._driver = driver
@@ -117,7 +117,7 @@ class PlayStage:
         self._lines = dict.fromkeys(driver.dead_letter_topics, case.line)
 
     def take(self, step: CaseStep) -> None:
-        """Raises _Unexpected."""
+        """Plays one step. Raises _Unexpected."""
         match step:
             case SendCase():
                 at = step.at if step.after is None else START + step.after
@@ -151,7 +151,7 @@ class PlayStage:
             raise _Unexpected(max(self._lines.values()), f"at the end of the test a partition stands still: {trouble}")
 
     def observed(self, topic: str) -> tuple[str, ...]:
-        """What came instead of an output that a step expected, on other topics than this one."""
+        """The outputs on other topics than the expected one."""
         others = [other for other in self._driver.output_topics if other != topic]
         return observed(self._driver, topic, [output for other in others for output in self._outputs(other)])
 

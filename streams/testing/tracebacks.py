@@ -1,5 +1,5 @@
-"""What the log of a test tells its user: the errors that handlers raised, with the frames of the user's code, and
-warnings about the records."""
+"""The parts of a test's log for its user: the errors of handlers, with the frames of the user's code, and warnings
+about the records."""
 
 import linecache
 from collections.abc import MutableMapping
@@ -46,6 +46,6 @@ class TracebackLog:
 
 
 def told(error: BaseException) -> tuple[str, ...]:
-    """One line for the error, and one for each frame of the user's code."""
+    """The error in one line, and one line for each frame of the user's code."""
     frames = [f"  {frame}: {linecache.getline(frame.file, frame.line).strip()}" for frame in users(error)]
     return cause(error).text, *frames

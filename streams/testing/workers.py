@@ -49,7 +49,7 @@ class Workers:
         self._dispatch = Dispatch(self._store, LogProducer(log, clock.time), clock, deaths, app) if leased else None
 
     def settle(self) -> None:
-        """Run all workers until nothing changes. A process that dies is started again."""
+        """Runs all workers until nothing changes. A process that dies is started again."""
         while True:
             try:
                 if not self._running:
@@ -65,13 +65,13 @@ class Workers:
                 raise
 
     def die(self) -> None:
-        """End the process as kill -9 does: only the store and the log remain."""
+        """Ends the process as kill -9 does: only the store and the log remain."""
         self._running, self._inputs, self._producers = [], {}, []
         if self._dispatch is not None:
             self._dispatch.die()
 
     def replace_handlers(self, functions: Mapping[str, tuple[str, ...]]) -> None:
-        """Call these functions in place of the handlers of these agents, also under rules that are deployed later."""
+        """Calls these functions in place of the handlers of these agents, also under rules that are deployed later."""
         self._replaced |= functions
         self.die()
 
@@ -81,8 +81,8 @@ class Workers:
         return {(name, labels): value for name, labels, value in samples if isinstance(value, float | int)}
 
     def deploy(self, app: App, policy: str | None) -> None:
-        """Make the rules of `app` the ones that run. The command is repeated when it dies or is not answered. Raises
-        ConfigurationError for what it refuses."""
+        """Makes the rules of `app` the ones that run. The command is repeated when it dies or gets no answer. Raises
+        ConfigurationError for a deployment that is refused."""
         if not catalogue.read(self._store, app.name):
             self._deployed(self._app, DeployOptions())  # what has run so far is version 1
             self.die()
@@ -139,7 +139,7 @@ class Workers:
         return build(app, self._calling(running(agent, deployed)), number, "test", "refuse", parts, deployed)
 
     def _assign_matching(self) -> None:
-        """Gives the workers the topics that their patterns match and that were made since."""
+        """Gives the workers the topics that match their patterns and that were created since the last call."""
         for source, (agent, _) in self._inputs.items():
             if patterns(agent.topics):
                 self._assign(source, matching(agent.topics, self._log.topics))
@@ -151,7 +151,7 @@ class Workers:
         source.give(*(place for place in mine if place not in source.mine))
 
     def _calling(self, agent: Agent) -> Agent:
-        """The agent with the functions that this test calls."""
+        """The agent with the replaced functions of this test."""
         if agent.handler is None or agent.name not in self._replaced:
             return agent
         return replace(agent, handler=replace(agent.handler, functions=self._replaced[agent.name]))
@@ -179,7 +179,8 @@ class Workers:
 
 
 def on_path(folder: str) -> bool:
-    """Lets the file's `module:function` names be found in its folder, after installed modules. False: they were."""
+    """Makes the file's `module:function` names importable from its folder, after installed modules. False: the folder
+    was on the path already."""
     new = folder not in sys.path
     if new:
         sys.path.append(folder)

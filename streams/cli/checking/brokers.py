@@ -1,4 +1,5 @@
-"""Which Kafka the brokers answer like, and what they lack: not all that speak Kafka's protocol speak all of it."""
+"""The Kafka release that the brokers resemble, and the features that they lack. Some systems speak only a part of
+Kafka's protocol."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,7 +17,7 @@ HINTS: Mapping[str, str] = {
 
 
 def findings(app: App, timeout: float) -> Iterator[SystemFinding]:
-    """Of each cluster. Raises SystemNotReady."""
+    """The findings about each cluster. Raises SystemNotReady."""
     for cluster in app.brokers.names:
         of = app.brokers.of(cluster)
         with named(of):

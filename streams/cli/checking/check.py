@@ -58,7 +58,7 @@ def check(
 
 
 def _sampled(app: App, file: str, most: int, findings: "list[SystemFinding]") -> list[dict[str, Any]]:
-    """The answers of the expressions for the newest records. Adds topics that Kafka lacks to `findings`."""
+    """The answers of the expressions for the newest records. Adds missing topics to `findings`."""
     from sluicegate.streams.cli.terminal.finding import SystemFinding
 
     if not any(finding.ok for finding in findings if finding.system == "kafka"):
@@ -71,7 +71,7 @@ def _sampled(app: App, file: str, most: int, findings: "list[SystemFinding]") ->
 
 
 def _with_clients(file: str, loaded: "Loaded") -> "Loaded":
-    """With a problem for the first system whose client cannot be made, because `run` would end with it."""
+    """Adds a problem for the first system whose client cannot be made, because `run` would end with it."""
     app = loaded.app
     if app is None or loaded.unset:
         return loaded
@@ -90,7 +90,7 @@ def _with_clients(file: str, loaded: "Loaded") -> "Loaded":
 
 
 def _of_registry(app: App) -> str | None:
-    """Raises ConfigurationError."""
+    """Makes a client of the registry. Raises ConfigurationError."""
     from sluicegate.connectors import open_registry
 
     if app.registry is not None:
@@ -99,7 +99,7 @@ def _of_registry(app: App) -> str | None:
 
 
 def _of_kafka(app: App) -> str | None:
-    """Raises ConfigurationError."""
+    """Makes clients of Kafka. Raises ConfigurationError."""
     from sluicegate.connectors.kafka import logins
 
     for settings in (app.kafka, *app.clusters.values()):
@@ -108,7 +108,7 @@ def _of_kafka(app: App) -> str | None:
 
 
 def _of_store(app: App) -> str | None:
-    """What is missing. Raises ConfigurationError."""
+    """The missing extras of the store. Raises ConfigurationError."""
     if app.store.startswith("memory:"):
         return None
     with connected(app):
@@ -116,7 +116,7 @@ def _of_store(app: App) -> str | None:
 
 
 def _with_telemetry(file: str, loaded: "Loaded") -> "Loaded":
-    """With a problem when the spans or metrics that OpenTelemetry's variables ask for cannot be sent: `run` would end
+    """Adds a problem when the spans or metrics of OpenTelemetry's variables cannot be sent, because `run` would end
     with it."""
     from sluicegate.streams.config import Problem
     from sluicegate.streams.observe import otel_metrics, tracing
@@ -143,7 +143,7 @@ def _document(loaded: "Loaded", findings: "list[SystemFinding] | None", code: in
 
 
 def _schemas(loaded: "Loaded") -> dict[str, Any]:
-    """The Avro schema of each output: by the agent, for one of several routes by AGENT/TOPIC."""
+    """The Avro schema of each output, by agent, or by AGENT/TOPIC for several routes."""
     from json import loads
 
     agents = loaded.app.agents if loaded.app and not loaded.unset else ()

@@ -1,4 +1,4 @@
-"""Whether `dedupe` remembers as many ids, and for as long, as its input topics can bring records again."""
+"""Checks whether `dedupe` remembers enough ids, and for long enough, for repeats that its input topics can bring."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -31,7 +31,8 @@ def findings(
 
 
 def outlived(agent: Agent, topic: str, kept: float | None) -> SystemFinding:
-    """Whether the topic keeps records longer than the agent remembers their ids. `kept` in seconds, None: unknown."""
+    """Whether the topic keeps records longer than the agent remembers their ids. `kept` is in seconds; None:
+    unknown."""
     horizon = agent.dedupe.horizon if agent.dedupe else inf
     words = "for an unknown time" if kept is None else "for ever" if kept == inf else f"for {spoken_duration(kept)}"
     text = f"topic {topic} keeps records {words}, {agent.name} remembers their ids for {spoken_duration(horizon)}"
@@ -39,8 +40,8 @@ def outlived(agent: Agent, topic: str, kept: float | None) -> SystemFinding:
 
 
 def crowded(agent: Agent, topic: str, busiest: int) -> SystemFinding:
-    """Whether a partition gets more records within the horizon than the agent remembers ids. `busiest` counts the
-    records of the partition with the most."""
+    """Whether a partition gets more records within the horizon than the agent remembers ids. `busiest` is the largest
+    number of records of a partition."""
     dedupe = agent.dedupe
     most, horizon = (dedupe.max_ids, dedupe.horizon) if dedupe else (0, 0.0)
     text = (

@@ -1,4 +1,4 @@
-"""`check --connect`: whether what may be read and written fits into messages."""
+"""`check --connect`: whether all possible inputs and outputs fit into messages."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,6 +1,6 @@
-"""`schema: SUBJECT:latest`: which version of the subject records are read with.
+"""`schema: SUBJECT:latest`: the version of the subject with which records are read.
 
-A deployment chooses it: the newest version of that time. The number is then part of the rule in the store, so a restart
+A deployment chooses the newest version of that time. The number is then part of the rule in the store, so a restart
 keeps it, also while the registry is down.
 """
 
@@ -25,7 +25,7 @@ def is_open(app: App, names: Sequence[str]) -> bool:
 
 
 def deployed(app: App, names: Sequence[str]) -> App:
-    """The app with the versions that its deployments chose. Raises what a store raises."""
+    """The app with the versions that its deployments chose. Raises the errors of the store."""
     if not is_open(app, names) or app.store.startswith("memory:"):
         return app
     with connected(app) as store:
@@ -47,7 +47,8 @@ def chosen(app: App, names: Sequence[str]) -> App:
 
 
 def newest(client: SchemaRegistry, subject: str) -> str:
-    """`SUBJECT:VERSION`. Raises Unavailable, and SystemNotReady for a subject without a version."""
+    """The newest version as `SUBJECT:VERSION`. Raises Unavailable, and SystemNotReady for a subject without a
+    version."""
     versions = client.versions(subject)
     if not versions:
         raise SystemNotReady(

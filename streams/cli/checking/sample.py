@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.cli.letters import BrokerTopics
     from sluicegate.streams.operations.sampling import ClauseSample
 
-REASONS = 3  # shown of one clause
+REASONS = 3  # problems that are shown for one clause
 
 
 def samples(app: App, file: str, most: int) -> list[dict[str, Any]]:
@@ -38,13 +38,13 @@ def _not_sampled(agent: Agent) -> list[str]:
 
 
 def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
-    """Each agent, after the one that reads the topics of its `from`: another one with `repartition`."""
+    """The agents, each after its re-keying agent. With `repartition`, that one reads the topics of `from`."""
     rekeying = {agent.rekeys: agent for agent in app.agents if agent.rekeys}
     return ((rekeying.get(agent.name, agent), agent) for agent in app.agents if not agent.rekeys)
 
 
 def _asked(agent: Agent) -> bool:
-    """Whether an expression of the agent, or its event time, sees records."""
+    """Whether an expression of the agent, or its event time, applies to records."""
     from sluicegate.streams.windows.units import timed_by
 
     asked = (to.where or any(each.expression for each in to.select) for to in agent.outputs if agent.forwards)
@@ -75,7 +75,7 @@ def _document(sample: "ClauseSample", file: str, agent: str) -> dict[str, Any]:
 
 
 def in_words(samples: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """The lines about them."""
+    """The lines of output."""
     for sample in samples:
         number = f" the newest {counted(sample['records'], 'record')}" if sample["clauses"] else ""
         yield f"{sample['agent']}:{number}"

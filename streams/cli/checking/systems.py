@@ -1,4 +1,4 @@
-"""The checks of the systems that a file names, and the limits that they must keep."""
+"""The checks of the systems in a file, and the limits of these checks."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,12 +37,12 @@ SAFER = "acknowledged records may be lost with one broker: replication 3 and min
 
 
 def accepted(app: App, level: Level) -> bool:
-    """Whether the file lets this level run. Memory is volatile by its name and needs no acceptance."""
+    """Whether the file lets this level run. `memory://` is volatile by its name and needs no acceptance."""
     return app.store.startswith("memory:") or LEVELS.index(level.name) <= LEVELS.index(app.accept_level)
 
 
 def in_words(level: Level) -> str:
-    """The level and its reasons."""
+    """The level and its reasons, as text."""
     return "; ".join([LEVEL_WORDS[level.name], *level.reasons])
 
 
@@ -83,7 +83,7 @@ def _store(app: App) -> list[SystemFinding]:
 
 
 def _others(app: App, store: Store) -> Iterator[SystemFinding]:
-    """Timeouts and rows of the outbox that name no app belong to the store: each app sends and shows them."""
+    """Timeouts and outbox rows without an app belong to the store: each app sends and shows them."""
     others = [name for name in store.apps() if name != app.name]
     if others:
         text = f"also has the state of {', '.join(others)}: each of these apps sees, sends and cancels the timeouts "
@@ -98,7 +98,7 @@ def _unchecked(app: App) -> Iterator[SystemFinding]:
 
 
 def _lookups(app: App, store: Store) -> list[SystemFinding]:
-    """Runs each lookup without a key. Collections and hashes have no schema, so only tables can be wrong."""
+    """Runs each lookup without a key. Only tables can be wrong, because collections and hashes have no schema."""
     return [_lookup(agent.name, lookup, store) for agent in app.agents for lookup in agent.lookups]
 
 
@@ -144,7 +144,7 @@ def _kafka(app: App) -> list[SystemFinding]:
 
 
 def _answers(app: App) -> Iterator[SystemFinding]:
-    """Each cluster, which the other findings ask. Of several, each is named."""
+    """Whether each cluster answers. Of several clusters, each is named."""
     for cluster in app.brokers.names:
         of = app.brokers.of(cluster)
         named = f"cluster {of.name}: " if app.clusters else ""
@@ -152,7 +152,7 @@ def _answers(app: App) -> Iterator[SystemFinding]:
 
 
 def _matches(app: App) -> Iterator[SystemFinding]:
-    """Which topics the patterns of the file match now."""
+    """The topics that match the patterns of the file now."""
     names = existing(app) if by_pattern(app) else []
     for agent in app.agents:
         for name in patterns(agent.topics):
@@ -164,7 +164,7 @@ def _matches(app: App) -> Iterator[SystemFinding]:
 
 
 def _tables(app: App, topics: Sequence[str]) -> Iterator[SystemFinding]:
-    """Topics that are looked up must keep the newest record of each key."""
+    """Looked-up topics must keep the newest record of each key."""
     if not topics:
         return
     with closing(open_history(app.brokers, f"{app.name}.check")) as history:

@@ -1,4 +1,4 @@
-"""Which registered versions of an agent's schema lack a field that the agent uses."""
+"""Finds registered versions of an agent's schema that lack a field which the agent uses."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -39,8 +39,8 @@ def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[System
 
 
 def mistyped(agent: Agent, schema: str) -> Iterator[tuple[str, str]]:
-    """What the pinned schema types differently than the agent's expressions, as a text and a hint. Schema files are
-    judged with the file."""
+    """Contradictions between the types of the pinned schema and the agent's expressions, as a text and a hint. Schema
+    files are judged with the file."""
     if agent.schema is None or not agent.schema.pinned:
         return
     try:
@@ -57,7 +57,7 @@ def _read_with(options: SchemaOptions, client: SchemaRegistry) -> str:
 
 
 def _subjects(agent: Agent, options: SchemaOptions) -> list[str]:
-    """Under the usual strategy, and the one that the file names."""
+    """The subject of the usual strategy, and the subject that the file names."""
     named = [options.subject_read] if options.pinned else []
     return list(dict.fromkeys((*named, *(f"{topic}-value" for topic in topics(agent.topics)))))
 
@@ -76,8 +76,8 @@ def _of_subject(
 
 
 def _given(options: SchemaOptions, schema: str) -> set[str]:
-    """The fields of the schema that is read with which a record may lack, whatever wrote it: those with a default in
-    Avro, and those that are not required in Protobuf, where an older record is like one that leaves the field out."""
+    """The fields of the reader's schema that exist even if the record lacks them: fields with a default in Avro, and
+    fields that are not required in Protobuf, where an older record looks like one that leaves the field out."""
     free = options.kind in ("AVRO", "PROTOBUF")
     return {name for name, default in (_fields(options, schema) or {}).items() if default and free}
 
@@ -88,7 +88,7 @@ def _fields(options: SchemaOptions, schema: str) -> dict[str, bool] | None:
 
 
 def used(agent: Agent) -> set[str]:
-    """The top-level fields of a record that key, compute, until, timeout, dedupe, let and where name."""
+    """The top-level fields of a record that key, compute, until, timeout, dedupe, let and where use."""
     rule = agent.aggregation
     paths = [] if rule is None else [rule.key, *(reducer.field for reducer in rule.compute)]
     texts = [agent.where, *(let.expression for let in agent.let)]

@@ -1,1 +1,1 @@
-"""Changed files: what they would do, and which rules run."""
+"""Changed files: their effect, and the rules that run."""

@@ -100,7 +100,7 @@ def print_step(step: "AgentStep") -> None:
 def _waited(
     store: "Store", app: App, deployed: "Catalogue", tell: "Callable[[Progress], object] | None"
 ) -> "list[Progress]":
-    """The progress when all partitions run the new version, or after WAIT seconds."""
+    """The progress once all partitions run the new version, or after WAIT seconds."""
     from sluicegate.streams.operations.deploying import progress
 
     end = time.monotonic() + WAIT

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.rules.changes import Change
 
 VERDICTS = ("changed", "missing", "extra", "dead", "uncertain")
-"""What only a replay of the input can find."""
+"""The kinds of findings that need a replay of the input."""
 REFUSED = "refused"
 DEFAULT = "dead,refused"
 LONGEST = 80  # characters of a value
@@ -34,7 +34,7 @@ TIME = re.compile(
     r"\.(timeout|window)(\..*)?\.(first|last|after|session|tumbling|hopping|sliding|idle|at_most|grace|every|offset|max_ahead"
     r"|new|amend)$|\.(horizon|remember)$"
 )
-"""Keys whose numbers are seconds in the document of a rule."""
+"""The keys of a rule's document whose numbers are seconds."""
 AgentOption = Annotated[
     list[str] | None, typer.Option("--agent", metavar="A", help="Only this agent; may be repeated.")
 ]
@@ -81,7 +81,7 @@ def plan(
 
 
 def _with_newest(app: App) -> App:
-    """The app as a deployment would choose the versions of `schema: SUBJECT:latest` now."""
+    """The app with the versions of `schema: SUBJECT:latest` that a deployment would choose now."""
     from sluicegate.streams.cli.checking import newest
 
     try:
@@ -92,7 +92,7 @@ def _with_newest(app: App) -> App:
 
 
 def _against(file: str | None, new: App) -> App:
-    """The old file, or the new one with the agents and rules that are deployed."""
+    """The app to compare with: the old file, or the new one with the deployed agents and rules."""
     if file is not None:
         return _with_newest(loaded(file))
     from sluicegate.streams.operations.deploying import deployed_app
@@ -114,7 +114,8 @@ def _planned(
 
 
 def _judged(listed: str | None, no_replay: bool, options: ReplayOptions) -> set[str]:
-    """What ends the command with 4. Raises ConfigurationError for what the command does not find out."""
+    """The findings that end the command with exit code 4. Raises ConfigurationError for a finding that the command does
+    not compute."""
     if no_replay and options.any:
         raise ConfigurationError("--last, --from, --to, --key and --rate are of the replay: leave out --no-replay")
     if listed is None:
@@ -139,11 +140,11 @@ def _names(old: App, new: App, chosen: Sequence[str] | None) -> list[str]:
 
 @contextmanager
 def _asked(old: App, new: App) -> Iterator[tuple["Store | None", str]]:
-    """The store of the old file, or why it is not asked."""
+    """The store of the old file, or the reason why it is not asked."""
     from sluicegate.streams.cli.checking.systems import LONGEST_WAIT
     from sluicegate.streams.cli.opening.waiting import store_of, within
 
-    app = replace(old, folder=new.folder) if old.store == new.store else old  # the old file may lie anywhere
+    app = replace(old, folder=new.folder) if old.store == new.store else old  # the old file may be in any folder
     if app.store.startswith("memory:"):
         yield None, "the state is in the memory of `sluicegate run`"
         return
@@ -216,7 +217,7 @@ def _fate(policy: str, outcome: "PolicyOutcome") -> str:
 
 
 def _in_pairs(changes: "Sequence[Change]") -> Iterator[tuple[str, object, object]]:
-    """What went and what came under one key are one change, such as a topic of `from`."""
+    """Joins the removed and the added item of one key into one change, such as a topic of `from`."""
     waiting: dict[str, object] = {}
     for change, following in zip_longest(changes, changes[1:]):
         if change.path in waiting:
@@ -228,7 +229,7 @@ def _in_pairs(changes: "Sequence[Change]") -> Iterator[tuple[str, object, object
 
 
 def _shown(value: object, path: str) -> str:
-    """As JSON, in one short piece; a time with its unit."""
+    """The value as short JSON; a time with its unit."""
     if value is None:
         return "not set"
     if TIME.search(path) and isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The replay of `sluicegate plan`: what a changed agent published, compared with what its input gives under the new
+"""The replay of `sluicegate plan`: compares the published results of a changed agent with the results of its new
 rule."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ReplayOptions(NamedTuple):
-    """As they were written: `last` is a duration, `since` and `until` are offsets or times."""
+    """The options as text: `last` is a duration, `since` and `until` are offsets or times."""
 
     last: str | None
     since: str | None
@@ -32,12 +32,12 @@ class ReplayOptions(NamedTuple):
         return any(each is not None for each in self)
 
     def range(self) -> "ShadowRange":
-        """Raises ConfigurationError."""
+        """The range of the options. Raises ConfigurationError."""
         return wanted_range(self.last, self.since, self.until)
 
 
 class AgentReplay(NamedTuple):
-    """`shadowed` None: the agent cannot be judged, `why` says the reason."""
+    """The comparison for one agent. `shadowed` None: the agent cannot be judged; `why` is the reason."""
 
     shadowed: "Shadowed | None"
     why: str = ""
@@ -46,7 +46,7 @@ class AgentReplay(NamedTuple):
         return {"not_judged": self.why} if self.shadowed is None else self.shadowed.document()
 
     def has(self, wanted: set[str]) -> bool:
-        """Whether one of these was found. What is not judged is uncertain."""
+        """Whether one of these verdicts occurred. An agent that is not judged counts as uncertain."""
         return "uncertain" in wanted if self.shadowed is None else bool(self.shadowed.found(wanted))
 
 
@@ -57,8 +57,8 @@ Replays = Mapping[str, AgentReplay]
 def replayed(
     old: App, new: App, plans: Sequence["AgentPlan"], store: "Store | None", unknown: str, options: ReplayOptions
 ) -> Replays:
-    """The old file names the brokers and the results. `unknown` says why there is no store. Raises ConfigurationError
-    where nothing can be replayed, SystemNotReady and PersistenceError."""
+    """The comparison of each agent. The old file names the brokers and the results. `unknown` is the reason for a
+    missing store. Raises ConfigurationError where nothing can be replayed, SystemNotReady and PersistenceError."""
 
     changed = [plan.name for plan in plans if plan.old and plan.new and plan.old.digest != plan.new.digest]
     if not changed:
@@ -84,7 +84,7 @@ def replayed(
 
 
 def _another_input(classes: set[Any]) -> str:
-    """Why the results of two rules cannot be compared at all; empty: they can."""
+    """The reason why the results of two rules cannot be compared at all; empty: they can."""
     from sluicegate.streams.keys import ELSEWHERE, TOPICS
 
     if ELSEWHERE in classes:
@@ -105,7 +105,7 @@ def _one(app: App, live: Agent, rule: Agent, store: "Store", options: ReplayOpti
 
 
 def lines(replay: AgentReplay) -> Iterator[str]:
-    """The lines of one agent. What was not read is complained about on stderr."""
+    """The lines of one agent. Records that were not read are reported on stderr."""
     outcome = replay.shadowed
     if outcome is None:
         yield f"  not judged    {replay.why}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def rewinds(app: App, store: "Store", policy: str | None) -> Iterator["RewindCheck | None"]:
-    """None for other policies, and with the embedded broker, whose topics end with its run."""
+    """The check; None for other policies, and with the embedded broker, whose topics end with its run."""
     from sluicegate.streams.keys import REWIND
 
     if policy != REWIND or app.embedded:

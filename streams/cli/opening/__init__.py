@@ -1,1 +1,1 @@
-"""The file of a command and the systems that the file names, opened."""
+"""Opens the file of a command, and the systems that the file names."""

@@ -28,7 +28,7 @@ By = Annotated[str, typer.Option(help="The name of the operator, for the audit. 
 
 
 def named(words: Sequence[str]) -> tuple[str | None, str]:
-    """The agent, if there is one, and the id of `AgentAndId`. Raises ConfigurationError."""
+    """The agent, if one is named, and the id of `AgentAndId`. Raises ConfigurationError."""
     if len(words) > 2:
         raise ConfigurationError("write one id, and before it one agent or none")
     return (words[0] if len(words) == 2 else None), words[-1]
@@ -44,9 +44,9 @@ def opened(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
 
 @contextmanager
 def reread(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
-    """As `opened`, for a command that reads records again: with the topics that patterns match now, and with the
-    schemas that the store keeps, so that the schema registry is only asked for others. Raises also what a store
-    raises, and SystemNotReady."""
+    """Same as `opened`, for a command that reads records again: with the topics that patterns match now, and with the
+    schemas in the store, so that the schema registry is only asked for others. Also raises the errors of the store, and
+    SystemNotReady."""
     from sluicegate.streams.cli.opening.matching import with_matches
 
     with opened(file, name) as (app, agent, store):
@@ -65,7 +65,7 @@ def reread(file: str, name: str) -> Iterator[tuple[App, Agent, "Store"]]:
 
 @contextmanager
 def chosen(file: str, name: str | None) -> Iterator[tuple[App, Sequence[Agent], "Store"]]:
-    """As `opened`, with all agents when `name` is None."""
+    """Same as `opened`; `name` None means all agents."""
     app = loaded(file)
     agents = app.agents if name is None else [agent_of(app, name)]
     with shared_store(app) as store:
@@ -74,7 +74,7 @@ def chosen(file: str, name: str | None) -> Iterator[tuple[App, Sequence[Agent], 
 
 @contextmanager
 def noted(file: str, what: str, keys: Sequence[str], why: str, by: str) -> Iterator["Store"]:
-    """The store of the file, after its journal has a note that this operator does `what` to `keys`."""
+    """Writes a note to the journal that this operator does `what` to `keys`. Returns the store."""
     from sluicegate.streams.journal.journal import note
 
     app = loaded(file)
@@ -84,7 +84,7 @@ def noted(file: str, what: str, keys: Sequence[str], why: str, by: str) -> Itera
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask at the terminal unless `yes`. Raises ConfigurationError for any other answer, and without a terminal."""
+    """Asks at the terminal unless `yes`. Raises ConfigurationError for any other answer, and without a terminal."""
     if yes:
         return
     if not terminal():
@@ -103,7 +103,7 @@ def terminal() -> bool:
 
 
 def person(why: str, by: str = "") -> "Person":
-    """`by`, or the user who runs this command."""
+    """`by`, or the user of this process."""
     from sluicegate.streams.journal.amending import Person
 
     if not by:

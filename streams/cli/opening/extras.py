@@ -1,4 +1,4 @@
-"""Extras that a file needs and that are not installed: what they are for, and the `pip install` that installs them."""
+"""Extras that a file needs and that are not installed: the feature that needs each, and its `pip install`."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ EXTRAS = {  # by module
 
 
 def remedy(error: ModuleNotFoundError) -> str | None:
-    """The error text for a missing module; None when no extra brings it."""
+    """The error text for a missing module; None: no extra installs it."""
     extra = EXTRAS.get((error.name or "").partition(".")[0])
     return None if extra is None else f'{error.name} is not installed: pip install "sluicegate[{extra}]"'
 
@@ -53,7 +53,7 @@ def require(app: "App") -> None:
 
 
 def lacking(app: "App") -> str | None:
-    """Which missing extra the app needs on its store, as `what: what to do`."""
+    """The missing extra that the app needs, as `feature: remedy`. None: nothing is missing."""
     if not app.store.startswith("sqlite:") or find_spec("sqlalchemy") is not None:
         return None
     without = ""

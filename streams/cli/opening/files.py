@@ -1,4 +1,4 @@
-"""Reads the file of a command, and opens its store. Modules that these need are imported when they are called."""
+"""Reads the file of a command, and opens its store. It imports other modules only when they are needed."""
 
 import os
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def loaded(file: str) -> App:
-    """The App of the file. Prints every problem and ends the command with 2 when there are any."""
+    """The App of the file. Prints every problem and ends the command with exit code 2 when there are any."""
     from sluicegate.streams.config import load
 
     return app_of(load(file, os.environ))
 
 
 def app_of(file_: "Loaded") -> App:
-    """As `loaded`, for a file that was read already."""
+    """Same as `loaded`, for a file that was read already."""
     for problem in file_.problems:
         complain(str(problem))
     if file_.app is None:
@@ -33,7 +33,7 @@ def app_of(file_: "Loaded") -> App:
 
 
 def read_again(file: str, app: App) -> App:
-    """The App with the secrets that the file names now. The same App when the file cannot be used now."""
+    """The App with the present secrets of the file. The same App when the file cannot be used now."""
     from sluicegate.streams.config import load
     from sluicegate.streams.config.text.secrets import rotated
 
@@ -42,7 +42,7 @@ def read_again(file: str, app: App) -> App:
 
 
 def read_now(file: str) -> App:
-    """The App as the file is now. Raises ConfigurationError for a file that is wrong."""
+    """The App of the present file. Raises ConfigurationError for a file with problems."""
     from sluicegate.streams.config import load
 
     read = load(file, os.environ)
@@ -74,7 +74,7 @@ def connected(app: App) -> Iterator["Store"]:
 
 @contextmanager
 def shared_store(app: App) -> Iterator["Store"]:
-    """As `connected`. Raises ConfigurationError for a store in the memory of another process."""
+    """Same as `connected`. Raises ConfigurationError for a store in the memory of another process."""
     if app.store.startswith("memory:"):
         raise ConfigurationError("the state is in the memory of `sluicegate run`: no other process can reach it")
     with connected(app) as store:

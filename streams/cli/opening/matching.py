@@ -13,8 +13,8 @@ def existing(app: App) -> list[str]:
 
 
 def with_matches(app: App) -> App:
-    """The app whose agents name the topics that their patterns match now; none with the embedded broker, which answers
-    only its own run. Raises SystemNotReady."""
+    """The app whose agents name the topics that their patterns match now. With the embedded broker, which answers only
+    its own run, patterns match none. Raises SystemNotReady."""
     if not by_pattern(app):
         return app
     return resolved(app, [] if app.embedded else existing(app))

@@ -1,4 +1,4 @@
-"""Which records the worker of a partition believes, for commands that seldom need the store to know it."""
+"""The proof under which the worker of a partition believes records, for commands that seldom need the store for it."""
 
 from contextlib import suppress
 
@@ -13,7 +13,7 @@ from sluicegate.streams.reading.proof import HeaderProof
 
 class StoredProof(HeaderProof):
     """Reads the keys and the row of the partition from the store when the first record needs them. Without a store, or
-    with one in the memory of `run`, nothing can prove: then all is believed."""
+    with one in the memory of `run`, no record can be proven, so all are believed."""
 
     __slots__ = ("_app", "_asked", "_partition")
 
@@ -22,7 +22,7 @@ class StoredProof(HeaderProof):
         self._app, self._partition, self._asked = app, partition, app.store.startswith("memory:")
 
     def keys(self, record: Record) -> Mac | None:
-        """Raises what a store raises."""
+        """The keys of the app. Raises the errors of the store."""
         from sluicegate.streams.operations.proofs import row_proof
         from sluicegate.streams.versions import mac_keys
 

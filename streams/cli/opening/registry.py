@@ -1,4 +1,4 @@
-"""The schema registry of a file: its client for a command, and what it answers."""
+"""The schema registry of a file: its client for a command, and its answers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,14 +14,13 @@ from sluicegate.streams.ownership.registered import RegisteredSchemas
 
 
 def use(app: App) -> None:
-    """From now on this process asks the app's registry. Raises ConfigurationError."""
+    """Makes this process use the app's registry. Raises ConfigurationError."""
     if app.registry is not None:
         schemas.table(",".join(app.registry.urls)).ask = open_registry(app.registry)
 
 
 def recall(agent: Agent, app: str, store: Store) -> None:
-    """From now on this process knows the schemas that the rows of the agent's partitions keep. Raises what a store
-    raises."""
+    """Makes this process know the schemas in the rows of the agent's partitions. Raises the errors of the store."""
     known = RegisteredSchemas(agent)
     if known.table is None:
         return
@@ -34,7 +33,7 @@ def recall(agent: Agent, app: str, store: Store) -> None:
 
 
 def findings(app: App) -> list[SystemFinding]:
-    """Whether the registry answers, and what it says to each schema that is written."""
+    """Whether the registry answers, and whether it accepts each schema of the outputs."""
     if app.registry is None:
         return []
     client, place = open_registry(app.registry), ", ".join(app.registry.urls)
@@ -59,8 +58,8 @@ def findings(app: App) -> list[SystemFinding]:
 
 
 def refusals(agents: Sequence[Agent]) -> Iterator[str]:
-    """Why the registry does not take what these agents write. Schemas that it takes are registered, if the file says
-    so. A registry that does not answer refuses nothing."""
+    """The reasons why the registry refuses schemas of these agents. Accepted schemas are registered, if the file asks
+    for it. A registry that does not answer refuses nothing."""
     for avro in _written(agents):
         try:
             schemas.written_id(avro)
@@ -73,7 +72,7 @@ def refusals(agents: Sequence[Agent]) -> Iterator[str]:
 
 
 def _of_version(agent: Agent) -> Iterator[str]:
-    """Why the agent cannot read with the version of the subject that it names."""
+    """The reason why the agent cannot read with the version of the subject that it names."""
     options = agent.schema
     if options is None or not options.pinned:
         return

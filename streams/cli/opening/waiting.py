@@ -1,4 +1,4 @@
-"""Waiting for a system at the start of a command."""
+"""Waits for a system at the start of a command."""
 
 import socket
 import threading
@@ -58,7 +58,7 @@ def store_of(app: App) -> System:
 
 
 def kafka_of(app: App) -> System:
-    """The servers of all clusters: an error says which cluster does not answer."""
+    """The servers of all clusters. An error names the cluster that does not answer."""
     if app.embedded:
         return System("Kafka", (EMBEDDED,), KAFKA)
     written = [str(of.get("bootstrap.servers", "")) for of in (app.kafka, *app.clusters.values())]
@@ -96,7 +96,7 @@ def within(
     tell: Tell = on_stderr,
 ) -> T:
     """The result of `attempt`, which is repeated while the system does not answer. Raises SystemNotReady with the last
-    reason after `seconds`, and at once for a permanent error or a name that does not resolve."""
+    reason after `seconds`, and at once for a permanent error or an unresolvable name."""
     deadline = clock() + seconds
     backoff = Backoff(0.1, 2.0, lambda: 1.0)
     last = [""]
@@ -136,8 +136,8 @@ def _unresolved(host: str) -> str:
 
 
 def _knock(system: System) -> None:
-    """Raises SystemNotReady when no server accepts a connection. Some drivers take ten seconds to notice, or do not
-    tell why."""
+    """Raises SystemNotReady when no server accepts a connection. Some drivers need ten seconds to notice, or give no
+    reason."""
     failed = ""
     for host, port in system.servers:
         try:
@@ -151,7 +151,7 @@ def _knock(system: System) -> None:
 
 @contextmanager
 def _told(system: System, remaining: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
-    """Tells while the block runs, from a thread, because one attempt may take longer than the interval."""
+    """Reports from a thread while the block runs, because one attempt may take longer than the interval."""
     over = threading.Event()
 
     def say() -> None:

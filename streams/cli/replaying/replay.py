@@ -124,7 +124,7 @@ def _rebuild(file: str, name: str, wanted: "RebuildRange", why: str, json: bool)
 
 @contextmanager
 def _plans(app: App, agent: Agent, store: "Store", wanted: "RebuildRange") -> Iterator["Plans"]:
-    """Raises SystemNotReady for a store that `run` would not use."""
+    """The plans of the rebuild. Raises SystemNotReady for a store that `run` would not use."""
     from sluicegate.connectors.kafka.clusters.routed import open_history, open_producer
     from sluicegate.streams.cli.workers.wiring import judge_store, store_facts
     from sluicegate.streams.operations.rebuilding.rebuild_plan import Plans

@@ -30,7 +30,7 @@ def rewound(
     json: bool,
     calls: bool = False,
 ) -> int:
-    """The exit code."""
+    """Runs the command. Returns the exit code."""
     if into is None:
         raise ConfigurationError("--rewind needs --into TOPIC: a topic for the corrections that no agent reads")
     if wanted.since is None and wanted.since_time is None:
@@ -50,7 +50,7 @@ def rewound(
 
 
 def told(replay: "Replay", name: str) -> "Iterator[str]":
-    """What the command says of a replay that has ended, beside the table."""
+    """The lines about a finished replay, after the table."""
     if refused := sum(each.refused for each in replay.corrected):
         yield f"{refused:,} records were refused by the rule. They are not written to {replay.live.dead_letters} again"
     corrections = sum(each.corrections for each in replay.corrected)
@@ -58,7 +58,7 @@ def told(replay: "Replay", name: str) -> "Iterator[str]":
 
 
 def abandoned(file: str, name: str, number: int, why: str, json: bool) -> int:
-    """The exit code."""
+    """Abandons a replay. Returns the exit code."""
     with _rewinding(file, name, RATE, why) as rewinding:
         replay = rewinding.abandon(number)
     if json:

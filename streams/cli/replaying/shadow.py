@@ -1,4 +1,4 @@
-"""`sluicegate replay FILE AGENT --shadow`: what an agent published, compared with what its input gives."""
+"""`sluicegate replay FILE AGENT --shadow`: compares the published results of an agent with the results of its input."""
 
 import sys
 import time
@@ -33,7 +33,7 @@ def shadow(
     json: bool,
     calls: bool = False,
 ) -> int:
-    """The exit code."""
+    """Runs the command. Returns the exit code."""
     from sluicegate.connectors.kafka.clusters.routed import open_history
     from sluicegate.streams.operations.replaying.shadowing import Shadowing
 
@@ -88,7 +88,8 @@ class ReadingPace:
 
 @contextmanager
 def progress() -> Iterator[Callable[[int, int], None]]:
-    """`show(done, total)`: on a terminal a bar with the rate and the time left, elsewhere a line for each tenth."""
+    """A function `show(done, total)`. On a terminal it shows a bar with the rate and the time left, elsewhere a line
+    for each tenth."""
     if not sys.stderr.isatty():
         yield _lines()
         return

@@ -1,1 +1,1 @@
-"""How a command is called, what it prints, and its exit code."""
+"""The calling conventions of commands: parameters, output, and exit codes."""

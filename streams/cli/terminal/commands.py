@@ -1,4 +1,4 @@
-"""A group of commands: each command ends with an exit code, and no help text is cut off."""
+"""Groups of commands. Each command ends with an exit code, and help texts are never cut off."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from typer.models import CommandFunctionType
 
 from sluicegate.streams.cli.terminal.outcome import ending
 
-WHOLE = 10_000  # characters of a help text: more than any has
+WHOLE = 10_000  # characters of a help text: no text is that long
 
 
 class Listing(TyperGroup):

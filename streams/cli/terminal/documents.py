@@ -1,4 +1,4 @@
-"""The fields of what commands print with `--json`, for the reference of the commands."""
+"""The fields of `--json` output, for the reference of the commands."""
 
 GROUP = (
     "`key` (or `key_base64`), `topic`, `partition`, `owner`, `count`, `window`, `first`, `last`, `bytes`, `age`, "

@@ -1,10 +1,10 @@
-"""A finding of a command about a system."""
+"""A command's finding about a system."""
 
 from typing import NamedTuple
 
 
 class SystemFinding(NamedTuple):
-    """One fact about a system: `ok`, or the problem and its remedy (`hint`)."""
+    """A fact about a system: `ok`, or the problem and its remedy (`hint`)."""
 
     system: str
     ok: bool

@@ -28,7 +28,8 @@ DEBUG = "SLUICEGATE_LOG_LEVEL"
 
 
 def ending(command: Callable[P, int]) -> Callable[P, None]:
-    """The command; it exits with the code that it returns, or with the code of the error that it raises."""
+    """Wraps a command. It exits with the code that the command returns, or with the code of the error that it
+    raises."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -40,7 +41,8 @@ def ending(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _called(command: Callable[P, int], *args: P.args, **kwargs: P.kwargs) -> int:
-    """Raises ConfigurationError for an argument that is not UTF-8 text. Python keeps its bytes as lone surrogates."""
+    """Calls the command. Raises ConfigurationError for an argument that is not UTF-8 text; Python represents its bytes
+    as lone surrogates."""
     from sluicegate.streams.errors import ConfigurationError
 
     for name, value in kwargs.items():
@@ -52,25 +54,25 @@ def _called(command: Callable[P, int], *args: P.args, **kwargs: P.kwargs) -> int
 
 @contextmanager
 def _printable() -> Iterator[None]:
-    """Everything that the command prints is made printable: no key, header or topic name steers the terminal."""
+    """Makes all output of the command printable: no key, header or topic name can control the terminal."""
     streams = sys.stdout, sys.stderr
     out, errors = cast(TextIO, PrintableText(sys.stdout)), cast(TextIO, PrintableText(sys.stderr))
     sys.stdout, sys.stderr = out, errors
     try:
         yield
     finally:
-        if sys.stdout is out:  # not the stream that took its place after a broken pipe
+        if sys.stdout is out:  # not the stream that replaced it after a broken pipe
             sys.stdout = streams[0]
         sys.stderr = streams[1]
 
 
 def code(command: Callable[[], int]) -> int:
-    """The exit code that the command returns, or the one of the error that it raises, which is printed."""
+    """The exit code that the command returns, or the code of the error that it raises. Errors are printed."""
     from sluicegate.streams.errors import ConfigurationError, Fenced, Halt, PersistenceError, SystemNotReady
 
     try:
         done = command()
-        sys.stdout.flush()  # here, and not at the exit of Python, which has a code of its own for a reader that is gone
+        sys.stdout.flush()  # here, and not at the exit of Python, which has its own exit code for a closed pipe
         return done
     except (typer.Exit, typer.Abort):
         raise

@@ -17,18 +17,17 @@ def age(seconds: float) -> str:
 
 
 def due(seconds: float) -> str:
-    """The time until a deadline, or how long it has passed: `42 s`, `2 s overdue`."""
+    """The time until a deadline, or since it passed: `42 s`, `2 s overdue`."""
     return age(seconds) if seconds > -0.5 else f"{age(-seconds)} overdue"
 
 
 def print_json(document: Any) -> None:
-    """One line."""
+    """Prints one line."""
     print(json.dumps(document, ensure_ascii=False), flush=True)
 
 
 def table(columns: Sequence[str], **options: Any) -> Any:
-    """A rich table without rows; columns named `>x` are aligned to the right, those named `x!` are never broken over
-    lines."""
+    """A rich table without rows. Columns named `>x` are aligned to the right; columns named `x!` are never wrapped."""
     from rich import box
     from rich.table import Table
 
@@ -40,8 +39,8 @@ def table(columns: Sequence[str], **options: Any) -> Any:
 
 
 def console(least: int = 0) -> Any:
-    """As wide as the terminal, and at least this wide; elsewhere wide enough for the lines. Text that it renders is
-    made printable."""
+    """A console as wide as the terminal, and at least this wide. Without a terminal it is wide enough for the lines.
+    Its text is made printable."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -55,13 +54,13 @@ def console(least: int = 0) -> Any:
     return made
 
 
-NARROW = 12  # characters that a column needs if it may be broken
+NARROW = 12  # characters that a column needs if it may be wrapped
 MARGIN = 3  # columns between two columns
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> None:
-    """A cell of None is empty. Where the columns that are never broken do not fit on the terminal, each row is printed
-    as a list of its fields."""
+    """Prints rows. A cell of None is empty. Where the columns that are never wrapped do not fit on the terminal, each
+    row is printed as a list of its fields."""
     from rich.text import Text
 
     cells = [["" if cell is None else in_one_line(str(cell)) for cell in row] for row in rows]
@@ -87,7 +86,7 @@ def _least(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
 
 
 def _print_records(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Without empty fields."""
+    """Prints each row as a list of its fields, without empty ones."""
     widest = max(map(len, names)) + 2
     for number, row in enumerate(cells):
         if number:
@@ -98,7 +97,8 @@ def _print_records(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None
 
 
 def print_text(*lines: str, indent: int = 2) -> None:
-    """On a terminal each line is broken between words, with an indent that leaves the longest word room."""
+    """Prints lines. On a terminal each line is wrapped between words, with an indent that leaves room for the longest
+    word."""
     for line in lines:
         print(_broken(line, indent) if terminal() else line)
 
@@ -113,7 +113,7 @@ def _broken(line: str, indent: int) -> str:
 
 
 def terminal() -> bool:
-    """Whether stdout is one."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -124,7 +124,8 @@ def print_list(
     columns: Sequence[str],
     rows: Iterable[Iterable[object]] | None = None,
 ) -> None:
-    """The documents as a JSON list called `name`, or as a table of `rows`: the values of the documents unless given."""
+    """Prints the documents as a JSON list called `name`, or as a table of `rows` (default: the values of the
+    documents)."""
     if as_json:
         print_json({name: documents})
     else:

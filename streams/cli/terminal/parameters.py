@@ -1,4 +1,4 @@
-"""Parameters of several commands."""
+"""Parameters that several commands share."""
 
 from enum import StrEnum
 from typing import Annotated

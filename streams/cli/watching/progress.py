@@ -35,9 +35,10 @@ DeadLetterCounts = Mapping[tuple[str, str, int], int]
 
 
 class PartitionProgress(msgspec.Struct, frozen=True):
-    """One partition. None is unknown, or nothing. `oldest` is the age of the oldest group, `next_deadline` the seconds
-    until the next deadline (negative: overdue), both by the store's clock. `dead` counts dead letters and rows that the
-    broker refused. `note` says why groups could not be read, or why the partition does not go on."""
+    """The progress of one partition. None means unknown, or nothing. `oldest` is the age of the oldest group,
+    `next_deadline` the seconds until the next deadline (negative: overdue), both by the store's clock. `dead` counts
+    dead letters and rows that the broker refused. `note` is the reason why groups could not be read, or why the
+    partition does not go on."""
 
     agent: str
     topic: str
@@ -82,8 +83,8 @@ class LeftPartition(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """All partitions of an app, and the totals of its agents. `unreachable` says why Kafka was not asked;
-    `transactional` names the agents with that delivery; `left_behind` is what the store holds of other agents."""
+    """All partitions of an app, and the totals of its agents. `unreachable` is the reason why Kafka was not asked.
+    `transactional` names the agents with that delivery. `left_behind` is the state of agents that the file lacks."""
 
     app: str
     store: str
@@ -136,8 +137,8 @@ def _left(app: App, orphans: LeftBehind) -> LeftPartition:
 def _kafka(
     app: App, timeout: float, counts: Counts, mended: Container[str]
 ) -> tuple[dict[tuple[str, int], int], DeadLetterCounts | None, str | None]:
-    """The end of every input partition for a reader of committed records, the counts of dead letters, and why Kafka
-    could not be asked."""
+    """The end of every input partition for a reader of committed records, the counts of dead letters, and the reason
+    why Kafka could not be asked."""
     if app.embedded:
         return {}, None, "the embedded broker answers only its own run"
     high: dict[tuple[str, int], int] = {}
@@ -173,7 +174,8 @@ def _progress(
 
 
 def _without_transactions(app: App, rows: Sequence[PartitionProgress], timeout: float) -> list[PartitionProgress]:
-    """A partition whose offsets behind the committed one are those of transactions, and of no record, has no lag."""
+    """The lags. If the offsets behind the committed one belong to transactions and to no record, the partition has no
+    lag."""
     asked: dict[str, dict[TopicPartition, int]] = {}
     for row in rows:
         if row.lag:
@@ -187,7 +189,7 @@ def _without_transactions(app: App, rows: Sequence[PartitionProgress], timeout: 
 def _with_gone(
     agents: Mapping[str, Agent], rows: Sequence[PartitionProgress], topics: Container[str]
 ) -> list[PartitionProgress]:
-    """With a note about each partition whose topic matched a pattern and is not among `topics` any more."""
+    """Adds a note to each partition whose topic matched a pattern and is not among `topics` any more."""
     return [
         row
         if row.topic in topics or not patterns(agents[row.agent].topics)
@@ -197,7 +199,7 @@ def _with_gone(
 
 
 def _with_unowned(rows: Sequence[PartitionProgress]) -> list[PartitionProgress]:
-    """With a note about each partition that nobody owns although workers of its agent run."""
+    """Adds a note to each partition without an owner although workers of its agent run."""
     running = {row.agent for row in rows if row.owner}
     return [
         msgspec.structs.replace(row, note=UNOWNED) if row.agent in running and not row.owner and not row.note else row
@@ -208,7 +210,7 @@ def _with_unowned(rows: Sequence[PartitionProgress]) -> list[PartitionProgress]:
 def _groups(
     agent: Agent, partition: Partition, view: PartitionView
 ) -> tuple[int | None, float | None, float | None, str | None]:
-    """How many groups are open in this partition, the age of the oldest, the next deadline, and a note."""
+    """The number of open groups in this partition, the age of the oldest, the next deadline, and a note."""
     try:
         contents = held(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError) as error:
@@ -252,6 +254,6 @@ def total(name: str | None, rows: "Sequence[PartitionProgress | Total]") -> Tota
 
 
 def _over_known(function: Callable[[Iterable[Any]], Any], values: Iterable[Any]) -> Any:
-    """None when no value is known."""
+    """The value over the known ones; None: none is known."""
     known = [value for value in values if value is not None]
     return function(known) if known else None

@@ -1,4 +1,5 @@
-"""Why partitions do not go on, from the HTTP port of a run on this machine, since the store does not know it."""
+"""The reasons why partitions do not go on, from the HTTP port of a run on this machine. The store does not have
+them."""
 
 import os
 import socket
@@ -9,7 +10,7 @@ from sluicegate.streams.agent import App, Http
 AgentPartition = tuple[str, str, int]
 """Agent, topic, partition."""
 
-SECONDS = 1.0  # for an answer
+SECONDS = 1.0  # seconds for an answer
 LARGEST = 16 * 1024 * 1024  # bytes of an answer
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # nosec B104
 
@@ -20,7 +21,7 @@ def member(agent: str, worker: int, pid: int | None = None) -> str:
 
 
 class RunPartition(NamedTuple):
-    """What a worker of the run says about a partition that it is assigned. `owner` is the name that its claims have."""
+    """The report of a run's worker about one of its partitions. `owner` is the name in its claims."""
 
     owner: str
     state: str
@@ -28,8 +29,8 @@ class RunPartition(NamedTuple):
     detail: str | None
 
     def note(self, owner: str | None) -> str | None:
-        """Why the partition does not go on. `owner` is the name in its claim: a worker that has halted says only what
-        became of its own claim."""
+        """The reason why the partition does not go on. `owner` is the name in its claim: a worker that has halted
+        reports only about its own claim."""
         if self.state == "halted":
             return f"halted, {self.error}: {self.detail}" if owner == self.owner else None
         return None if self.detail is None else f"{'retrying' if self.error == 'failed' else 'waits'}: {self.detail}"

@@ -57,8 +57,8 @@ def _reader(app: App, store: "Store", only: str | None) -> Callable[[], "Status"
 
 
 def _watch(read: Callable[[], "Status"], as_json: bool) -> int:
-    """Until SIGINT or SIGTERM: on a terminal in place, elsewhere one after the other. A system that is not ready is
-    asked again."""
+    """Shows the status until SIGINT or SIGTERM: on a terminal in place, elsewhere one after the other. A system that is
+    not ready is asked again."""
     from rich.live import Live
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)

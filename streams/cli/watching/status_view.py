@@ -25,9 +25,9 @@ AROUND = 8  # lines for the title, the column heads, the total and a prompt
 
 
 def view(status: Status, screen: Any, height: int | None = None) -> Any:
-    """For this console. Where it is too narrow for the names of the owners, it shows numbers and a list of the names;
-    where it is too narrow for the names of the partitions, each has a line of its own above its numbers. Partitions
-    with the least lag are left out, with a note, when there are more than `height` lines."""
+    """The view for this console. If it is too narrow for the names of the owners, it shows numbers and a list of the
+    names. If it is too narrow for the names of the partitions, each name has its own line above its numbers. When there
+    are more than `height` lines, the partitions with the least lag are left out, with a note."""
     from rich.console import Group
     from rich.text import Text
 
@@ -60,7 +60,7 @@ def _fits(made: Any, screen: Any) -> bool:
 
 
 def _below_names(rows: Sequence[StatusRow], screen: Any) -> list[Any]:
-    """The table without its first column; each name stands in the line above its numbers."""
+    """The table without its first column. Each name is on the line above its numbers."""
     from rich.segment import Segment, Segments
     from rich.text import Text
 
@@ -78,7 +78,7 @@ def _title(status: Status) -> str:
 
 
 def _fitting(rows: Sequence[PartitionProgress], room: int) -> Sequence[PartitionProgress]:
-    """At most `room` partitions, in their order: first those with a note, then those with the most lag."""
+    """At most `room` partitions, in their order: first partitions with a note, then those with the most lag."""
     chosen = sorted(range(len(rows)), key=lambda at: (rows[at].note is None, -(rows[at].lag or 0)))[: max(room, 0)]
     return [rows[at] for at in sorted(chosen)]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WINDOW = 2 * 1024 * 1024  # bytes of a partition that the group has not read: the embedded broker keeps 5 MiB
 PATIENCE = 60.0  # seconds without progress
 PAUSE = 0.01  # seconds
-LOOK_AFTER = 500  # flights between two turns of everything else
+LOOK_AFTER = 500  # flights between two turns of the other tasks
 
 
 def demo(
@@ -52,7 +52,7 @@ def demo(
 
 
 def moments(kills: int, total: int, random_: Callable[[], float]) -> list[int]:
-    """The numbers of flights after which the worker is killed: a random one in each of equal parts."""
+    """The numbers of flights after which the worker is killed: one random number in each of several equal parts."""
     return [int(total * (part + random_()) / (kills + 0.2)) for part in range(kills)]
 
 
@@ -118,8 +118,8 @@ class DemoStage:
         self._moved_at = time.monotonic()
 
     def play(self, flights: "Iterator[Flight]", total: int, kills: Sequence[int], advance: "ShowAdvance") -> None:
-        """Feeds all flights and waits until each is in a result or a dead letter. Raises SystemNotReady when nothing
-        moves."""
+        """Feeds all flights and waits until each is in a result or a dead letter. Raises SystemNotReady when there is
+        no progress."""
         for number, flight in enumerate(flights):
             while not self._feed.send(flight.partition, flight.carrier.encode(), flight.value):
                 self._turn(kills, advance, PAUSE)
@@ -129,7 +129,7 @@ class DemoStage:
             self._turn(kills, advance, PAUSE)
 
     def finish(self) -> None:
-        """Ends the run and takes the rest of its outputs."""
+        """Ends the run and reads the rest of its outputs."""
         self.run.stop()
         while not self._tail.at_the_end():
             self._take(PAUSE)

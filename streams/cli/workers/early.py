@@ -1,7 +1,7 @@
-"""Ends `sluicegate run` with 0 at a SIGTERM or SIGINT that comes before the supervisor listens.
+"""Ends `sluicegate run` with exit code 0 at a SIGTERM or SIGINT that comes before the supervisor listens.
 
 The command imports this module first, because the other imports and reading the file take up to a second. Until then
-nothing has started, so there is nothing to drain. The supervisor replaces these handlers with its own.
+nothing has started, so nothing must be drained. The supervisor replaces these handlers with its own.
 """
 
 import os

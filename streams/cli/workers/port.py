@@ -1,4 +1,4 @@
-"""Joins the console and the state API with the connectors, for `run`."""
+"""Connects the console and the state API with the connectors, for `run`."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -16,9 +16,9 @@ from sluicegate.streams.observe.http import NO_CALLS, HttpCalls
 
 
 class RunSystems:
-    """The systems of a run, with the secrets as `fresh` reads them; `read` reads its file again. Satisfies
-    sluicegate.streams.console.systems.ConsoleSystems. `started` has the app of the workers since they may start: with
-    the address of an embedded broker."""
+    """The systems of a run, with the present secrets of `fresh`. `read` reads the file again. `started` holds the app
+    of the workers once they may start: with the address of an embedded broker. Satisfies
+    sluicegate.streams.console.systems.ConsoleSystems."""
 
     def __init__(
         self, fresh: Callable[[App], App], read: Callable[[], App] | None = None, started: Sequence[App] = ()
@@ -50,7 +50,7 @@ class RunSystems:
 def made(
     app: App, fresh: Callable[[App], App], read: Callable[[], App] | None, started: Sequence[App], board: Board
 ) -> tuple[HttpCalls, Callable[[], None]]:
-    """The calls that the file asks for, and a function that closes what they opened."""
+    """The calls of the HTTP port that the file enables, and a function that closes their systems."""
     systems, calls, opened = RunSystems(fresh, read, started), NO_CALLS, ExitStack()
     if app.http is not None and app.http.console:
         from sluicegate.streams.console import calls as console

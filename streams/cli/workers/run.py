@@ -69,9 +69,9 @@ def start(
     leave: Sequence[str] = (),
     read: "Callable[[], App] | None" = None,
 ) -> int:
-    """Run the agents (all without names) until a signal, and return the exit code. `fresh` gives a process that is
-    started again the secrets as they are then. `leave`: agents that the file lacks, whose groups stay in the store.
-    `read` reads the file again, where there is one. Raises ConfigurationError."""
+    """Runs the agents (all without names) until a signal, and returns the exit code. `fresh` gives a restarted process
+    the present secrets. `leave`: agents that the file lacks, whose groups stay in the store. `read` reads the file
+    again; None: there is no file. Raises ConfigurationError."""
     from sluicegate.streams.cli.workers.unowned import watched
     from sluicegate.streams.cli.workers.wiring import AS_RUN, prepare
     from sluicegate.streams.observe import otel_metrics, tracing
@@ -98,7 +98,8 @@ def start(
 def _calls(
     app: "App", fresh: "Callable[[App], App]", read: "Callable[[], App] | None" = None, started: "Sequence[App]" = ()
 ) -> "MakeCalls | None":
-    """None where the file asks for neither the console nor the state API: their modules are not imported then."""
+    """The calls of the HTTP port. None: the file enables neither the console nor the state API, so their modules are
+    not imported."""
     if app.http is None or not (app.http.console or app.http.state):
         return None
     from sluicegate.streams.cli.workers import port

@@ -1,5 +1,5 @@
-"""Partitions that are assigned to no worker of any run, for `/readyz`. The brokers know the assignments of a consumer
-group; a worker knows its own only."""
+"""Finds partitions that are assigned to no worker of any run, for `/readyz`. The brokers know the assignments of a
+consumer group; a worker knows only its own."""
 
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -21,8 +21,8 @@ and a rebalance hands partitions over."""
 
 @contextmanager
 def watched(app: App, agents: Sequence[str], board: Board) -> Iterator[None]:
-    """Meanwhile the board learns of such partitions of these agents."""
-    if app.embedded:  # nobody else can read them
+    """Reports such partitions of these agents to the board while the block runs."""
+    if app.embedded:  # no other process can read them
         yield
         return
     stop = threading.Event()
@@ -41,7 +41,7 @@ def _watch(app: App, agents: Sequence[Agent], board: Board, stop: threading.Even
             try:
                 now = _look(app, agent)
             except SystemNotReady:
-                continue  # workers tell of brokers that do not answer
+                continue  # workers report brokers that do not answer
             lasting = {place: why for place, why in now.items() if place in before.get(agent.name, ())}
             board.unowned(agent.name, [f"{topic}/{number}: {why}" for (topic, number), why in sorted(lasting.items())])
             before[agent.name] = set(now)
@@ -64,7 +64,7 @@ def _look(app: App, agent: Agent) -> dict[TopicPartition, str]:
 def unread(
     agent: Agent, places: Collection[TopicPartition], assigned: GroupAssignments | None
 ) -> dict[TopicPartition, str]:
-    """Why no worker reads these partitions. None: the group is in a rebalance, and nothing is known."""
+    """The reason why no worker reads these partitions. None: the group is in a rebalance, and the reason is unknown."""
     if assigned is None:
         return {}
     readers = {place: client for client, of in assigned for place in of}

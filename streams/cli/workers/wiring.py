@@ -1,4 +1,4 @@
-"""The checks of `run` before it starts, and the embedded broker."""
+"""The checks that `run` makes before it starts, and the embedded broker."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
@@ -47,8 +47,8 @@ def prepare(
 ) -> Iterator[App]:
     """Waits up to `start_timeout` for each system and checks it, and records the rules that were never deployed. The
     embedded broker runs while the block does. `leave`: agents whose groups may stay in the store without a worker.
-    `started` gets the app for the workers, which has the broker's address.
-    Raises ConfigurationError and SystemNotReady."""
+    `started` gets the app for the workers, which has the broker's address. Raises ConfigurationError and
+    SystemNotReady."""
     log = structlog.get_logger()
 
     def asked(system: System, attempt: Callable[[], T]) -> T:
@@ -66,7 +66,7 @@ def prepare(
         counts = asked(kafka, lambda: _with_own(ready, chosen, admin.existing(ready.brokers, topics, timeout)))
         judge_topics(counts, written(ready.agents))
         if orphans := asked(store_of(app), lambda: _left_behind(app)):
-            if ready is app:  # no other run shares a broker that is inside this one
+            if ready is app:  # no other run shares a broker inside this one
                 orphans = asked(kafka, lambda: _without_workers(app, orphans, timeout))
             judge_left(app, orphans, leave)
         asked(store_of(app), lambda: record(app, agents, options))
@@ -80,8 +80,8 @@ def prepare(
 
 
 def _with_versions(app: App, agents: Sequence[str], options: DeployOptions, pause: Pause) -> App:
-    """The app with a version for each `schema: SUBJECT:latest`: the one that the deployment chose; the newest one
-    without a deployment, and for a new one. While the registry is away, a new one keeps the version."""
+    """The app with a version for each `schema: SUBJECT:latest`. It is the version that the deployment chose; without a
+    deployment, or for a new one, the newest version. While the registry is away, a new deployment keeps the version."""
 
     def asked(system: System, attempt: Callable[[], App]) -> App:
         return within(app.start_timeout, attempt, pause, system=system, tell=_waiting)
@@ -107,7 +107,7 @@ def _waiting(system: System, remaining: float, why: str) -> None:
 
 
 def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
-    """Raises SystemNotReady for a schema that waits for `migrate`, and for a level below the accepted one."""
+    """Raises SystemNotReady for a schema that needs `migrate`, and for a level below the accepted one."""
     if to_do:
         raise SystemNotReady(
             f"the store's schema is not up to date ({', '.join(to_do)}): run {command('migrate FILE')}"
@@ -124,7 +124,8 @@ def _left_behind(app: App) -> list[LeftBehind]:
 
 
 def _without_workers(app: App, orphans: Sequence[LeftBehind], timeout: float) -> list[LeftBehind]:
-    """What no run of another file goes on with. An agent whose group may not be described counts as without one."""
+    """State that no run of another file processes. An agent whose groups may not be described counts as without a
+    worker."""
     working = set()
     for name, cluster in {(orphan.partition.agent, cluster_of(orphan.partition.topic)) for orphan in orphans}:
         if cluster not in app.brokers.names:
@@ -136,7 +137,7 @@ def _without_workers(app: App, orphans: Sequence[LeftBehind], timeout: float) ->
 
 
 def judge_left(app: App, orphans: Sequence[LeftBehind], leave: Collection[str]) -> None:
-    """Raises ConfigurationError for what is left without a worker, unless the agent is in `leave`."""
+    """Raises ConfigurationError for state without a worker, unless its agent is in `leave`."""
     by_agent = texts(app, orphans)
     if refused := [f"{text}, or add --leave {name}" for name, text in by_agent.items() if name not in leave]:
         raise ConfigurationError("; ".join(refused))
@@ -145,9 +146,9 @@ def judge_left(app: App, orphans: Sequence[LeftBehind], leave: Collection[str]) 
 
 
 def record(app: App, agents: Sequence[str], options: DeployOptions) -> None:
-    """Makes the rules of these agents versions of the store, as `options` say, and notes the other keys of the file
-    that runs. Raises ConfigurationError, and what a store raises. A store in memory has no versions: its state ends
-    with the run."""
+    """Makes the rules of these agents versions of the store, according to `options`, and notes the other keys of the
+    running file. Raises ConfigurationError, and the errors of the store. A store in memory has no versions: its state
+    ends with the run."""
     if app.store.startswith("memory:"):
         return
     with connected(app) as store, rewinds(app, store, options.policy) as check:
@@ -160,8 +161,8 @@ def record(app: App, agents: Sequence[str], options: DeployOptions) -> None:
 
 
 def judge_registry(agents: Sequence[Agent]) -> None:
-    """Raises SystemNotReady if the schema registry refuses a schema that the agents write. A registry that is away is
-    asked again by the workers, which may know from the store what they need."""
+    """Raises SystemNotReady if the schema registry refuses a schema of the agents' outputs. If it is away, the workers
+    ask it again; they may know the schemas from the store."""
     if refused := list(registry.refusals(agents)):
         raise SystemNotReady("; ".join(refused))
 
@@ -172,7 +173,8 @@ def topics_of(agents: Sequence[Agent]) -> list[str]:
 
 
 def judge_topics(counts: Mapping[str, int | None], outputs: Set[str] = frozenset()) -> None:
-    """Raises SystemNotReady with every topic that does not exist, and the output that it may be a misspelling of."""
+    """Raises SystemNotReady with every topic that does not exist, and the output that its name may be a misspelling
+    of."""
     missing = [name for name, partitions in sorted(counts.items()) if partitions is None]
     if missing:
         raise SystemNotReady(
@@ -181,8 +183,8 @@ def judge_topics(counts: Mapping[str, int | None], outputs: Set[str] = frozenset
 
 
 def _with_own(app: App, agents: Sequence[Agent], counts: Mapping[str, int | None]) -> Mapping[str, int | None]:
-    """`counts` with the topics of `repartition:`, which are created when their inputs exist: with as many partitions as
-    the largest input has."""
+    """`counts` with the topics of `repartition:`. They are created when their inputs exist, with as many partitions as
+    the largest input."""
     own: dict[str, list[str]] = {}
     for agent in agents:
         if agent.rekeys and agent.to is not None and counts[agent.to.topic] is None:
@@ -212,7 +214,7 @@ def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
 
 
 def _forgetful(app: App, agents: Sequence[Agent]) -> list[str]:
-    """Why `dedupe` remembers ids for a shorter time than its topics keep records."""
+    """The agents whose `dedupe` remembers ids for a shorter time than its topics keep records."""
     app = with_matches(app)
     agents = [agent for agent in app.agents if agent.name in {each.name for each in agents}]
     topics = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics})
@@ -228,7 +230,7 @@ def _store_facts(app: App) -> tuple[Sequence[str], Level]:
 
 
 def store_facts(app: App, store: Store) -> tuple[Sequence[str], Level]:
-    """The steps that `sluicegate migrate` must still take, and the level. Migrates the store where `run` may."""
+    """The steps that `sluicegate migrate` must still run, and the level. Migrates the store where `run` may."""
     may = migrates(app)
     steps = store.migrate(dry_run=not may)
     return () if may else steps, store.level()

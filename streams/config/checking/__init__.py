@@ -1,1 +1,1 @@
-"""What is wrong with a file or with values built in Python."""
+"""Finds the problems of a file, or of values built in Python."""

@@ -1,4 +1,5 @@
-"""Rules that span several keys. Each finding names the keys it rests on: it is void when one of them is not known."""
+"""Rules that span several keys. Each finding lists the keys that it depends on; it is void when one of them is
+unknown."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ AT_TOKEN: Path = ("http", "token")
 
 
 def findings(file: FileModel) -> Iterator[FileFinding]:
-    """Everything wrong in a file whose single values are right."""
+    """The problems of a file whose single values are valid."""
     yield from _http(file)
     yield from _outbox(file)
     yield from clusters.order(file)
@@ -91,7 +92,7 @@ def _http(file: FileModel) -> Iterator[FileFinding]:
 
 
 def _visible(token: str) -> str:
-    """Without blanks, control characters, and the fillers that are shown as nothing."""
+    """The text without blanks, control characters, and fillers that are displayed as nothing."""
     return "".join(letter for letter in UNPRINTABLE.sub("", token) if letter.isprintable() and not letter.isspace())
 
 
@@ -111,7 +112,7 @@ def _outbox(file: FileModel) -> Iterator[FileFinding]:
 
 
 def _parts(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """What an agent must have, and what has no meaning without the rest."""
+    """The keys that an agent must have, and keys that have no effect without others."""
     aggregate, handler = (*path, "aggregate"), (*path, "handler")
     if agent.handler is None:
         if agent.forwards and not agent.outputs:
@@ -178,7 +179,7 @@ def _repartition(file: FileModel, name: str, agent: AgentModel, path: Path) -> I
 
 
 def rekeying(name: str) -> str:
-    """The name of the agent that does another one's `repartition:`."""
+    """The name of the agent that re-keys for another agent's `repartition:`."""
     return f"{name}.repartition"
 
 
@@ -217,7 +218,7 @@ def _from_data(rule: Aggregate) -> bool:
 
 
 def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """What one buffer of all partitions cannot do."""
+    """The keys that one buffer of all partitions cannot support."""
     scope = (*path, "scope")
     if agent.scope != "shared" or agent.correlate is not None:
         return
@@ -254,7 +255,7 @@ def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
 
 
 def _transactional(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """What Kafka transactions cannot do."""
+    """The keys that Kafka transactions cannot support."""
     delivery, scope = (*path, "delivery"), (*path, "scope")
     if agent.delivery != "transactional":
         return
@@ -311,7 +312,7 @@ def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
 
 
 def _history(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """The topic of the history is no other topic of the agent, so that its messages are never taken for others."""
+    """The topic of the history must be no other topic of the agent, so that its messages are never taken for others."""
     if not agent.history:
         return
     at = (*path, "history")

@@ -1,4 +1,5 @@
-"""Agents that read through others what they write: a warning, and a problem where no record ever leaves."""
+"""Agents that read their own outputs, also through other agents: a warning, and a problem where no record ever leaves
+the circle."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,7 +10,7 @@ Writes = Callable[[Agent], set[str]]
 
 
 def endless(app: App) -> Iterator[FileFinding]:
-    """Circles of agents that forward every record: each record would come again for ever, and faster and faster."""
+    """Circles of agents that forward every record. Each record would come again for ever, and faster and faster."""
     for agent, through in _circles(app, _always):
         path = _place(agent)
         what = f"comes back to this agent {_told(through)}, and no agent leaves a record out: each would come for ever"
@@ -23,7 +24,7 @@ def warnings(app: App) -> Iterator[FileFinding]:
 
 
 def _may(agent: Agent) -> set[str]:
-    """The topics that the agent may write results to."""
+    """The topics to which the agent may write results."""
     return {output.topic for output in agent.outputs}
 
 
@@ -41,7 +42,7 @@ def _always(agent: Agent) -> set[str]:
 
 
 def _circles(app: App, writes: Writes) -> Iterator[tuple[Agent, Sequence[Agent]]]:
-    """The agents in a circle, each with the others of its shortest one."""
+    """Each agent in a circle, with the other agents of its shortest circle."""
     nexts = {one.name: [other for other in app.agents if writes(one) & {*other.topics}] for one in app.agents}
     for agent in app.agents:
         ways: list[list[Agent]] = [[each] for each in nexts[agent.name]]

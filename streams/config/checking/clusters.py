@@ -1,4 +1,4 @@
-"""What an agent may read and write where `kafka` names several clusters."""
+"""Checks what an agent reads and writes where `kafka` names several clusters."""
 
 from collections.abc import Iterator
 

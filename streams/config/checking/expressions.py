@@ -1,4 +1,4 @@
-"""What is wrong with the expressions of the file, before anything runs, with the column in the expression."""
+"""Checks the expressions of the file, before anything runs. A problem has its column in the expression."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -36,7 +36,7 @@ OF_MESSAGE = "ask for message.key, message.headers, message.timestamp or message
 
 
 class Parsed(NamedTuple):
-    """One expression of an agent; `path` is its place in the file, `name` the field that it computes, or the key.
+    """One expression of an agent. `path` is its place in the file. `name` is the field that it computes, or the key.
     `condition`: it must be true or false."""
 
     path: Path
@@ -50,7 +50,7 @@ class Parsed(NamedTuple):
 
     @property
     def parts(self) -> set[str]:
-        """What it asks of `message`; all of it where it takes `message` as a whole."""
+        """The parts of `message` that it reads; all parts where it uses `message` as a whole."""
         parts = [path[1:2] for path in paths(self.node) if path[0] == MESSAGE]
         return {part for each in parts for part in each or PARTS}
 
@@ -59,7 +59,7 @@ LetClauses = Mapping[str, Parsed]
 
 
 def findings(file: FileModel) -> Iterator[FileFinding]:
-    """Text that is not an expression, names that nothing has, and clauses that the rest of the agent does not allow."""
+    """Text that is not an expression, unknown names, and clauses that the rest of the agent does not allow."""
     for name, agent in file.agents.items():
         path: Path = ("agents", name)
         lets: dict[str, Parsed] = {}
@@ -83,7 +83,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
 
 
 def _texts(agent: AgentModel, reader: AgentModel | LegModel, path: Path) -> dict[Path, str]:
-    """The expressions of the records that the agent, or this leg of it, reads. `until` of a correlation is made of
+    """The expressions of the records that the agent, or this leg of it, reads. `until` of a correlation is made from
     `complete`, which has findings of its own."""
     texts: dict[Path, str] = {(*path, "let", name): text for name, text in (reader.let or {}).items()}
     if reader.where:
@@ -98,7 +98,8 @@ def _texts(agent: AgentModel, reader: AgentModel | LegModel, path: Path) -> dict
 def _of_clauses(
     agent: AgentModel, reader: AgentModel | LegModel, clauses: Sequence[Parsed], lets: LetClauses
 ) -> Iterator[FileFinding]:
-    """`lets` are the computed fields that the clauses may name, and among them those of the clauses."""
+    """The problems of clauses. `lets` are the computed fields that the clauses may name; clauses under `let` are among
+    them."""
     types = _types({name: clause for name, clause in lets.items() if clause not in clauses})
     for clause in clauses:
         yield from _of_record(reader, clause, lets)
@@ -118,7 +119,7 @@ def _of_clauses(
 
 
 def _types(lets: LetClauses) -> dict[str, ValueType]:
-    """The types of the names that an expression of a record can use: of these computed fields, and of `message`."""
+    """The types of the names that an expression of a record can use: these computed fields, and `message`."""
     types: dict[str, ValueType] = {MESSAGE: message_type(UNKNOWN)}
     for name, clause in lets.items():
         types[name] = check(clause.node, types)[0]
@@ -126,7 +127,7 @@ def _types(lets: LetClauses) -> dict[str, ValueType]:
 
 
 def _is_let(path: Path) -> bool:
-    """Of an agent, or of a leg of a correlation."""
+    """Whether the path is a computed field, of an agent or of a leg of a correlation."""
     return len(path) in (4, 7) and path[-2] == "let"
 
 
@@ -152,8 +153,8 @@ def _parsed(path: Path, text: str) -> Parsed | FileFinding:
 
 
 def _of_record(reader: AgentModel | LegModel, clause: Parsed, lets: LetClauses) -> Iterator[FileFinding]:
-    """What an expression of a record may name. `lets` are all computed fields, with those that the leg has from its
-    agent."""
+    """Names that an expression of a record must not use. `lets` are all computed fields, including those that the leg
+    has from its agent."""
     path, names = clause.path, clause.names
     for part in sorted(clause.parts - {*PARTS}):
         yield FileFinding(path, f"message has no {part}", did_you_mean(part, PARTS), (path,))
@@ -173,7 +174,7 @@ def _of_record(reader: AgentModel | LegModel, clause: Parsed, lets: LetClauses) 
 
 
 def _of_group(agent: AgentModel, rule: Aggregate, clause: Parsed, lets: LetClauses) -> Iterator[FileFinding]:
-    """What an `until` expression may ask."""
+    """Names that an `until` expression must not use."""
     path, aggregate = clause.path, (*clause.path[:2], "aggregate")
     if (GROUP,) in paths(clause.node):
         hint = "write group.count, or group.NAME with a name of compute"
@@ -189,7 +190,8 @@ def _of_group(agent: AgentModel, rule: Aggregate, clause: Parsed, lets: LetClaus
 
 
 def _of_first_record(agent: AgentModel, clause: Parsed, lets: LetClauses) -> Iterator[FileFinding]:
-    """What a clause of a group cannot ask of a record that `repartition` wrote anew."""
+    """Parts of the original message that a clause of a group cannot use, because `repartition` wrote the record
+    anew."""
     path = clause.path
     if agent.repartition is not None:
         before = _with_those_before(lets)
@@ -201,7 +203,7 @@ def _of_first_record(agent: AgentModel, clause: Parsed, lets: LetClauses) -> Ite
 
 
 def _of_deadline(agent: AgentModel, clause: Parsed, lets: LetClauses, type_: ValueType) -> Iterator[FileFinding]:
-    """What an expression under `timeout` may ask and give."""
+    """Names and types that an expression under `timeout` must not have."""
     yield from _of_first_record(agent, clause, lets)
     timeout = agent.aggregate.timeout if agent.aggregate is not None else None
     if timeout is None or clause.condition or (wrong := deadlines.wrong_type(clause.name, timeout.unit, type_)) is None:
@@ -213,7 +215,7 @@ def _of_deadline(agent: AgentModel, clause: Parsed, lets: LetClauses, type_: Val
 def _typed(
     clause: Parsed, names: Mapping[str, ValueType], source: str | None, needs: tuple[Path, ...]
 ) -> Iterator[FileFinding]:
-    """Names, functions and types that cannot be right."""
+    """Names, functions and types that are certainly wrong."""
     judge = check_condition(clause.node, names, source) if clause.condition else check(clause.node, names, source)[1]
     for finding in judge:
         if not finding.is_warning:
@@ -222,7 +224,7 @@ def _typed(
 
 
 def _names(reader: AgentModel | LegModel, path: Path) -> Iterator[FileFinding]:
-    """A computed field must have a name that expressions can write."""
+    """Names of computed fields that an expression cannot write."""
     for name in reader.let or ():
         at = (*path, "let", name)
         if name in (MESSAGE, GROUP):
@@ -234,7 +236,7 @@ def _names(reader: AgentModel | LegModel, path: Path) -> Iterator[FileFinding]:
 
 
 def _elsewhere(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[FileFinding]:
-    """Computed fields that are computed where the message is not as it came."""
+    """Computed fields that use parts of the original message in a place where it is no longer available."""
     grouped = (
         _used(agent.aggregate.compute[name].field for name in agent.aggregate.compute) if agent.aggregate else set()
     )
@@ -257,7 +259,7 @@ def _elsewhere(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[File
 
 
 def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """Expressions of a group's result."""
+    """The problems of expressions over a group's result."""
     at, aggregate = (*path, "having"), (*path, "aggregate")
     if agent.having and agent.aggregate is None:
         hint = "write where: it asks each record"
@@ -278,7 +280,8 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 
 
 def _of_sent(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """Expressions under `to` of an agent with a handler: they see the fields of what it sends, which are not known."""
+    """The problems of expressions under `to` of an agent with a handler. They see the fields of its messages, which are
+    unknown."""
     for place, text in _of_outputs(agent, path):
         parsed = _parsed(place, text)
         if isinstance(parsed, FileFinding):
@@ -292,7 +295,7 @@ def _of_sent(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 
 
 def _of_calls(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[FileFinding]:
-    """Expressions of flow control: they see the message that the handler gets, or the result of the group."""
+    """The problems of expressions of flow control. They see the message of the handler, or the result of the group."""
     rule = agent.aggregate
     for place, text in flow.texts(agent, path):
         parsed = _parsed(place, text)
@@ -311,7 +314,8 @@ def _of_calls(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[FileF
 def _of_forwarded(
     agent: AgentModel, path: Path, lets: LetClauses, types: Mapping[str, ValueType]
 ) -> Iterator[FileFinding]:
-    """Expressions under `to` of an agent that forwards: they see the record, and `select` copies its fields."""
+    """The problems of expressions under `to` of an agent that forwards. They see the record, and `select` copies its
+    fields."""
     rows = row_types(built(agent.lookup))
     for place, text in _of_outputs(agent, path):
         clause = _parsed(place, text)
@@ -333,7 +337,7 @@ def _of_forwarded(
 
 
 def _of_outputs(agent: AgentModel, path: Path) -> Iterator[tuple[Path, str]]:
-    """`where` and `select` of each destination; a name alone is the expression that names it."""
+    """`where` and `select` of each destination. A name without an expression stands for the field of that name."""
     for at, to in agent.outputs.items():
         if to.where is not None:
             yield (*path, *at, "where"), to.where
@@ -343,7 +347,7 @@ def _of_outputs(agent: AgentModel, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """What destinations cannot say, and routes that nothing reaches."""
+    """Invalid keys of destinations, and routes that nothing reaches."""
     for at, to in agent.outputs.items():
         place = (*path, *at)
         if agent.aggregate is not None and agent.handler is None and to.select is not None:
@@ -367,7 +371,7 @@ def _list_of_routes(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
 
 
 def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
-    """Routes that get nothing, or the same as another one."""
+    """Routes that get nothing, or the same as another route."""
     conditions = [_condition(route.where) for route in agent.routes]
     taken = "record" if agent.forwards else "result" if agent.handler is None else "value"
     for number, route in enumerate(agent.routes):
@@ -386,7 +390,7 @@ def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
 
 
 def _condition(where: str | None) -> str:
-    """A canonical text. Text that is not an expression stays as it is."""
+    """The canonical text of a condition. Text that is not an expression stays as it is."""
     try:
         return EVERYTHING if where is None else normal(parse(where))
     except ExpressionError:
@@ -398,7 +402,7 @@ def _used(fields: "Iterator[str | None] | list[str | None]") -> set[str]:
 
 
 def _with_those_before(lets: LetClauses) -> dict[str, set[str]]:
-    """What each computed field asks of `message`, by itself and through those that it names."""
+    """The parts of `message` that each computed field uses, directly or through fields that it names."""
     parts: dict[str, set[str]] = {}
     for name, clause in lets.items():
         parts[name] = clause.parts.union(*(parts[each] for each in clause.names if each in parts))

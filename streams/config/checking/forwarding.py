@@ -1,5 +1,5 @@
-"""An agent that forwards records, because it has neither an aggregation nor a handler: which of its outputs are written
-anew, and what has no meaning."""
+"""Checks an agent that forwards records, because it has neither an aggregation nor a handler: which outputs are
+converted, and which keys have no effect."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,8 @@ OF_FORMATS = ("format", "schema_", "framing", "schema_id", "message", "validate_
 
 
 def converts(agent: AgentModel, to: DestinationModel) -> bool:
-    """Whether the whole value of a forwarded record is written anew: in another format, with a schema or a frame of the
-    output, as an event, or with rows that its own format cannot take up."""
+    """Whether the whole value of a forwarded record is converted: to another format, with a schema or a frame of the
+    output, to an event, or with looked-up rows that its own format cannot hold."""
     if not agent.forwards or to.select is not None:
         return False
     written = {*OF_FORMATS} & to.model_fields_set
@@ -22,7 +22,7 @@ def converts(agent: AgentModel, to: DestinationModel) -> bool:
 
 
 def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """What has no meaning for a record that goes on."""
+    """Keys that have no effect on a forwarded record."""
     if not agent.forwards or not agent.outputs:
         return
     needs = (path, (*path, "aggregate"), (*path, "handler"))

@@ -1,4 +1,5 @@
-"""Keys that have no effect beside the other keys of their agent: a problem, because their author expects an effect."""
+"""Keys that have no effect beside the other keys of their agent. They are problems, because their author expects an
+effect."""
 
 from collections.abc import Iterator
 
@@ -13,7 +14,7 @@ from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import paths
 
 READ_WITH = ("validate_", "schema_id", "lookup", "let")
-"""Keys that make a forwarder decode values, or that may."""
+"""Keys with which a forwarder decodes values, or may decode them."""
 
 
 def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
@@ -37,7 +38,7 @@ def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 
 
 def _has_expressions(agent: AgentModel) -> bool:
-    """Whether a record can meet an expression. `until` of a correlation is made of `complete`."""
+    """Whether any expression can apply to a record. `until` of a correlation is made from `complete`."""
     until = agent.correlate is None and agent.aggregate is not None and isinstance(agent.aggregate.until, str)
     timed = agent.aggregate is not None and any(deadlines.texts(agent.aggregate.timeout))
     read = any(reader.where or reader.let for reader in agent.readers.values())
@@ -47,7 +48,7 @@ def _has_expressions(agent: AgentModel) -> bool:
 
 
 def _needs_fields(agent: AgentModel) -> bool:
-    """Whether a group needs something of its records: a field, or the time of a window."""
+    """Whether a group needs a field of its records, or the time of a window."""
     rule = agent.aggregate
     if rule is None:
         return False

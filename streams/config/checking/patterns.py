@@ -1,4 +1,5 @@
-"""What `from: {pattern: ...}` must not match: a topic that the file itself writes, which would come back for ever."""
+"""Finds patterns of `from: {pattern: ...}` that match a topic that the file itself writes. Its records would come back
+for ever."""
 
 from collections.abc import Iterator, Set
 
@@ -11,13 +12,13 @@ from sluicegate.streams.topic_names import TopicNames, matcher, matches, pattern
 
 
 def readable(names: set[str]) -> Set[str]:
-    """The names, whose `in` asks the patterns among them; no pattern is asked where RE2 is missing, which is a problem
-    of its own."""
+    """A set of names that includes the topics of its patterns. Without RE2, which is a problem of its own, patterns
+    match nothing."""
     return TopicNames(names) if _asked() else names
 
 
 def _asked() -> bool:
-    """Whether patterns can be asked: without RE2 they are a problem already."""
+    """Whether patterns can be evaluated. A missing RE2 is reported elsewhere."""
     try:
         return bool(matcher(""))
     except ConfigurationError:
@@ -34,7 +35,7 @@ def findings(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFin
 
 
 def _matched(file: FileModel, name: str, names: list[str], at: Path) -> Iterator[FileFinding]:
-    """The topics that the file writes and this pattern matches. One that the agent also reads by its name is meant."""
+    """Topics that the file writes and this pattern matches. A topic that the agent also names is intended."""
     pattern, written = pattern_of(name), {use.topic: use for use in uses(file)}
     for topic in topics(names):
         if matches(name, topic) and topic not in written:

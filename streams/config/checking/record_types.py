@@ -1,8 +1,5 @@
-"""The types of an agent's records that are known before any record is read.
-
-The sources are the agent's Avro or Protobuf schema, the type of its handler's `value`, and the values that the file's
-tests send.
-"""
+"""The types of an agent's records that are known before any record is read. Their sources are the agent's Avro or
+Protobuf schema, the type of its handler's `value`, and the values in the file's tests."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -41,8 +38,8 @@ RecordFields = Mapping[str, ValueType]
 
 
 class RecordType(NamedTuple):
-    """The fields of a record. `source` names what defines all of them, such as `invoice.avsc`. None: there may be
-    others."""
+    """The fields of a record. `source` names the definition of all fields, such as `invoice.avsc`. None: there may be
+    other fields."""
 
     fields: RecordFields
     source: str | None = None
@@ -52,8 +49,8 @@ NOTHING = RecordType({})
 
 
 def record_type(agent: Agent, schema_file: str | None) -> RecordType:
-    """The type from the agent's schema or its handler. `schema_file` is the name of the schema in messages. Of an event
-    it is the type of the data."""
+    """The type from the agent's schema or its handler. `schema_file` is the name of the schema in messages. For an
+    event it is the type of the data."""
     known = _data_type(agent, schema_file)
     if agent.keeps_rows and known.source is not None:
         row = known.fields.get("after")
@@ -77,7 +74,7 @@ def result_type(
     fields: RecordFields = NOTHING.fields,
     emits: bool = False,
 ) -> dict[str, ValueType]:
-    """The fields of a result, computed of records with these fields. `emits`: there are early results."""
+    """The fields of a result that is computed from records with these fields. `emits`: there are early results."""
     types = {name: noted("a time") if name.endswith("_at") else TEXT for name in FIXED}
     reasons = (*REASONS, *((WINDOW,) if rule.window is not None else ()), *((EARLY, MERGED, EMPTY) if emits else ()))
     types |= {"count": INTEGER, "key_base64": nullable(TEXT), "reason": replace(TEXT, symbols=reasons)}
@@ -94,7 +91,7 @@ def result_type(
 
 
 def row_types(lookups: Iterable[Lookup]) -> dict[str, ValueType]:
-    """The rows that are looked up, by name. Without a row there is null, unless the record is a dead letter then."""
+    """The types of the looked-up rows, by name. A missing row is null, unless its record becomes a dead letter."""
     rows = {lookup: record_of(dict.fromkeys(lookup.fields, UNKNOWN)) for lookup in lookups}
     return {lookup.name: nullable(row) if lookup.missing == "null" else row for lookup, row in rows.items()}
 
@@ -129,7 +126,7 @@ def _of_reducer(kind: str, field: ValueType) -> ValueType:
 
 
 def field_type(fields: RecordFields, path: str | None) -> ValueType:
-    """The type of the field at `a.b`, which is there."""
+    """The type of the existing field at `a.b`."""
     type_ = record_of(fields) if path else UNKNOWN
     for name in path.split(".") if path else ():
         type_ = (type_.fields or {}).get(name, type_.items)
@@ -172,7 +169,7 @@ _OF_PYTHON: dict[type[inspect.Type], ValueType] = {
     inspect.NoneType: NULL,
     inspect.BoolType: BOOLEAN,
     inspect.IntType: INTEGER,
-    inspect.FloatType: NUMBER,  # JSON has 3 for 3.0
+    inspect.FloatType: NUMBER,  # JSON may write 3.0 as 3
     inspect.StrType: TEXT,
     inspect.BytesType: noted("base64"),
     inspect.ByteArrayType: noted("base64"),
@@ -185,7 +182,7 @@ _OF_PYTHON: dict[type[inspect.Type], ValueType] = {
 
 
 def _of_type(info: inspect.Type, inside: tuple[type, ...]) -> ValueType:
-    """The type of the JSON that msgspec takes for a Python type. `inside` has the classes around it."""
+    """The JSON type that msgspec accepts for a Python type. `inside` has the enclosing classes."""
     match info:
         case inspect.Metadata(type=inner):
             return _of_type(inner, inside)
@@ -218,7 +215,8 @@ def _one_of(values: Iterable[object]) -> ValueType:
 def _of_class(
     info: inspect.StructType | inspect.DataclassType | inspect.TypedDictType, inside: tuple[type, ...]
 ) -> ValueType:
-    """A field with a default may be missing. A Struct ignores other names unless it forbids them."""
+    """The type of a class. A field with a default may be missing. A Struct ignores other names unless it forbids
+    them."""
     if info.cls in inside or (isinstance(info, inspect.StructType) and info.array_like):
         return UNKNOWN
     fields: dict[str, ValueType] = {}
@@ -234,7 +232,7 @@ def _of_class(
 
 
 def of_values(values: Iterable[object]) -> ValueType:
-    """A type with every name that one of the values has. Of the values themselves, nothing is known."""
+    """A type with every name that occurs in one of the values. The types of the fields are unknown."""
     known = [value for value in values if value is not None]
     objects = [each for each in known if isinstance(each, dict)]
     lists = [each for each in known if isinstance(each, list)]

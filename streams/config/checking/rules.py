@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def findings(app: App, tests: Mapping[str, list[StepModel]] = MappingProxyType({})) -> Iterator[FileFinding]:
-    """Modules are looked up as the workers do: in installed packages first, then in the file's folder."""
+    """Problems of compiling. Modules are looked up in the workers' order: installed packages first, then the file's
+    folder."""
     yield from circles.endless(app)
     sys.path.append(app.folder)
     try:
@@ -129,7 +130,7 @@ def _outages(agent: Agent) -> Iterator[FileFinding]:
 
 
 def warnings(app: App) -> Iterator[FileFinding]:
-    """The topics that no handler can write to. After `findings`, which imports the handlers, has found nothing."""
+    """Topics that no handler can write to. Call it when `findings`, which imports the handlers, has found nothing."""
     for agent in app.agents:
         handler = _imported(agent)
         if handler is not None and agent.outputs and not handler.sends:
@@ -139,7 +140,7 @@ def warnings(app: App) -> Iterator[FileFinding]:
 
 
 def _imported(agent: Agent) -> "Functions | None":
-    """The functions of its handler; None without one. Raises ConfigurationError."""
+    """The functions of the agent's handler; None: it has none. Raises ConfigurationError."""
     from sluicegate.streams.handlers.functions import functions
 
     if agent.handler is None:

@@ -1,4 +1,4 @@
-"""An agent that reads change events (`envelope: debezium`): what it needs, and what has no meaning."""
+"""Checks an agent that reads change events (`envelope: debezium`): keys that it needs, and keys that have no effect."""
 
 import re
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 
 
 def _of_groups(agent: AgentModel, rule: Aggregate, path: Path) -> Iterator[FileFinding]:
-    """What the groups of a table need, and what would end them too early."""
+    """Keys that the groups of a table need, and keys that would end them too early."""
     source, aggregate = (*path, "from"), (*path, "aggregate")
     if agent.repartition is None or agent.key is None:
         what = "has change events: the rows of a group lie in several partitions, and a change moves a row to another"
@@ -77,7 +77,7 @@ def _of_groups(agent: AgentModel, rule: Aggregate, path: Path) -> Iterator[FileF
 
 
 def _of_rows(agent: AgentModel, rule: Aggregate, path: Path) -> Iterator[FileFinding]:
-    """What is computed of rows."""
+    """Reducers that cannot be computed over rows."""
     source = (*path, "from")
     for name, reducer in rule.compute.items():
         if REDUCERS[reducer.kind].of_rows is None:
@@ -99,8 +99,8 @@ def _of_rows(agent: AgentModel, rule: Aggregate, path: Path) -> Iterator[FileFin
 
 def halves(made: run.Agent, name: str, through: str, key: str) -> list[run.Agent]:
     """Two agents. The one with this name keeps the rows, and re-keys to the topic `through`; the other one is the agent
-    itself. Both stop where they are full, and where Kafka refuses a change: a row that is left out makes results wrong
-    for ever."""
+    itself. Both halt when they are full, and when Kafka refuses a change, because a missing row would make results
+    wrong for ever."""
     rule = made.aggregation or run.Aggregation()
     on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
     limits = {each: getattr(rule, each) for each in ("max_groups", "hot_groups", "max_bytes", "max_buffered_bytes")}

@@ -1,5 +1,8 @@
-"""Whether a connection to another machine uses TLS. Without TLS it is refused unless the file says `allow_plaintext:
-true`; `check` warns of it. The driver of the store says which hosts its URL leads to: two readers of one URL differ."""
+"""Decides whether a connection to another machine uses TLS. Without TLS it is refused unless the file has
+`allow_plaintext: true`; `check` warns of it.
+
+The driver of the store gives the hosts of its URL, because two parsers of one URL may differ.
+"""
 
 from collections.abc import Iterator
 
@@ -11,7 +14,7 @@ from sluicegate.streams.config.text.scalars import Unknown
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.urls import hosts_of, loopback
 
-# How a URL of each scheme asks for TLS.
+# How a URL of each scheme demands TLS.
 WRITE = {
     "redis": "rediss:// in place of redis://",
     "postgresql": "?sslmode=verify-full&sslrootcert=FILE",
@@ -29,7 +32,7 @@ ALLOW: Path = ("allow_plaintext",)
 
 
 def findings(file: FileModel) -> Iterator[FileFinding]:
-    """Brokers, the issuer of tokens for them, schema registry and store."""
+    """Connections without TLS: brokers, their issuer of tokens, schema registry and store."""
     if file.allow_plaintext:
         return
     clusters = kafka.named(file.kafka)
@@ -47,7 +50,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
 
 
 def _of_registry(file: FileModel) -> Iterator[tuple[Path, str]]:
-    """The URLs of the schema registry, and where its tokens are asked for."""
+    """The URLs of the schema registry, and of the issuer of its tokens."""
     registry = file.schema_registry
     if registry is None:
         return
@@ -57,7 +60,7 @@ def _of_registry(file: FileModel) -> Iterator[tuple[Path, str]]:
 
 
 def _of_login(file: FileModel) -> Iterator[tuple[Path, str]]:
-    """Where tokens for the brokers are asked for."""
+    """The URL of the issuer of tokens for the brokers."""
     name, clusters = "sasl.oauthbearer.token.endpoint.url", kafka.named(file.kafka)
     for path, settings in map(clusters.of, clusters.settings):
         if isinstance(url := settings.get(name), str):
@@ -65,8 +68,8 @@ def _of_login(file: FileModel) -> Iterator[tuple[Path, str]]:
 
 
 def _of_store(file: FileModel) -> Iterator[FileFinding]:
-    """A URL that its connector refuses, and one whose driver is not installed, lead nowhere: `open_store` has the
-    error."""
+    """The hosts of the store. A URL that its connector refuses, and one whose driver is not installed, have none:
+    `open_store` reports the error."""
     from sluicegate.connectors import reach
 
     if isinstance(file.store, Unknown):
@@ -82,7 +85,7 @@ def _of_store(file: FileModel) -> Iterator[FileFinding]:
 
 
 def _elsewhere(hosts: str) -> bool:
-    """Whether one of these comma-separated places, each with or without a port, is not this machine."""
+    """Whether one of these comma-separated hosts, each with or without a port, is another machine."""
     return any(not loopback(_host(place)) for place in hosts.split(",") if place.strip())
 
 

@@ -1,7 +1,7 @@
-"""Problems of an app's expressions that follow from the known types of its records and results. It is the last check of
-expressions.
+"""Problems of an app's expressions that follow from the known types of its records and results.
 
-An expression that can never work is a problem. One that may have no answer for some records is a warning.
+It is the last check of expressions. An expression that can never work is a problem. One that may have no answer for
+some records is a warning.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +52,7 @@ class PlacedExpression(NamedTuple):
 
 
 def judged(app: App, file: FileModel | None = None) -> Iterator[Judged]:
-    """The problems and warnings. `file` holds what an app does not know: the names of schema files, and the tests."""
+    """The problems and warnings. `file` has the names of schema files, and the tests, which an app does not have."""
     for agent in app.agents:
         yield from judged_agent(agent, file)
 
@@ -89,7 +89,7 @@ def _types(agent: Agent, record: RecordType) -> RecordFields:
 
 
 def _clauses(agent: Agent, path: Path, model: AgentModel | None) -> Iterator[PlacedExpression]:
-    """The expressions of a record. What the file says of all legs of a correlation stands at the agent."""
+    """The expressions of a record. Keys of a correlation that apply to all legs are at the agent."""
     of_all = model if model is not None and agent.leg else None
     for let in agent.let:
         place = path[:2] if of_all is not None and let.name in (of_all.let or {}) else path
@@ -124,7 +124,7 @@ def _copied(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
 
 
 def _of_forwarded(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
-    """The expressions of each destination, which see the record with the rows that were looked up."""
+    """The expressions of each destination. They see the record with its looked-up rows."""
     for text in _of_outputs(agent, path):
         yield from map(_found(text), text.findings({**types, **row_types(agent.lookups)}, record.source))
 
@@ -227,8 +227,8 @@ def _found(text: PlacedExpression) -> Callable[[Finding], Judged]:
 
 
 def sent(file: FileModel, reader: AgentModel | LegModel) -> list[dict[str, Any]]:
-    """The objects that the tests send to the agent, or to this leg. Empty when a topic of it gets none, or gets results
-    of other agents: then the tests do not show which fields its records have."""
+    """The objects that the tests send to the agent, or to this leg. Empty when one of its topics gets none, or gets
+    results of other agents: then the tests do not show the fields of its records."""
     topics = {source.name for source in reader.from_}
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for step in [step.send for steps in file.tests.values() for step in steps if step.send is not None]:
@@ -251,7 +251,7 @@ def _decoded(value: bytes) -> object:
 def _not_in_tests(
     agent: Agent, path: Path, clauses: Sequence[PlacedExpression], record: RecordType, values: list[dict[str, Any]]
 ) -> Iterator[Judged]:
-    """Names that neither a test nor the type of the handler's `value` has."""
+    """Names that occur neither in a test nor in the type of the handler's `value`."""
     whole = of_values(values)
     if whole.fields is None or agent.format in ("avro", "protobuf", "raw"):
         return

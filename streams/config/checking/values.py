@@ -1,4 +1,4 @@
-"""Values built in Python (sluicegate.streams.agent), checked by the rules of the file.
+"""Checks values built in Python (sluicegate.streams.agent) by the rules of the file.
 
 They are written as the tree that a file would give, and that tree passes the checks of a file. Where the file has text
 for a duration, a size or a start, Python has a number; it is passed as `Native`.
@@ -45,7 +45,7 @@ def check(app: run.App) -> None:
 
 
 def check_without_systems(app: run.App) -> None:
-    """As `check`, where neither the brokers nor the store nor the port of the app are used."""
+    """Same as `check`, but the brokers, the store and the port of the app are not used."""
     anywhere: run.ClusterSettings = {"bootstrap.servers": "localhost:9092"}
     clusters = dict.fromkeys(app.clusters, anywhere)
     check(replace(app, kafka=anywhere, clusters=clusters, store="memory://", http=None))
@@ -55,7 +55,7 @@ def check_without_systems(app: run.App) -> None:
 
 
 def _kinds(value: Any, path: Path) -> Iterator[FileFinding]:
-    """Values whose type is not the class, the tuple or the mapping that sluicegate.streams.agent declares."""
+    """Values whose type differs from the class, the tuple or the mapping that sluicegate.streams.agent declares."""
     hints = get_type_hints(type(value))
     for each in fields(value):
         there, at, hint = getattr(value, each.name), (*path, each.name), hints[each.name]
@@ -95,7 +95,7 @@ def _other(path: Path, kind: type) -> FileFinding:
 
 
 def _names(app: run.App) -> Iterator[FileFinding]:
-    """The keys of a mapping as they are in the file: text, each once."""
+    """The keys of a mapping in the form of the file: text, each once."""
     agents = app.agents if isinstance(app.agents, tuple | list) else ()
     yield from _each_once([getattr(agent, "name", "") for agent in agents], ("agents",))
     for agent in agents:
@@ -118,7 +118,7 @@ def _each_once(names: Sequence[object], path: Path) -> Iterator[FileFinding]:
 
 
 def _orphans(app: run.App) -> Iterator[FileFinding]:
-    """Re-keying agents without an agent that they re-key for, or without a key."""
+    """Re-keying agents without an agent to re-key for, or without a key."""
     names = [agent.name for agent in app.agents if not agent.rekeys]
     for agent in app.agents:
         if agent.rekeys and agent.rekeys not in names:
@@ -150,7 +150,7 @@ def _tree(app: run.App) -> Tree:
 
 
 def _given(**keys: object) -> Tree:
-    """A key that is None is one that the file leaves out."""
+    """The keys that are set. A key that is None is one that the file leaves out."""
     return {name: value for name, value in keys.items() if value is not None}
 
 
@@ -199,7 +199,7 @@ def _agent_of(app: run.App, agent: run.Agent, rekeying: Mapping[str, run.Agent])
 
 
 def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
-    """`first` re-keys for it: the two are one agent of the file, with `repartition`."""
+    """The keys of an agent. `first` re-keys for it: the two are one agent of the file, with `repartition`."""
     source = first or agent
     rule = source.aggregation
     tree = _given(
@@ -217,7 +217,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
 
 
 def _reading(agent: run.Agent) -> Tree:
-    """What the file says of the records that are read, and how: of an agent, or of a leg of a correlation."""
+    """The keys that decide which records are read, and how, of an agent or of a leg of a correlation."""
     sources = [
         _given(
             **({"topic": topic} if (pattern := pattern_of(topic)) is None else {"pattern": pattern}),
@@ -237,7 +237,7 @@ def _reading(agent: run.Agent) -> Tree:
 
 
 def _dead_letters(agent: run.Agent) -> object:
-    """The topic alone where the headers are the usual ones, so that a problem names the key that is in the code."""
+    """The topic alone where the headers are the default, so that a problem names the key that is in the code."""
     usual = agent.dead_headers == "sluicegate"
     return agent.dead_letters if usual else {"topic": agent.dead_letters, "headers": agent.dead_headers}
 
@@ -258,7 +258,8 @@ def _to(agent: run.Agent) -> object:
 
 
 def _destination(agent: run.Agent, to: run.Destination) -> Tree:
-    """Outputs that are forwarded unchanged have the agent's format; the default of `format` is JSON."""
+    """The keys of a destination. Outputs that are forwarded unchanged have the agent's format; the default of `format`
+    is JSON."""
     form = None if agent.forwards_unchanged(to) and to.format == "json" else to.format
     tree = _given(topic=to.topic, format=form, where=to.where or None) | _schema(to.schema)
     if to.schema is not None and to.schema.subject:
@@ -273,7 +274,7 @@ def _destination(agent: run.Agent, to: run.Destination) -> Tree:
 
 
 def _schema(avro: SchemaOptions | None) -> Tree:
-    """`schema` stands for the file that would hold its text."""
+    """The keys of a schema. `schema` has its text in place of its file."""
     if avro is None:
         return {}
     tree = _given(writer_schema=avro.writer_schema, schema_id=avro.schema_id, writer_schemas=avro.writers)

@@ -10,7 +10,7 @@ from sluicegate.streams.config.text.problems import Path
 
 
 class TopicUse(NamedTuple):
-    """A topic, what the file writes there, the keys that say so, and the agent that writes it; empty for a schedule."""
+    """A topic, how the file uses it, the keys that cause this, and the agent that writes it; empty for a schedule."""
 
     topic: str
     what: str
@@ -38,7 +38,7 @@ def uses(file: FileModel) -> Iterator[TopicUse]:
 
 
 def letters(file: FileModel, agent: AgentModel) -> DeadLettersModel:
-    """What the agent or else the file says about dead letters, key by key."""
+    """The dead-letter keys of the agent, each with the file's value as the default."""
     return (agent.dead_letters or DeadLettersModel()).besides(file.dead_letters)
 
 

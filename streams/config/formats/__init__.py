@@ -1,1 +1,1 @@
-"""Formats with schemas: the schemas of the file, and what is wrong with them."""
+"""Formats with schemas: the schemas of the file, and their problems."""

@@ -11,12 +11,12 @@ from sluicegate.streams.config.text.problems import FileFinding, Path, printable
 
 
 def installed() -> bool:
-    """Whether both libraries are installed: the one that reads and writes, and the one that compares schemas."""
+    """Whether both libraries are installed: one reads and writes, the other compares schemas."""
     return all(find_spec(name) is not None for name in ("fastavro", "avro"))
 
 
 def findings(avro: SchemaOptions, path: Path) -> Iterator[FileFinding]:
-    """A schema that the stricter library does not take, and writers' schemas that cannot be resolved."""
+    """Schemas that the stricter library rejects, and writers' schemas that cannot be resolved."""
     from sluicegate.schemas.avro_check import incompatible, strict
 
     for key, text in (("schema", avro.schema), ("writer_schema", avro.writer_schema)):
@@ -49,7 +49,7 @@ def _misfits(schema: str, file: FilePath) -> list[str]:
 
 
 def fields(avro: SchemaOptions) -> dict[str, bool] | None:
-    """The fields of the record, and whether each has a default. None: it is no record, or no schema."""
+    """The fields of the record, and whether each has a default. None: it is not a record, or not a schema."""
     from sluicegate.schemas.avro import parsed
 
     try:

@@ -10,12 +10,12 @@ from sluicegate.streams.config.text.problems import FileFinding, Path, printable
 
 
 def installed() -> bool:
-    """Whether the libraries are installed that `validate` needs."""
+    """Whether the libraries that `validate` needs are installed."""
     return all(find_spec(name) is not None for name in ("jsonschema", "re2"))
 
 
 def findings(options: SchemaOptions, path: Path) -> Iterator[FileFinding]:
-    """A schema that is to be written by its id, and is not there; files of `writer_schemas` that are no schemas."""
+    """A schema that is written by its id but missing; invalid files of `writer_schemas`."""
     from sluicegate.schemas.json_schema import parsed, validator
 
     if options.subject and not options.schema:
@@ -31,7 +31,7 @@ def findings(options: SchemaOptions, path: Path) -> Iterator[FileFinding]:
 
 
 def fields(options: SchemaOptions) -> dict[str, bool] | None:
-    """The properties of an object that may have no others; whether each may be left out."""
+    """The properties of an object that allows no others, and whether each may be left out."""
     from sluicegate.schemas.json_schema import parsed
 
     schema = parsed(options.schema) if options.schema else None

@@ -26,7 +26,7 @@ def read(file: FilePath) -> str:
 
 
 def findings(options: SchemaOptions, path: Path) -> Iterator[FileFinding]:
-    """Files of `writer_schemas` that are no schemas."""
+    """Invalid files of `writer_schemas`."""
     from sluicegate.schemas.protobuf_schema import names
 
     for file in sorted(FilePath(options.writers).glob("*.desc")) if options.writers else ():

@@ -1,4 +1,4 @@
-"""The types of the JSON values that stand for the fields of a Protobuf message."""
+"""The types of the JSON values of a Protobuf message's fields."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,14 +23,14 @@ _PACKAGE = "google.protobuf."
 
 
 def message_fields(schema: str, name: str) -> dict[str, ValueType]:
-    """The fields of the message of this full name; none if it has no fixed fields. Raises ValueError."""
+    """The fields of the message with this full name; empty: it has no fixed fields. Raises ValueError."""
     from sluicegate.schemas.protobuf_schema import message
 
     return dict(_of_message(message(schema, name), ()).fields or {})
 
 
 def _of_message(kind: Any, inside: tuple[str, ...]) -> ValueType:
-    """`inside` has the names of the messages around it."""
+    """The type of a message. `inside` has the names of the enclosing messages."""
     if kind.full_name in inside:
         return UNKNOWN
     if kind.full_name.startswith(_PACKAGE):
@@ -39,7 +39,7 @@ def _of_message(kind: Any, inside: tuple[str, ...]) -> ValueType:
 
 
 def _of_field(field: Any, inside: tuple[str, ...]) -> ValueType:
-    """A field with presence may not be there."""
+    """The type of a field. A field with presence may be missing."""
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return map_of(_of_one(field.message_type.fields_by_name["value"], inside))
     one = _of_one(field, inside)

@@ -1,5 +1,5 @@
 """Formats with schemas in the file: their schema files, the schemas that agents of the file take from each other, and
-the problems with them. What only one format has is in its own module, which `ROOMS` names."""
+their problems. The parts of one format are in its own module, which `ROOMS` names."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -30,8 +30,8 @@ KEYS |= {"schema": "schema_", "register": "register_", "message": "message", "va
 
 class Room(NamedTuple):
     """A format: its keys besides those of every format, whether its library is installed, the text of a schema file,
-    and what is wrong with schemas that can be read. `fields` are the fields of a record, and whether each may be left
-    out; None: not known."""
+    and the problems of readable schemas. `fields` are the fields of a record, and whether each may be left out; None:
+    unknown."""
 
     keys: tuple[str, ...]
     installed: Callable[[], bool]
@@ -142,7 +142,7 @@ def _of(
 
 
 def version_of(model: ReadModel | DestinationModel) -> str | None:
-    """`SUBJECT:VERSION` or `SUBJECT:latest`, if `schema` is one and no file."""
+    """`SUBJECT:VERSION` or `SUBJECT:latest` if `schema` is one; None: it is a file."""
     name = model.schema_
     return name if name is not None and re.fullmatch(r".+:([1-9][0-9]*|latest)", name) else None
 
@@ -182,7 +182,7 @@ def _of_writers(
 
 
 def unreadable(folder: FilePath, name: str, form: str = "avro") -> str | None:
-    """Why this file cannot be read. None when it can."""
+    """The reason why this file cannot be read; None: it can."""
     try:
         ROOMS[form].read(folder / name)
     except Unreadable as error:
@@ -191,7 +191,7 @@ def unreadable(folder: FilePath, name: str, form: str = "avro") -> str | None:
 
 
 def given(model: ReadModel | DestinationModel, folder: FilePath, asked: str = "") -> SchemaOptions | None:
-    """The schema as the file gives it. Without a schema file: None, or (with a frame, and for JSON) an empty schema."""
+    """The schema of the file. Without a schema file: None, or (with a frame, and for JSON) an empty schema."""
     room = ROOMS.get(model.format)
     if room is None or (model.schema_ is None and model.framing is None and model.format != "json-schema"):
         return None
@@ -259,15 +259,15 @@ def _derived(agent: Agent, to: Destination) -> Destination:
 
 
 def _own(agent: Agent, to: Destination) -> SchemaOptions | None:
-    """Raises ValueError."""
+    """The schema of the output. Raises ValueError."""
     if to.select and not (to.schema is not None and to.schema.schema):
         return replace(to.schema or SchemaOptions(""), schema=selected_schema(agent, to))
     return formats.destination(replace(agent, to=to))
 
 
 def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
-    """What agents of the file write is read as they write it; the agent's own schema is then the one it is read
-    with."""
+    """The agent with the schemas under which agents of the file write its inputs. Its own schema is then the reader's
+    schema."""
     own = agent.schema
     if _asks_for_schema(own):
         return _with_registered(agent, own, agents)
@@ -284,12 +284,12 @@ def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
 
 
 def _asks_for_schema(own: SchemaOptions | None) -> TypeGuard[SchemaOptions]:
-    """Whether records are read by their ids and no key says as what."""
+    """Whether records are read by their schema ids and no key gives the reader's schema."""
     return own is not None and own.registry != "" and own.kind != "JSON" and not (own.schema or own.pinned)
 
 
 def _with_registered(agent: Agent, own: SchemaOptions, agents: tuple[Agent, ...]) -> Agent:
-    """The schema that agents of the file write, or the newest one of the topic's subject."""
+    """The agent with the schema that agents of the file write, or with the newest schema of the topic's subject."""
     written = {known for topic in agent.topics for known in _written(topic, agents)}
     first = written.pop() if len(written) == 1 else own
     if first is None and not several(agent.topics):
@@ -302,8 +302,8 @@ def _with_registered(agent: Agent, own: SchemaOptions, agents: tuple[Agent, ...]
 
 
 def _written(topic: str, agents: tuple[Agent, ...]) -> list[SchemaOptions | None]:
-    """How agents of the file write this topic; [None] where none does. What is re-keyed or forwarded is as it was
-    read."""
+    """The schemas under which agents of the file write this topic; [None] where none does. A re-keyed or forwarded
+    record keeps its schema."""
     writers = [(agent, to) for agent in agents for to in agent.outputs if to.topic == topic]
     passed_on = [agent.rekeys or agent.forwards_unchanged(to) for agent, to in writers]
     return [agent.schema if same else to.schema for same, (agent, to) in zip(passed_on, writers, strict=True)] or [None]
@@ -331,8 +331,7 @@ def _writes(agent: Agent, to: Destination) -> Codec:
 
 
 def _of_whole(agent: Agent) -> set[str] | None:
-    """The fields of a whole result, or of a whole record that is forwarded, as far as a schema names them. None: not
-    known."""
+    """The fields of a whole result, or of a whole forwarded record, if a schema names them. None: unknown."""
     rows = {lookup.name for lookup in agent.lookups}
     if agent.forwards:
         known = None if agent.schema is None or agent.events else ROOMS[agent.format].fields(agent.schema)
@@ -356,7 +355,7 @@ def _compiled(
 
 
 def _fits(agent: Agent, to: Destination, path: Path) -> Iterator[FileFinding]:
-    """Whether a result, a record, or what is selected fits into the user's schema."""
+    """The problems of a result, a record, or selected fields that do not fit the user's schema."""
     has = None if to.schema is None else ROOMS[to.format].fields(to.schema)
     made = {each.name for each in to.select} or _of_whole(agent)
     if has is None or made is None:

@@ -1,4 +1,4 @@
-"""Windows of a calendar, as the file writes them: the unit in place of a size, its `zone` and `week_starts`."""
+"""Windows of a calendar, as the file writes them: a unit in place of a size, with `zone` and `week_starts`."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Protocol
@@ -29,7 +29,7 @@ def _fixed(value: object) -> object:
 
 
 Fixed = Annotated[Duration, BeforeValidator(_fixed)]
-"""The size of windows that are all as long."""
+"""The size of windows of a fixed length."""
 
 
 def _zone(value: str) -> str:
@@ -49,7 +49,7 @@ WeekdayField = Annotated[Weekday, unless_unknown(WEEKDAYS[0])]
 
 
 class DatedKeys(BaseModel):
-    """The keys beside a unit of the calendar."""
+    """The keys that belong to a unit of the calendar."""
 
     zone: Annotated[ZoneField | None, BeforeValidator(_named)] = Field(
         default=None,
@@ -84,7 +84,7 @@ class WrittenWindow(Protocol):
 
 
 def dated(window: WrittenWindow) -> dict[str, Any]:
-    """The fields of Window that say which calendar."""
+    """The calendar fields of Window."""
     if not isinstance(window.extent, str):
         return {}
     week = (window.week_starts or WEEKDAYS[0]) if window.extent == WEEK else ""
@@ -92,7 +92,7 @@ def dated(window: WrittenWindow) -> dict[str, Any]:
 
 
 def zone_and_week(window: WrittenWindow, at: Path) -> Iterator[FileFinding]:
-    """Keys that say nothing beside the size of the windows."""
+    """Keys of the calendar that have no effect with this size of windows."""
     extent, word = window.extent, window.word
     sized = window.named if window.windower.dated else f"{word} of one length, which no zone changes"
     for name, wrong, which in (("zone", not isinstance(extent, str), _UNITS), ("week_starts", extent != WEEK, WEEK)):

@@ -1,4 +1,4 @@
-"""The key `tests:` of the file: its models, and the cases made of them (sluicegate.streams.cases)."""
+"""The key `tests:` of the file: its models, and the cases built from them (sluicegate.streams.cases)."""
 
 import base64
 import binascii
@@ -85,7 +85,7 @@ HeadersField = Annotated[dict[str, Text], BeforeValidator(_map)]
 
 
 class SendStep(BaseModel):
-    """One record, or `times` equal ones; its value is written in the format of the agent that reads the topic."""
+    """One record, or `times` equal records. The value is written in the format of the agent that reads the topic."""
 
     model_config = _CLOSED
     topic: TopicField = Field(description="The topic that the record is sent to.", examples=["orders"])
@@ -124,7 +124,7 @@ class SendStep(BaseModel):
 
 
 class ExpectStep(BaseModel):
-    """The next output of the topic, and of the key if one is named."""
+    """The next output of the topic; with a key, the next output of that key."""
 
     model_config = _CLOSED
     topic: TopicField = Field(description="The topic of the output.", examples=["baskets"])
@@ -152,7 +152,7 @@ class ExpectStep(BaseModel):
 
 
 class ExpectRowsStep(BaseModel):
-    """What a query finds in the tables of the test: as many rows, in this order."""
+    """The rows of a query in the tables of the test: exactly these, in this order."""
 
     model_config = _CLOSED
     sql: Text = Field(description="The query.", examples=["select id, amount from orders"])
@@ -201,7 +201,7 @@ class DeployModel(BaseModel):
 
 
 class StepModel(BaseModel):
-    """One step. Exactly one of its keys is given; `_as_step` checks it."""
+    """One step. Exactly one key is set; `_as_step` checks it."""
 
     model_config = ConfigDict(**_CLOSED, json_schema_extra={"minProperties": 1, "maxProperties": 1})
     setup: Text | None = Field(
@@ -281,15 +281,15 @@ def findings(
     handlers: Mapping[str, bool],
 ) -> Iterator[FileFinding]:
     """Topics that no agent reads or writes, tables without a lookup, and agents without a handler: a step on them could
-    have no effect. `rows` are the sources of the lookups; `handlers` says of each agent whether it has one. A handler
-    may send to any topic: those that an `expect` names count as written."""
+    have no effect. `rows` are the sources of the lookups. `handlers` tells for each agent whether it has a handler. A
+    handler may send to any topic: topics that an `expect` names count as written."""
     if any(handlers.values()):
         writes = writes | {step.expect.topic for steps in tests.values() for step in steps if step.expect is not None}
     for name, steps in tests.items():
         for number, step in enumerate(steps):
             path: Path = ("tests", name, number)
             if any(step.deploy is not None for step in steps[:number]):
-                continue  # the other file names the topics from now on
+                continue  # the other file decides about topics from now on
             if step.setup is not None and any(step.setup is None for step in steps[:number]):
                 yield FileFinding((*path, "setup"), "comes after another step", "begin the test with it")
             for agent in step.handlers or ():

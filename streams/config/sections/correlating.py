@@ -56,7 +56,8 @@ _DEDUPE_SCHEMA = {"anyOf": [DeduplicationModel.model_json_schema(), {"type": "nu
 
 
 class LegModel(ReadModel, frozen=True):
-    """One leg: its topics, and what is kept of its records in a group. Without `key` it is the key of the record."""
+    """One leg: its topics, and the part of its records that a group keeps. Without `key` it is the key of the
+    record."""
 
     from_: Sources = Field(
         alias="from",
@@ -178,8 +179,8 @@ def _is_text(value: object) -> bool:
 
 
 def within(leg: LegModel, agent: "AgentModel") -> LegModel:
-    """The leg with what the agent says of all legs: both conditions hold, the leg's computed fields come after those
-    of the agent, and all else that the leg says itself takes the place of what the agent says."""
+    """The leg combined with the agent's keys for all legs: both conditions apply, the leg's computed fields follow
+    those of the agent, and any other key of the leg overrides the agent's."""
     conditions = [text for text in (agent.where, leg.where) if text]
     both = " && ".join(f"({text})" for text in conditions) if len(conditions) > 1 else None
     of_schema = leg.format in SCHEMA_FORMATS
@@ -195,8 +196,8 @@ def within(leg: LegModel, agent: "AgentModel") -> LegModel:
 
 
 def aggregate(correlate: CorrelateModel) -> dict[str, Any]:
-    """The values of `aggregate` that have this meaning. An expression with a mistake counts as the default; `findings`
-    reports it."""
+    """The equivalent values of `aggregate`. An expression with a mistake counts as the default; `findings` reports
+    it."""
     legs = correlate.legs
     return {
         "until": until(correlate.complete, legs),
@@ -219,8 +220,8 @@ def until(complete: str | None, legs: Mapping[str, LegModel]) -> str:
 def expanded(
     correlate: CorrelateModel, name: str, made: run.Agent, app: str, reading: Mapping[str, Mapping[str, Any]]
 ) -> list[run.Agent]:
-    """The agents of the legs, and `made` as the aggregation of what they write. `reading` has the values of each leg
-    that say which records are read, and how."""
+    """The agents of the legs, and `made` as the aggregation of their outputs. `reading` has each leg's values that
+    decide which records are read, and how."""
     through = correlate.topic(app, name)
     assert made.aggregation is not None
     timeout = correlate.timeout
@@ -252,12 +253,12 @@ def expanded(
 
 
 def place_of(agent: run.Agent) -> Path:
-    """The place of an agent in the file; the agent of a leg stands in its leg."""
+    """The place of an agent in the file. The agent of a leg has the place of its leg."""
     return ("agents", agent.rekeys, CORRELATE, "legs", agent.leg) if agent.leg else ("agents", agent.name)
 
 
 def written(agent: run.Agent, legs: list[run.Agent], reading: Callable[[run.Agent], dict[str, Any]]) -> dict[str, Any]:
-    """The keys of the file that say the same. `reading` gives those that say which records are read, and how."""
+    """The equivalent keys of the file. `reading` returns the keys that decide which records are read, and how."""
     rule = agent.aggregation
     assert rule is not None
     assert rule.correlation is not None
@@ -291,7 +292,8 @@ REFUSED = {
 
 
 def findings(agent: "AgentModel", path: Path, names: Mapping[str, object]) -> Iterator[FileFinding]:
-    """What an agent with `correlate` cannot have, and legs that contradict each other. `names` are names of agents."""
+    """Keys that an agent with `correlate` cannot have, and legs that contradict each other. `names` are names of
+    agents."""
     correlate = agent.correlate
     if correlate is None:
         return
@@ -360,7 +362,7 @@ def _complete(correlate: CorrelateModel, at: Path) -> Iterator[FileFinding]:
 
 
 def _read(node: Node) -> set[str]:
-    """The names that an expression uses in another way than `has(NAME)` and `size(NAME)`."""
+    """The names that an expression uses in any way other than `has(NAME)` and `size(NAME)`."""
     names, waiting = set(), [node]
     while waiting:
         part = waiting.pop()
@@ -380,7 +382,7 @@ def _read(node: Node) -> set[str]:
 
 
 def meaning(agent: run.Agent) -> list[str]:
-    """How the groups of a correlation end, and what becomes of late legs: one sentence each."""
+    """How the groups of a correlation end, and the fate of late legs: one sentence each."""
     rule = agent.aggregation
     if rule is None or rule.correlation is None:
         return []

@@ -72,7 +72,7 @@ TimeoutField = Annotated[
 
 
 def window(timeout: CorrelationTimeout) -> Window | None:
-    """The window that means the same; None with the worker's clock."""
+    """The equivalent window; None with the worker's clock."""
     if timeout.clock != EVENT:
         return None
     at_most = timeout.after + SLACK if timeout.at_most is None else timeout.at_most
@@ -86,12 +86,12 @@ def window(timeout: CorrelationTimeout) -> Window | None:
 
 
 def of_leg(own: Window | None, time: TimeModel) -> Window | None:
-    """What the agent of a leg must know of the window: its own field with the time."""
+    """The values of the window for the agent of a leg, with the leg's own time field."""
     return None if own is None else replace(own, time=time.field, unit=time.unit)
 
 
 def written(rule: Aggregation) -> object:
-    """The value of the file that says the same."""
+    """The equivalent value of the file."""
     span, since = rule.window, rule.correlation.since if rule.correlation is not None else "first"
     if span is None:
         after = rule.since_last if rule.since_first is None else rule.since_first

@@ -25,7 +25,7 @@ class DeadLettersModel(BaseModel):
     )
 
     def besides(self, usual: "DeadLettersModel | None") -> "DeadLettersModel":
-        """These settings. Where one is not set, the setting of the whole file holds."""
+        """These settings, with the settings of the whole file as defaults."""
         if usual is None:
             return self
         return DeadLettersModel.model_construct(topic=self.topic or usual.topic, headers=self.headers or usual.headers)

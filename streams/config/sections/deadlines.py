@@ -1,4 +1,4 @@
-"""`aggregate.timeout` as the file writes it: times since a record, and a deadline that the records give."""
+"""`aggregate.timeout` as the file writes it: times since a record, and a deadline from the data."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _FORMS = "write {after: 30s, since: first}, or {first: 30s, last: 5s}"
 
 
 def _form(value: object) -> str:
-    """Text that begins like a duration is one, or a mistake in one."""
+    """The form of a value. Text that begins like a duration is a duration, or a mistake in one."""
     return _EXPRESSION if isinstance(value, str) and not _LIKE_A_DURATION.fullmatch(value) else _DURATION
 
 
@@ -85,7 +85,7 @@ class TimeoutModel(FilePart, frozen=True):
 
     @property
     def from_data(self) -> bool:
-        """Whether the records give a deadline."""
+        """Whether the deadline comes from the data."""
         return self.at is not None or isinstance(self.after, str)
 
     @model_validator(mode="after")
@@ -122,7 +122,7 @@ GroupTimeoutField = Annotated[
 
 
 class DebounceModel(FilePart, frozen=True):
-    """`period` without a record, and `at_most` a time after the first one."""
+    """`period` without a record, and `at_most` after the first one."""
 
     period: Duration = Field(
         description="The time since the last record after which the group is complete.", examples=["10s"]
@@ -165,14 +165,14 @@ def _deadline(timeout: TimeoutModel) -> run.DataDeadline | None:
 
 
 def written(rule: run.Aggregation) -> dict[str, object] | None:
-    """The value of the file that says the same."""
+    """The equivalent value of the file."""
     times = {"first": rule.since_first, "last": rule.since_last}
     keys: dict[str, object] = {name: Native(time) for name, time in times.items() if time is not None}
     return keys | expressions(rule.deadline) or None
 
 
 def expressions(deadline: run.DataDeadline | None) -> dict[str, object]:
-    """The keys of a deadline from the data, without those that have their default."""
+    """The keys of a deadline from the data that differ from their defaults."""
     if deadline is None:
         return {}
     keys: dict[str, object] = {deadline.name: deadline.at or deadline.after}
@@ -182,7 +182,7 @@ def expressions(deadline: run.DataDeadline | None) -> dict[str, object]:
 
 
 def wrong_type(key: str, unit: str, type_: ValueType) -> tuple[str, str] | None:
-    """Why an expression of this type gives no deadline, and what to do; None: it may."""
+    """The reason why an expression of this type gives no deadline, and a remedy; None: it may."""
     own = "time" if key == "at" else "duration"
     what = "an instant" if key == "at" else "a time"
     if type_.kind in (own, "unknown", "null"):
@@ -197,7 +197,7 @@ def wrong_type(key: str, unit: str, type_: ValueType) -> tuple[str, str] | None:
 
 
 def meaning(deadline: run.DataDeadline) -> str:
-    """`at due_at, as the newest record with one says`"""
+    """`at due_at of the newest record that gives it`"""
     cancel = f"; a record for which {deadline.cancel} takes it away" if deadline.cancel else ""
     if deadline.at:
         return f"at {_named(deadline.at)} of the newest record that gives it{cancel}"

@@ -67,7 +67,7 @@ DeclaredFields = Annotated[dict[str, DeclaredField], unless_unknown(dict)]
 
 
 def findings(file: "FileModel") -> Iterator[FileFinding]:
-    """`fields` where the format says what fields there are."""
+    """`fields` with a format that defines the fields itself."""
     for name, agent in file.agents.items():
         for at, reader in agent.readers.items():
             if reader.fields is not None and reader.format in (*SCHEMA_FORMATS, "raw"):

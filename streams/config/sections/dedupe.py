@@ -16,14 +16,15 @@ _HINT = "write header:NAME, a field path, or key"
 
 
 class IdSource(FilePart, frozen=True):
-    """A header's name, a field's path, or neither: the key."""
+    """A header's name, a field's path, or neither: then the key."""
 
     header: Text | None = Field(default=None, description="The header that holds the id.", examples=["event-id"])
     field: FieldPath | None = Field(default=None, description="The field that holds the id.", examples=["event.id"])
 
 
 def _as_id(value: object) -> object:
-    """`{field: PATH}` and `{header: NAME}` are for what the short forms cannot say, such as a field called `key`."""
+    """Accepts the short forms. `{field: PATH}` and `{header: NAME}` exist for values that the short forms cannot
+    express, such as a field called `key`."""
     if isinstance(value, Unknown) or value == "key":
         return {}
     if isinstance(value, str) and value.startswith(HEADER):

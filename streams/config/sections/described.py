@@ -1,4 +1,4 @@
-"""The texts of keys in parts of the JSON Schema that are written by hand."""
+"""The descriptions of keys in parts of the JSON Schema that are written by hand."""
 
 from collections.abc import Mapping
 from typing import Any

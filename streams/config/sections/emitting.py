@@ -1,4 +1,4 @@
-"""`emit`: results of groups that go on, as the file writes it."""
+"""`emit` as the file writes it: early results of groups that go on."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,7 @@ _HINT = "write {every: 10s}, {count: 100} or {on: change}"
 
 
 class EmitModel(FilePart, EmitSettings, frozen=True):
-    """One of `every`, `count` and `on`, and `final`."""
+    """One of `every`, `count` and `on`, and also `final`."""
 
 
 EmitField = Annotated[EmitModel, unless_unknown(lambda: EmitModel(every=1.0))]
@@ -31,7 +31,7 @@ def built(emit: EmitModel | None) -> Emit | None:
 
 
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """What says when early results are sent, and what they do not go together with."""
+    """Problems: a missing or contradictory trigger, and keys that exclude early results."""
     emit, at, rule = agent.emit, (*path, EMIT), agent.aggregate
     if emit is None:
         return

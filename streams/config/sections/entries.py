@@ -1,5 +1,5 @@
-"""A part of the file as a pydantic model whose keys come from tables (sluicegate.streams.keys), and their way to the
-values that run and back."""
+"""A part of the file as a pydantic model whose keys come from tables (sluicegate.streams.keys), and conversions between
+its values and the values that run."""
 
 from dataclasses import is_dataclass
 from types import NoneType
@@ -27,7 +27,7 @@ _OF_A_TYPE: dict[Any, Any] = {bool: FlagField, float: Duration, str: Text}
 
 
 class FilePart(BaseModel, frozen=True):
-    """Its keys are its own fields, and those of the tables among its bases."""
+    """A part of the file. Its keys are its own fields, and the keys of the tables among its bases."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -55,7 +55,7 @@ class FilePart(BaseModel, frozen=True):
 
 
 def _added(model: type) -> list[TableKey]:
-    """The keys of the tables that this class is the first to have among its bases."""
+    """The keys of the tables that this class adds to those of its bases."""
     tables = [base for base in model.__bases__ if is_dataclass(base) and not issubclass(base, BaseModel)]
     return [key for table in tables for key in keys_of(table)]
 
@@ -100,7 +100,7 @@ def values(table: type, model: FilePart) -> dict[str, Any]:
 
 
 def written(table: type, value: Any) -> dict[str, Any]:
-    """The keys of the table as the tree of a file has them. A value that is none of the key is left out."""
+    """The keys of the table in the tree of a file. A value that the key cannot have is left out."""
     return {
         key.name: Native(content) if key.numbers else content
         for key in keys_of(table)

@@ -38,7 +38,7 @@ EnvelopeField = Annotated[EnvelopeModel, unless_unknown(_unknown)]
 
 
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """Events have attributes, which are fields beside their data."""
+    """Problems: attributes of events that are missing or without effect."""
     for place, reader in agent.readers.items():
         at, form = (*path, *place, "from"), (*path, *place, "format")
         events = {source.envelope or "" for source in reader.from_}
@@ -67,7 +67,7 @@ def built(envelope: EnvelopeModel | None) -> run.EventEnvelope | None:
 
 
 def written(envelope: run.EventEnvelope | None) -> dict[str, str] | None:
-    """As the file writes it."""
+    """The value as the file writes it."""
     if envelope is None:
         return None
     source = {"source": envelope.source} if envelope.source else {}

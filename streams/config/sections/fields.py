@@ -1,6 +1,7 @@
-"""The kinds of values in the file. Each takes `Unknown` in place of a value, so that one mistake hides no other.
+"""The kinds of values in the file.
 
-A refusal is a PydanticCustomError of type `refused` whose context holds `what` and `hint`.
+Each accepts `Unknown` in place of a value, so that one mistake hides no other. A refusal is a PydanticCustomError of
+type `refused` whose context holds `what` and `hint`.
 """
 
 import math
@@ -61,7 +62,7 @@ def refused(what: str, hint: str) -> PydanticCustomError:
 
 
 def unless_unknown(placeholder: Any) -> WrapValidator:
-    """`placeholder` (called when it is a class or function) replaces a value that is not known."""
+    """Accepts an unknown value: `placeholder` (called when it is a class or function) replaces it."""
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         if isinstance(value, Unknown):
@@ -88,10 +89,9 @@ def _matching(pattern: str, what: str, hint: str, longest: int) -> AfterValidato
 
 
 def cluster_named(name: str, info: ValidationInfo) -> str:
-    """The cluster as topics name it: without a name for the default one. Raises for a name that `kafka` does not
-    have."""
+    """The name of the cluster in topics; the default cluster has none. Raises for a name that `kafka` does not have."""
     clusters = info.context
-    if clusters is None:  # the values of a file that was judged before
+    if clusters is None:  # values of a file that was checked before
         return name
     if name not in clusters.settings:
         names = list(filter(None, clusters.settings))
@@ -124,7 +124,8 @@ def _pattern(value: str) -> str:
 
 
 def _field_path(value: str) -> str:
-    """The characters that it refuses are those of expressions, or such as no decoder can ask for."""
+    """The path of a field. The refused characters are those of expressions, or characters that no decoder can
+    request."""
     if len(value) > 1000 or not re.fullmatch(FIELD, value):
         hint = "write field names joined by dots, such as customer.id"
         computed = "write let: {NAME: EXPRESSION} for a computed value, and its NAME here"
@@ -133,7 +134,7 @@ def _field_path(value: str) -> str:
 
 
 def _no_object(value: object) -> object:
-    """Only text can name a function in other processes."""
+    """Refuses functions as objects: only a name can stand for a function in other processes."""
     if callable(value):
         path = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}"
         usable = re.fullmatch(FUNCTION, path) and not path.startswith("__main__:")
@@ -143,7 +144,7 @@ def _no_object(value: object) -> object:
 
 
 def plain(value: Any) -> Any:
-    """Without the text that the file's numbers remember."""
+    """The value without the text that the file's numbers remember."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -176,7 +177,7 @@ ClusterField = Annotated[
 
 
 def of_cluster(value: object) -> object:
-    """`{topic: T, cluster: C}` is `{topic: T@C}`."""
+    """Rewrites `{topic: T, cluster: C}` as `{topic: T@C}`."""
     if not isinstance(value, dict):
         return value
     topic, cluster = value.get("topic"), value.get("cluster")
@@ -216,7 +217,7 @@ ErrorNames = Annotated[
 
 
 def _expression(value: object) -> object:
-    """`true` and `3` are expressions, too."""
+    """An expression as text. `true` and `3` are expressions, too."""
     if isinstance(value, list | dict):
         kind = "list" if isinstance(value, list) else "mapping"
         raise refused(f"must be text, and YAML takes this for a {kind}", "quote the expression")
@@ -254,7 +255,8 @@ def _parsed(
     native_hint: str,
     bounded: Callable[[T], None] = lambda value: None,
 ) -> BeforeValidator:
-    """Text of the file by `parse`, a value built in Python by `known`; both must be `bounded`, which raises."""
+    """A value: text of the file by `parse`, a value built in Python by `known`. Both must be `bounded`, which
+    raises."""
 
     def validate(value: object) -> object:
         if isinstance(value, Unknown):
@@ -308,7 +310,7 @@ Duration = Annotated[
 
 
 def any_of(words: Sequence[str]) -> str:
-    """Two words or more as a hint names them: `day, week or month`."""
+    """Two or more words as a hint lists them: `day, week or month`."""
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
@@ -472,7 +474,8 @@ def _store(value: str) -> str:
 
 
 def _server(url: str) -> None:
-    """Raises for a URL that names no host, an invalid port, or a user and password whose end is not certain."""
+    """Checks a URL of a server. Raises for a URL that names no host, an invalid port, or a user and password whose end
+    is ambiguous."""
     if urls.uncertain(url):
         raise refused("has an @ that does not end user and password", f"{urls.ENCODE}; {VARIABLES}")
     scheme, hosts = url.partition("://")[0], urls.hosts_of(url)
@@ -485,7 +488,7 @@ def _server(url: str) -> None:
 
 
 def _near_store(scheme: str) -> str:
-    """The hint for a URL with a scheme that no store has."""
+    """The hint for a URL whose scheme belongs to no store."""
     if scheme in ("sqlite", *_OTHER_SQLITE):
         return f"did you mean sqlite:///? {_SQLITE_PATHS}"
     near = did_you_mean(scheme.partition("+")[0], STORES, _OTHER_STORES)

@@ -1,8 +1,9 @@
-"""The `kafka:` section: librdkafka's own settings, checked against the names, kinds and ranges that it supports; and
-`login`, which stands for several of them. They are of one cluster, or of several by their names. A value that is a
-mapping names a cluster: no setting has such a value.
+"""The `kafka:` section: librdkafka's own settings, checked against the names, kinds and ranges that it supports, and
+`login`, which stands for several of them.
 
-`kafka_settings.json` lists librdkafka's, `kafka_descriptions.json` describes them; both say how they were made.
+The settings belong to one cluster, or to several by their names. A value that is a mapping names a cluster: no setting
+has such a value. `kafka_settings.json` lists librdkafka's settings, `kafka_descriptions.json` describes them; both
+files say how they were made.
 """
 
 import json
@@ -96,8 +97,8 @@ _TRUTH = {"true": True, "false": False}
 
 @cache
 def known() -> Mapping[str, list[str | int]]:
-    """Setting -> [kind, ...]: `boolean`, `text`, `integer` and `number` with least and most, `choice` with its
-    words."""
+    """By setting: its kind and arguments. `boolean`, `text`, `integer` and `number` with least and most, `choice` with
+    its words."""
     text = files("sluicegate.streams.config").joinpath("kafka_settings.json").read_text("utf-8")
     settings: dict[str, list[str | int]] = json.loads(text)["settings"]
     return {**settings, LOGIN: ["choice", *LOGINS]}
@@ -105,7 +106,7 @@ def known() -> Mapping[str, list[str | int]]:
 
 @cache
 def descriptions() -> Mapping[str, str]:
-    """A text for each setting that a file can hold: librdkafka's own ones, and that of `login`."""
+    """The description of each setting that a file can hold: librdkafka's own ones, and `login`."""
     text = files("sluicegate.streams.config").joinpath("kafka_descriptions.json").read_text("utf-8")
     settings: dict[str, str] = json.loads(text)["settings"]
     return {**settings, LOGIN: LOGIN_DESCRIPTION}
@@ -116,14 +117,14 @@ def allowed() -> list[str]:
 
 
 class NamedClusters(NamedTuple):
-    """The clusters of the section. The one of a file without names is called by the empty text."""
+    """The clusters of the section. The only cluster of a section without names has the empty name."""
 
     default: str
     settings: Mapping[str, Mapping[str, object]]
     path: Path = ("kafka",)
 
     def of(self, name: str) -> tuple[Path, Mapping[str, object]]:
-        """Where the settings are in the file, and the settings."""
+        """The path of the settings in the file, and the settings."""
         return (*self.path, name) if name else self.path, self.settings[name]
 
     @property
@@ -132,7 +133,7 @@ class NamedClusters(NamedTuple):
 
 
 def named(section: object) -> NamedClusters:
-    """What is wrong with the section is not looked at."""
+    """The clusters of the section. Problems of the section are ignored."""
     if not isinstance(section, Mapping):
         return NamedClusters("", {})
     several = {str(name): value for name, value in section.items() if isinstance(value, Mapping)}
@@ -185,7 +186,7 @@ def _of_cluster(path: Path, settings: Mapping[str, object]) -> Iterator[FileFind
 
 
 def _login_findings(path: Path, login: str, settings: Mapping[str, object]) -> Iterator[FileFinding]:
-    """What contradicts the login, and what it needs."""
+    """Settings that contradict the login, and settings that it needs."""
     if settings.get("bootstrap.servers") == EMBEDDED:
         yield FileFinding((*path, LOGIN), "is not for the embedded broker, which admits everybody", "leave it out")
     for name in (*BY_THE_LOGIN, *(BY_THE_CLOUD if login != OIDC else ())):
@@ -207,7 +208,7 @@ def _login_findings(path: Path, login: str, settings: Mapping[str, object]) -> I
 
 
 def _oidc_findings(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:
-    """What librdkafka needs to ask an issuer. A metadata service knows its clients."""
+    """Settings that librdkafka needs to ask an issuer. A metadata service needs none, because it knows its clients."""
     at = (*path, LOGIN)
     if str(settings.get(f"{_OAUTH}metadata.authentication.type", "none")).lower() != "none":
         return
@@ -260,7 +261,7 @@ def _expected(name: str) -> tuple[str, str]:
 
 
 def converted(name: str, value: object) -> KafkaSetting | None:
-    """The value as librdkafka's client takes it. None when it is not of the setting's kind and range."""
+    """The value in the form of librdkafka's client; None: it is not of the setting's kind and range."""
     kind, *rest = known()[name]
     text = as_written(value)
     if isinstance(text, bool):

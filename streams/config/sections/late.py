@@ -1,4 +1,4 @@
-"""`late` of `aggregate.window`: what becomes of records whose window has closed, as the file writes it."""
+"""`late` of `aggregate.window`: the treatment of records whose window has closed, as the file writes it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -77,7 +77,7 @@ LateField = Annotated[
 
 
 def built(late: LateModel | str) -> dict[str, Any]:
-    """The fields of Window that mean the same."""
+    """The equivalent fields of Window."""
     if not isinstance(late, LateModel):
         return {"late": late}
     if late.amend is not None:
@@ -90,21 +90,21 @@ def amends(late: LateModel | str) -> bool:
 
 
 def written(window: Window) -> object:
-    """The value of `late` that says the same. Durations are seconds."""
+    """The equivalent value of `late`. Durations are seconds."""
     if window.late == NEW:
         return {NEW: Native(window.gather)}
     return {AMEND: Native(window.keep), EVERY: Native(window.gather)} if window.late == AMEND else window.late
 
 
 def on_full(rule: "Aggregate") -> Literal["fire-oldest", "dead-letter", "stop"]:
-    """Windows whose results are of the whole window are not ended early unless the file says so, which `findings`
-    refuses."""
+    """The value of `on_full`. Windows whose results are of the whole window do not end early unless the file asks for
+    it, which `findings` refuses."""
     whole = rule.window is not None and (amends(rule.window.late) or rule.window.windower.immediate)
     return "dead-letter" if whole and "on_full" not in rule.model_fields_set else rule.on_full
 
 
 def findings(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[FileFinding]:
-    """What does not go together with further and revised results."""
+    """Keys that exclude further and revised results."""
     window, at = rule.window, (*path, "aggregate", "window", "late")
     if window is None or not isinstance(window.late, LateModel):
         return
@@ -130,7 +130,7 @@ def _amended(agent: "AgentModel", rule: "Aggregate", path: Path, at: Path) -> It
 
 
 def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
-    """The state of a revised window stays for long."""
+    """The state of a revised window stays for a long time."""
     if window.late == AMEND and window.keep > 10 * window.size:
         many = round(window.keep / window.size)
         what = f"keeps about {many:,} windows of each key, and `max_groups` counts them"
@@ -138,7 +138,7 @@ def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
 
 
 def meaning(window: Window, letters: str) -> str:
-    """What becomes of late records, in one sentence."""
+    """The treatment of late records, in one sentence."""
     dead = f"goes to {letters} with the reason late"
     if window.late == NEW:
         gather = spoken_duration(window.gather)

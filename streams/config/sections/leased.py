@@ -37,8 +37,8 @@ class Unhealthy(FilePart, frozen=True):
 
 
 class OutboxModel(FilePart, OutboxSettings, frozen=True):
-    """Rows of applications and of the leased contracts. `lanes`: unless it is written, the number that the store has
-    (16 in a new one)."""
+    """Rows of applications and of the leased contracts. `lanes` None: the number of lanes in the store (16 in a new
+    one)."""
 
     backoff: SpanField = Field(
         default=(1.0, 60.0),
@@ -66,7 +66,7 @@ def _unless_off(value: object) -> object:
 
 
 def _or_off(model: type[BaseModel], **nested: type[BaseModel]) -> WithJsonSchema:
-    """`nested` models stand in it by value: it is one definition."""
+    """The section, or `false`. `nested` models are inlined, because the schema is one definition."""
     made = model.model_json_schema()
     made.pop("$defs", None)
     made["properties"] |= described(model, {name: each.model_json_schema() for name, each in nested.items()})
@@ -116,7 +116,7 @@ SchedulesField = Annotated[
 
 
 def schedule_findings(schedules: Mapping[str, ScheduleModel], timed: bool) -> Iterator[FileFinding]:
-    """`timed`: timeouts are sent."""
+    """The problems of schedules. `timed`: timeouts are sent."""
     for name in schedules:
         if not re.fullmatch(NAME, name):
             yield FileFinding(("schedules", name), "is not a name", "use only letters, digits and . _ -")
@@ -133,7 +133,7 @@ def built_schedules(schedules: Mapping[str, ScheduleModel]) -> tuple[RecurringMe
 
 
 def written_schedules(schedules: tuple[RecurringMessage, ...]) -> dict[str, object] | None:
-    """As the file writes them."""
+    """The schedules as the file writes them."""
     made = {
         schedule.name: {
             "every": schedule.every,

@@ -1,4 +1,4 @@
-"""The `lookup` of an agent as the file writes it: its models, and what is wrong with it."""
+"""The `lookup` of an agent as the file writes it: its models and its problems."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ RESERVED = ("message", "group")
 
 
 class MissingRow(BaseModel):
-    """What happens without a row. `wait` is the longest time that a record waits for its row."""
+    """The fate of a record without a row. `wait` is the longest time that a record waits for its row."""
 
     model_config = _CLOSED
     then: Literal["null", "dead-letter", "wait"] = Field(
@@ -89,7 +89,7 @@ _COLUMNS_SCHEMA = {"type": "array", "minItems": 1, "items": {"type": "string"}}
 
 
 class LookupModel(BaseModel):
-    """Exactly one of `table`, `collection`, `hash` and `topic` says where the row is."""
+    """A lookup. Exactly one of `table`, `collection`, `hash` and `topic` is the source of the row."""
 
     model_config = _CLOSED
     table: Text | None = Field(
@@ -192,7 +192,7 @@ def findings(file: "FileModel") -> Iterator[FileFinding]:
 
 
 def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """What else the agent must have, or cannot have."""
+    """Keys that the agent must have, or cannot have, beside a lookup."""
     whole = path[:-1]
     apart = {
         "concurrency": (agent.concurrency, "concurrency: the call runs after the transaction that read the row"),
@@ -253,7 +253,7 @@ def _of_source(lookup: LookupModel, path: Path) -> Iterator[FileFinding]:
 
 
 def _of_name(agent: "AgentModel", name: str, path: Path) -> Iterator[FileFinding]:
-    """The name is a field of what is written, so nothing else may have it."""
+    """The name becomes a field of the output, so nothing else may have it."""
     from sluicegate.streams.aggregation.results import REVISED
     from sluicegate.streams.config.sections.models_groups import RESERVED as FIXED
 
@@ -297,15 +297,15 @@ def _of_key(agent: "AgentModel", lookup: LookupModel, path: Path) -> Iterator[Fi
 
 
 def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """A lookup enriches what is written: nothing that is decided before the commit can name it. The legs of a
-    correlation have fields of their own."""
+    """Expressions that name a lookup too early. A lookup adds to outputs, so nothing that is decided before the commit
+    can name it. The legs of a correlation have fields of their own."""
     if agent.correlate is not None:
         return
     whole, rule = path[:-1], agent.aggregate
     texts: dict[Path, str | None] = {(*whole, "where"): agent.where}
     texts |= {(*whole, "let", each): text for each, text in (agent.let or {}).items()}
     fields: dict[Path, str | None] = {(*whole, "key"): agent.key.field if agent.key else None}
-    if agent.forwards:  # it is re-keyed when the rows are part of the record
+    if agent.forwards:  # it is re-keyed after the rows were added to the record
         del fields[*whole, "key"]
     fields[*whole, "dedupe", "id"] = agent.dedupe.id.field if agent.dedupe else None
     if rule is not None:

@@ -39,7 +39,7 @@ def _agents(value: object) -> object:
 
 
 class FileModel(FilePart, AppSettings, frozen=True):
-    """`kafka` is checked apart, setting by setting (sluicegate.streams.config.sections.kafka)."""
+    """The file. `kafka` is checked separately, setting by setting (sluicegate.streams.config.sections.kafka)."""
 
     app: NameField = Field(
         description=(

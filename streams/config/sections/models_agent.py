@@ -60,8 +60,8 @@ _KEY_SCHEMA = {
 
 
 class Retry(FilePart, RetrySettings, frozen=True):
-    """`attempts` counts the first one; `backoff` is the shortest and the longest pause; `isolate_after` so many
-    failures the messages of a group are tried alone."""
+    """`attempts` includes the first one. `backoff` is the shortest and the longest pause. After `isolate_after`
+    failures the messages of a group are tried one by one."""
 
     backoff: SpanField = Field(
         default=(1.0, 60.0),
@@ -71,7 +71,7 @@ class Retry(FilePart, RetrySettings, frozen=True):
 
 
 class OnErrorModel(FilePart, OnError, frozen=True):
-    """What happens on an error, by stage. For handlers, the handler's `then` says it."""
+    """The action on an error, by stage. For handlers, the key `then` decides."""
 
 
 def _as_functions(value: object) -> object:
@@ -86,8 +86,8 @@ FunctionsField = Annotated[list[Function], BeforeValidator(_as_functions), WithJ
 
 
 class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
-    """An aggregation, a handler, or both: the handler then gets the completed groups. With neither, the agent forwards
-    each record."""
+    """An agent with an aggregation, a handler, or both: the handler then gets the completed groups. With neither, the
+    agent forwards each record."""
 
     from_: Sources = Field(
         alias="from",
@@ -193,7 +193,7 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
 
     @model_validator(mode="after")
     def _correlated(self) -> Self:
-        """An agent with `correlate` has the aggregation that means the same."""
+        """Gives an agent with `correlate` the equivalent aggregation."""
         if self.correlate is not None and self.aggregate is None:
             aggregate = correlating.aggregate(self.correlate)
             compute = {
@@ -212,14 +212,14 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
 
     @property
     def legs(self) -> dict[str, correlating.LegModel]:
-        """The legs by name, each with what the agent says of all legs."""
+        """The legs by name, each combined with the agent's keys for all legs."""
         legs = {} if self.correlate is None else self.correlate.legs
         return {name: correlating.within(leg, self) for name, leg in legs.items()}
 
     @property
     def readers(self) -> "dict[Path, AgentModel | correlating.LegModel]":
-        """Where the file says how records are read, by the place below the agent: the agent, and the legs of a
-        correlation."""
+        """The parts of the file that decide how records are read, by their place below the agent: the agent, and the
+        legs of a correlation."""
         legs = {} if self.correlate is None else self.correlate.legs
         return {(): self, **{(correlating.CORRELATE, "legs", name): leg for name, leg in legs.items()}}
 
@@ -229,6 +229,6 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
 
     @property
     def outputs(self) -> dict[Path, DestinationModel]:
-        """Each destination by its place below the agent."""
+        """The destinations by their place below the agent."""
         one: dict[Path, DestinationModel] = {} if self.to is None else {("to",): self.to}
         return one | {("to", number): route for number, route in enumerate(self.routes) if route is not DROP}

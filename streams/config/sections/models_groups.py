@@ -170,7 +170,7 @@ class Aggregate(FilePart, GroupSettings, frozen=True):
 
     @model_validator(mode="after")
     def _debounced(self) -> Self:
-        """`debounce` is a timeout in other words."""
+        """Converts `debounce` into the equivalent timeout."""
         if self.debounce is not None and self.timeout is None:
             self.__dict__["timeout"] = TimeoutModel.model_construct(
                 last=self.debounce.period, first=self.debounce.at_most

@@ -36,7 +36,7 @@ Framing = Annotated[Literal["none", "confluent"], unless_unknown("none")]
 
 
 class SourceModel(BaseModel):
-    """One of `topic` and `pattern`. `dedupe: sluicegate`: another Sluicegate writes this topic, its repeats are
+    """A `topic` or a `pattern`. `dedupe: sluicegate`: another Sluicegate writes this topic, and its repeats are
     dropped. `envelope: cloudevents`: its records are CloudEvents; `debezium`: change events of a table."""
 
     model_config = _CLOSED
@@ -75,7 +75,7 @@ class SourceModel(BaseModel):
 
     @property
     def name(self) -> str:
-        """As sluicegate.streams.topic_names keeps it."""
+        """The name of the source as in sluicegate.streams.topic_names."""
         return self.topic if self.topic is not None else on_cluster(name_of(self.pattern or ""), self.cluster or "")
 
 
@@ -109,7 +109,7 @@ Sources = Annotated[list[SourceModel], BeforeValidator(_as_sources), WithJsonSch
 
 
 def _as_selected(value: object) -> object:
-    """`[names]` are the fields of these names; with an expression each: computed."""
+    """Accepts `[names]`, the fields of these names; with an expression each, they are computed."""
     if isinstance(value, dict) and None in value.values():
         hint = "write {NAME: EXPRESSION}, or a list of names; if YAML ended one at a comma, quote the expression"
         raise refused("has a field without an expression", hint)

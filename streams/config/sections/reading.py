@@ -1,4 +1,4 @@
-"""The keys that say how records are read: the topics, the format and its schema, the fields."""
+"""The keys for reading records: the topics, the format and its schema, the fields."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from sluicegate.streams.config.sections.registry import RegisterField
 
 
 class ReadModel(FilePart, frozen=True):
-    """What an agent and a leg of a correlation have in common."""
+    """The keys that an agent and a leg of a correlation have in common."""
 
     from_: Any = Field(alias="from")
     format: Format = Field(

@@ -14,7 +14,7 @@ from sluicegate.streams.config.text.scalars import Unknown
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 SUBJECTS = {"topic": "{topic}-value", "record": "{record}", "topic-record": "{topic}-{record}"}
-"""By strategy. What stands in braces is filled in."""
+"""The name of the subject by strategy. Parts in braces are placeholders."""
 AT: Path = ("schema_registry",)
 
 Strategy = Annotated[Literal["topic", "record", "topic-record"], unless_unknown("topic")]
@@ -175,5 +175,5 @@ def _oauth(auth: RegistryAuth) -> run.OAuthClient | None:
 
 
 def name_of(registry: RegistryModel | None) -> str:
-    """What `Avro.registry` has."""
+    """The value for `Avro.registry`."""
     return "" if registry is None else ",".join(registry.url)

@@ -101,7 +101,8 @@ def _one_kind(schema: dict[str, Any]) -> None:
 
 
 class KeysOfKinds(DatedKeys):
-    """The keys of the kinds of windows, before those of the class: one entry each, in sluicegate.streams.windowers."""
+    """The keys of the kinds of windows, in front of the keys of the class. Each has one entry in
+    sluicegate.streams.windowers."""
 
     if TYPE_CHECKING:
         every: float | None
@@ -183,7 +184,7 @@ class WindowModel(KeysOfKinds):
 
     @property
     def kinds(self) -> list[str]:
-        """The keys of the kinds of windows that the file names: one, unless it is wrong."""
+        """The keys of the kinds of windows in the file: exactly one if it is valid."""
         named = [kind for kind in KINDS if getattr(self, kind) is not None]
         return named or ([LAST] if self.last is not None else [])
 
@@ -194,12 +195,12 @@ class WindowModel(KeysOfKinds):
 
     @property
     def _alone(self) -> str:
-        """The kind that `last` alone is."""
+        """The kind that the key `last` alone means."""
         return SLIDING if self.kinds == [LAST] else ""
 
     @property
     def word(self) -> str:
-        """The key of the kind that the file writes."""
+        """The key of the kind, as the file writes it."""
         return LAST if self._alone else self.windower.word
 
     @property
@@ -208,7 +209,7 @@ class WindowModel(KeysOfKinds):
 
     @property
     def extent(self) -> float | str:
-        """As in Window."""
+        """Same as in Window."""
         written: float | str | None = getattr(self, self.windower.word)
         return written or 0.0
 
@@ -219,7 +220,7 @@ class WindowModel(KeysOfKinds):
 
     @property
     def size(self) -> float:
-        """In seconds; the gap of a session; the longest one of a unit of the calendar."""
+        """The size in seconds: for a session its gap, for a unit of the calendar its longest length."""
         return CALENDAR[self.extent] if isinstance(self.extent, str) else self.extent
 
     @property
@@ -235,7 +236,8 @@ class WindowModel(KeysOfKinds):
 
     @property
     def least(self) -> float:
-        """Seconds from the start of a window, or from the last record of a session, until event time may close it."""
+        """Seconds from the start of a window, or from the last record of a session, after which event time may close
+        it."""
         return self.size + self.disorder
 
 
@@ -243,7 +245,7 @@ WindowField = Annotated[WindowModel, unless_unknown(lambda: WindowModel.model_va
 
 
 def built(rule: "Aggregate", emits: bool) -> Window | None:
-    """With `emits`, groups have early results."""
+    """The Window that runs. `emits`: groups have early results."""
     window = rule.window
     if window is None:
         return None
@@ -277,7 +279,7 @@ def or_none(limit: float) -> float | None:
 
 
 def written(window: Window) -> dict[str, Any]:
-    """The keys of the file that say the same."""
+    """The equivalent keys of the file."""
     entry = window.windower
     return {
         **({entry.word: Native(window.extent)} if window.extent else {}),
@@ -293,12 +295,12 @@ def written(window: Window) -> dict[str, Any]:
 
 
 def time_written(window: Window) -> object:
-    """The value of `time` that says the same."""
+    """The equivalent value of `time`."""
     return TIMESTAMP if window.time is None else {"field": window.time, "unit": window.unit}
 
 
 def limits_written(window: Window) -> dict[str, object]:
-    """`idle` and `at_most`, if the windows can have them."""
+    """The values of `idle` and `at_most`, if the windows can have them."""
     waits, origins = not window.windower.immediate, bool(window.origins)
     limits = {"idle": window.idle} if waits or origins else {}
     limits |= {"at_most": window.at_most} if waits else {}
@@ -306,7 +308,7 @@ def limits_written(window: Window) -> dict[str, object]:
 
 
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """What an agent with windows cannot have, and limits that contradict each other."""
+    """Keys that an agent with windows cannot have, and limits that contradict each other."""
     rule = agent.aggregate
     if rule is None or rule.window is None or agent.correlate is not None:
         return
@@ -333,7 +335,7 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
 
 
 def _immediate(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[FileFinding]:
-    """What contradicts a result at each record."""
+    """Keys that contradict a result at each record."""
     window, aggregate = rule.window, (*path, "aggregate")
     if window is None or not window.windower.immediate:
         return
@@ -359,7 +361,7 @@ def _immediate(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[F
 
 
 def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
-    """One kind of windows, and what only some kinds have."""
+    """Problems of kinds: there must be one, and some keys belong to one kind only."""
     places = tuple((*at, kind) for kind in window.kinds)
     if not places:
         yield FileFinding(at, "names no kind of windows", f"write one of {', '.join((*KINDS, LAST))}", (at,))
@@ -376,7 +378,7 @@ def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
 
 
 def _keys(window: WindowModel, at: Path) -> Iterator[FileFinding]:
-    """Keys that another kind has, keys that this kind needs, and what is wrong about their values."""
+    """Keys of another kind, missing keys of this kind, and their invalid values."""
     own, word = window.windower.keys, (*at, window.word)
     for name, (entry, key) in OF_KINDS.items():
         if name not in KINDS and key not in own and getattr(window, name) is not None:
@@ -428,7 +430,7 @@ def _times(agent: "AgentModel", window: WindowModel, at: Path) -> Iterator[FileF
 
 
 def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
-    """Limits without which a window may stay open for long, and windows that cost much."""
+    """Missing limits that let a window stay open for long, and windows that are expensive."""
     yield from late.warnings(window, at)
     yield from _remarked(window, window.windower.costly, at)
     if window.windower.immediate:
@@ -444,7 +446,7 @@ def warnings(window: Window, at: Path) -> Iterator[FileFinding]:
 
 
 def meaning(window: Window, letters: str) -> list[str]:
-    """When windows close, and what becomes of late records: one sentence each."""
+    """When windows close, and the treatment of late records: one sentence each."""
     if window.windower.immediate:
         return _meaning_at_once(window, letters)
     time = "the record's timestamp" if window.time is None else window.time
@@ -467,7 +469,7 @@ def meaning(window: Window, letters: str) -> list[str]:
 
 
 def _meaning_at_once(window: Window, letters: str) -> list[str]:
-    """As `meaning`, of windows that give a result at each record."""
+    """Same as `meaning`, for windows that give a result at each record."""
     time = "the record's timestamp" if window.time is None else window.time
     grace, last = spoken_duration(window.grace), f"the last {window.last:,}"
     dead = "is only counted" if window.late == "skip" else f"goes to {letters} with the reason late"

@@ -23,7 +23,7 @@ LineColumn = tuple[int, int]
 
 
 class Unreadable(Exception):
-    """The file is not a YAML document that Sluicegate accepts. Reading stops at `place`."""
+    """The file is not a YAML document that Sluicegate accepts. Reading stopped at `place`."""
 
     def __init__(self, message: str, hint: str, place: LineColumn = (1, 1)) -> None:
         super().__init__(message)
@@ -37,9 +37,9 @@ class _Tag(Unreadable):
 @dataclass(slots=True)
 class FileDocument:
     """`tree` consists of dicts, lists and scalars. `places` holds the position of every key and list item. `texts`
-    holds the position of every value that stands in the file on one line as it is. `findings` are the problems found so
-    far, `unset` the variables without a value, `substituted` the paths that had a variable. `files` names the file of
-    each key, with all below it, that stands in another file than the rest of the document."""
+    holds the position of every value that is on one line of the file and unchanged. `findings` are the problems found
+    so far, `unset` the variables without a value, `substituted` the paths that had a variable. `files` holds for each
+    key that comes from another file, with all keys below it, the name of that file."""
 
     tree: object = None
     places: dict[Path, LineColumn] = field(default_factory=dict)
@@ -130,7 +130,7 @@ def _compose(text: str) -> yaml.Node | None:
 
 
 def _is_in_an_expression(text: str, line: int) -> bool:
-    """Whether the line, or a key that it stands below, has a key whose values are expressions."""
+    """Whether the line belongs to a key whose values are expressions, directly or below it."""
     depth: int | None = None
     for each in reversed(text.splitlines()[:line]):
         indent = len(each) - len(each.lstrip())

@@ -33,8 +33,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FileFinding:
-    """A problem that has a path and no position yet. It is void when the value at one of `needs` is unknown. `column`
-    is a position in the text at `path`, from 1; 0: the position is the key's."""
+    """A problem with a path, before its position is known. It is void when the value at one of `needs` is unknown.
+    `column` is a position in the text at `path`, from 1; 0: the position of the key counts."""
 
     path: Path
     message: str

@@ -1,4 +1,4 @@
-"""Pydantic's errors in Sluicegate's words. They never contain the value at fault."""
+"""Translates pydantic's errors into Sluicegate's messages. They never contain the invalid value."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -55,7 +55,7 @@ _KINDS = {
 
 
 def present(location: Sequence[str | int], tree: Any) -> Path:
-    """The part of pydantic's location that exists in the file, without the steps that only the normal form has."""
+    """The part of pydantic's location that exists in the file, without steps that only the normal form has."""
     path: list[str | int] = []
     for step in location:
         if _holds(tree, step):

@@ -27,12 +27,12 @@ class Decimal(float):
 
 
 class Unknown(str):
-    """Text that replaces a value that is not known: its variable is unset, or it was wrong and has been reported."""
+    """Text that replaces an unknown value: its variable is unset, or it was invalid and has been reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A value built in Python where the file has text that is parsed: seconds, bytes, a span of seconds, or a start."""
+    """A value built in Python where the file has text to parse: seconds, bytes, a span of seconds, or a start."""
 
     value: object
 

@@ -1,4 +1,4 @@
-"""Values that must never be printed: passwords in URLs, and the secret settings of Kafka clients."""
+"""Hides values that must never be printed: passwords in URLs, and the secret settings of Kafka clients."""
 
 import re
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ def is_secret(setting: str) -> bool:
 
 
 def rotated(app: App, read: App) -> App:
-    """`app` with the user names and passwords of the file as it was read again. Other changes of the file take effect
-    at the next start."""
+    """`app` with the user names and passwords of the newly read file. Other changes of the file take effect at the next
+    start."""
     store = read.store if redacted(read.store) == redacted(app.store) else app.store
     registry = app.registry
     if registry is not None and read.registry is not None:

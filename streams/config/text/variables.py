@@ -18,11 +18,11 @@ FORMS = "write ${NAME}, ${NAME:-default} or ${file:/path}"
 
 
 class NotAVariable(ValueError):
-    """`${` begins text that has none of the three forms."""
+    """Text that begins with `${` and has none of the three forms."""
 
 
 class WrongInUrl(ValueError):
-    """A value that cannot stand where its variable stands in a URL. `what` and `hint` do not hold the value."""
+    """A value that its place in a URL does not allow. `what` and `hint` do not hold the value."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -31,8 +31,8 @@ class WrongInUrl(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Substituted:
-    """`text` after substitution. `used`: there was a variable. `whole`: there was nothing else. `unset`: the variables
-    without a value."""
+    """`text` is the text after substitution. `used`: there was a variable. `whole`: there was nothing else. `unset`:
+    the variables without a value."""
 
     text: str
     used: bool
@@ -64,8 +64,8 @@ def substitute(text: str, environ: Mapping[str, str], folder: Path, is_url: bool
 
 
 def _encoded(text: str, match: re.Match[str], value: str) -> str:
-    """The value as it may stand at this place of a URL. The text around it, with each variable as one word, decides
-    which place that is. A text whose variable holds the scheme is left as it is."""
+    """The value in the encoding of its place in a URL. The text around it, with each variable as one word, shows the
+    place. A text whose variable holds the scheme is left as it is."""
     written = _TOKEN.sub(lambda token: "x" * len(token[0]), text)
     begin = written.find("://") + 3
     if begin < 3 or match.start() < begin or written.startswith("memory:"):

@@ -1,1 +1,1 @@
-"""Keys about the calls of handlers."""
+"""The keys that control calls of handlers."""

@@ -20,11 +20,11 @@ SHORTEST = 0.1  # seconds: a call begins some hundredths of a second after its c
 
 
 class ThrottleModel(FilePart, run.ThrottleSettings, frozen=True):
-    """`limit` calls `per` a time, and `burst` more at once."""
+    """`limit` calls in each time `per`, and `burst` more at once."""
 
 
 class RateLimitModel(FilePart, run.RateLimitSettings, frozen=True):
-    """`limit` calls `per` a time, and what happens `over` it."""
+    """`limit` calls in each time `per`, and the fate of calls `over` it."""
 
 
 ThrottleField = Annotated[ThrottleModel, unless_unknown(lambda: ThrottleModel(limit=1))]
@@ -59,7 +59,7 @@ def texts(agent: "AgentModel", path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    """What flow control needs."""
+    """Problems: keys that flow control needs or excludes."""
     for name in LIMITS:
         limit, at = getattr(agent, name), (*path, name)
         if limit is None:
@@ -82,7 +82,7 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
 
 
 def meaning(handler: run.Handler, dead_letters: str) -> Iterator[str]:
-    """What it does, as sentences."""
+    """Its effect, as sentences."""
     if (throttle := handler.throttle) is not None:
         burst = f", and {throttle.burst} more at once after a pause" if throttle.burst else ""
         yield f"begins at most {_limit(throttle)}{burst}, over all workers; the others wait in their order"
