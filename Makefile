@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml
 setup-servers: setup
 	$(RUN) -m tests.servers --fetch
 
-# `make demo KILL=1` kills the worker with -9 five times on the way; `OPEN=1` shows it in the console.
+# `make demo KILL=1` kills workers with -9 five times on the way; `OPEN=1` shows it in the console, with buttons that kill.
 demo: setup
 	$(VENV)/bin/sluicegate demo $(if $(KILL),--kill 5) $(if $(OPEN),--open)
 

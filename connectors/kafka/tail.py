@@ -11,6 +11,8 @@ from sluicegate.streams.errors import SystemNotReady
 
 class TailReader(NamedTuple):
     topic: str
+    partition: int
+    offset: int
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
@@ -61,4 +63,4 @@ class Tail:
                 f"{topic}/{number} goes from offset {self._next[topic, number] - 1} to {offset}: records were dropped"
             )
         self._next[topic, number] = offset + 1
-        return TailReader(topic, message.key(), message.value(), message.headers() or [])
+        return TailReader(topic, number, offset, message.key(), message.value(), message.headers() or [])

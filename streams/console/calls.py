@@ -50,14 +50,14 @@ def calls(
         "/console/outbox/retry": answering(changes.retry_outbox),
         "/console/outbox/drop": answering(changes.drop_outbox),
     }
-    return HttpCalls(_files(), asked, made, secret), questions.desk.close
+    files = page_files(FOLDER)
+    return HttpCalls({"/": files["/console.html"], **files}, asked, made, secret), questions.desk.close
 
 
-def _files() -> dict[str, Page]:
-    """Every file of the page by its path; `/` is the page itself."""
-    known = (path for path in FOLDER.rglob("*") if path.suffix in TYPES)
-    pages = {f"/{path.relative_to(FOLDER).as_posix()}": partial(_file, path) for path in known}
-    return {"/": pages["/console.html"], **pages}
+def page_files(folder: Path) -> dict[str, Page]:
+    """Every file of the folder by its path."""
+    known = (path for path in folder.rglob("*") if path.suffix in TYPES)
+    return {f"/{path.relative_to(folder).as_posix()}": partial(_file, path) for path in known}
 
 
 def _file(path: Path) -> Answer:

@@ -1,1 +1,2 @@
-"""The parts of `sluicegate demo`: the flights, the declarative file, the recount, and the display."""
+"""The parts of `sluicegate demo`: the flights, the declarative file, the recount, the display, and what it adds
+to the page of the console."""

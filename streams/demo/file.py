@@ -1,9 +1,13 @@
 """The declarative file of the demo, for `sluicegate run`."""
 
-INPUT, OUTPUT, DEAD = "flights", "delays", "flights.dead"
-APP, AGENT = "flights", "delays"
-GROUP = f"{APP}.{AGENT}"
-OUTPUT_PARTITIONS = 4
+INPUT, DELAYS, CARRIERS, ALARMS, DEAD = "flights", "delays", "carriers", "alarms", "flights.dead"
+APP = "flights"
+AGENTS = (DELAYS, CARRIERS, ALARMS)
+"""Each agent has the name of the topic that it writes."""
+GROUP = f"{APP}.{DELAYS}"
+OUTPUTS = dict.fromkeys((*AGENTS, DEAD), 4)
+"""Topics and their partitions."""
+LATE = 30  # minutes of a mean delay above which there is an alarm
 
 TEXT = """\
 app: flights
@@ -29,8 +33,22 @@ agents:
         worst: {{max: dep_delay}}
         airports: {{distinct: dest}}
     to: {{topic: delays, format: json}}
+
+  carriers:
+    from: delays                         # ten results of a carrier make one of its thousand flights
+    key: message
+    aggregate:
+      count: 10
+      timeout: {{after: 1s, since: first}}
+      compute: {{flights: {{sum: flights}}, total: {{sum: total}}, worst: {{max: worst}}}}
+    to: {{topic: carriers, format: json}}
+
+  alarms:
+    from: delays
+    where: mean > {late}                     # without a group: each result that is late
+    to: {{topic: alarms, format: json, select: {{mean: mean, partition: message.partition, offset: message.offset}}}}
 """
 
 
 def text(bootstrap: str, console: bool = False) -> str:
-    return TEXT.format(bootstrap=bootstrap, console=", console: true" if console else "")
+    return TEXT.format(bootstrap=bootstrap, console=", console: true" if console else "", late=LATE)

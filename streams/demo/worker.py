@@ -1,4 +1,4 @@
-"""`sluicegate run` as a process with its log in a file. The log contains the pid of its worker."""
+"""`sluicegate run` as a process with its log in a file. The log contains the pids of its workers."""
 
 import contextlib
 import json
@@ -7,27 +7,31 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from sluicegate.streams.errors import SystemNotReady
 
-COMMAND = (sys.executable, "-P", "-c", "from sluicegate.streams.cli import main; main()", "run")
+PYTHON = (sys.executable, "-P", "-c")
+COMMAND = (*PYTHON, "from sluicegate.streams.cli import main; main()", "run")
 
 
 class DemoRun:
-    """The run of one file."""
+    """The run of one file: the last argument of the command."""
 
-    def __init__(self, file: Path, log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path) -> None:
         self._log = log
         self._read_to = 0
         self._pids: dict[str, int] = {}
         self.port = 0
         """The HTTP port, once the run listens on it."""
-        self.starts = 0
+        self.starts: Counter[str] = Counter()
+        """Of the workers of each agent."""
+        self.kills: Counter[str] = Counter()
+        """Of each agent: the workers that ended by SIGKILL."""
         with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*COMMAND, str(file)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
-            )
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output)
 
     def turn(self) -> None:
         """Reads the new lines of the log. Raises SystemNotReady when the run has ended."""
@@ -50,13 +54,13 @@ class DemoRun:
             time.sleep(0.05)
         return self.port
 
-    def kill(self) -> bool:
-        """Sends SIGKILL to the worker. False when no worker runs."""
-        if not self._pids:
+    def kill(self, agent: str) -> bool:
+        """Sends SIGKILL to the worker of the agent. False when it does not run."""
+        pid = self._pids.pop(agent, None)
+        if pid is None:
             return False
         with contextlib.suppress(ProcessLookupError):
-            os.kill(next(iter(self._pids.values())), signal.SIGKILL)
-        self._pids.clear()
+            os.kill(pid, signal.SIGKILL)
         return True
 
     def stop(self, timeout: float = 40.0) -> None:
@@ -88,7 +92,9 @@ class DemoRun:
             case {"event": "http.listening", "port": int(port)}:
                 self.port = port
             case {"event": "worker.started", "agent": str(agent), "pid": int(pid)}:
-                self.starts += 1
+                self.starts[agent] += 1
                 self._pids[agent] = pid
-            case {"event": "worker.ended", "agent": str(agent), "pid": pid} if self._pids.get(agent) == pid:
-                del self._pids[agent]
+            case {"event": "worker.ended", "agent": str(agent), "pid": pid, "code": code}:
+                self.kills[agent] += code == -signal.SIGKILL
+                if self._pids.get(agent) == pid:
+                    del self._pids[agent]

@@ -57,16 +57,22 @@ def taken(consumer: Consumer, into: dict[bytes, Message], header: str) -> int:
     return len(into)
 
 
+def file_of(kafka: str, ns: str, timeout: str) -> str:
+    """The demo's file with its first agent alone, and with topics of our own."""
+    first_agent = text(kafka).partition("\n  carriers:")[0]
+    found = first_agent.replace("topic: delays", f"topic: {ns}-delays").replace("flights.dead", f"{ns}-dead")
+    found = found.replace("app: flights", f"app: {ns}").replace("from: flights", f"from: {ns}-flights")
+    return found.replace("after: 3s", f"after: {timeout}") + "accept_level: volatile\nauto_migrate: true\n"
+
+
 def ran(
     tmp_path: Path, kafka: str, ns: str, every: Sequence[Flight], timeout: str, *, whole: bool = True
 ) -> tuple[Ran, list[int]]:
-    """Runs the demo's file until each flight is in a result, in a dead letter, or in a group that waits for more; if
-    not `whole`, until all dead letters are there. Also returns the processes that ran."""
+    """Runs the first agent of the demo's file until each flight is in a result, in a dead letter, or in a group that
+    waits for more; if not `whole`, until all dead letters are there. Also returns the processes that ran."""
     create(kafka, *(f"{ns}-{name}" for name in ("flights", "delays", "dead")))
     file = tmp_path / "flights.yaml"
-    found = text(kafka).replace("topic: delays", f"topic: {ns}-delays").replace("flights.dead", f"{ns}-dead")
-    found = found.replace("app: flights", f"app: {ns}").replace("from: flights", f"from: {ns}-flights")
-    file.write_text(found.replace("after: 3s", f"after: {timeout}") + "accept_level: volatile\nauto_migrate: true\n")
+    file.write_text(file_of(kafka, ns, timeout))
     # idempotence keeps the order
     producer = Producer({"bootstrap.servers": kafka, "log_level": 0, "linger.ms": 20, "enable.idempotence": True})
     outputs, letters = reader(kafka, f"{ns}-delays"), reader(kafka, f"{ns}-dead")

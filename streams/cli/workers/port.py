@@ -14,6 +14,9 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.http import NO_CALLS, HttpCalls
 
+MoreCalls = Callable[[HttpCalls, Board], HttpCalls]
+"""Adds calls to those of the console."""
+
 
 class RunSystems:
     """The systems of a run, with the present secrets of `fresh`. `read` reads the file again. `started` holds the app
@@ -48,7 +51,12 @@ class RunSystems:
 
 
 def made(
-    app: App, fresh: Callable[[App], App], read: Callable[[], App] | None, started: Sequence[App], board: Board
+    app: App,
+    fresh: Callable[[App], App],
+    read: Callable[[], App] | None,
+    started: Sequence[App],
+    more: MoreCalls | None,
+    board: Board,
 ) -> tuple[HttpCalls, Callable[[], None]]:
     """The calls of the HTTP port that the file enables, and a function that closes their systems."""
     systems, calls, opened = RunSystems(fresh, read, started), NO_CALLS, ExitStack()
@@ -56,6 +64,7 @@ def made(
         from sluicegate.streams.console import calls as console
 
         calls, close = console.calls(app, board, systems)
+        calls = more(calls, board) if more else calls
         opened.callback(close)
     if app.http is not None and app.http.state:
         from sluicegate.streams.serving.calls import resources

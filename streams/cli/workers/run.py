@@ -16,9 +16,10 @@ from sluicegate.streams.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sluicegate.streams.agent import App
+    from sluicegate.streams.cli.workers.port import MoreCalls
     from sluicegate.streams.operations.deploying import DeployOptions
     from sluicegate.streams.processes.child import RuleChange
-    from sluicegate.streams.processes.supervisor import MakeCalls
+    from sluicegate.streams.processes.supervisor import MakeCalls, Pace
 
 
 LogLevel = StrEnum("LogLevel", ["debug", "info", "warning", "error"])
@@ -68,10 +69,12 @@ def start(
     options: "DeployOptions | None" = None,
     leave: Sequence[str] = (),
     read: "Callable[[], App] | None" = None,
+    more: "MoreCalls | None" = None,
+    pace: "Pace | None" = None,
 ) -> int:
     """Runs the agents (all without names) until a signal, and returns the exit code. `fresh` gives a restarted process
     the present secrets. `leave`: agents that the file lacks, whose groups stay in the store. `read` reads the file
-    again; None: there is no file. Raises ConfigurationError."""
+    again; None: there is no file. `more` adds calls to those of the console. Raises ConfigurationError."""
     from sluicegate.streams.cli.workers.unowned import watched
     from sluicegate.streams.cli.workers.wiring import AS_RUN, prepare
     from sluicegate.streams.observe import otel_metrics, tracing
@@ -89,14 +92,19 @@ def start(
         change,
         prepare=ready,
         log_level=log_level,
+        pace=pace or supervisor.Pace(),
         fresh=fresh,
-        calls=_calls(app, fresh, read, started),
+        calls=_calls(app, fresh, read, started, more),
         watch=watched,
     )
 
 
 def _calls(
-    app: "App", fresh: "Callable[[App], App]", read: "Callable[[], App] | None" = None, started: "Sequence[App]" = ()
+    app: "App",
+    fresh: "Callable[[App], App]",
+    read: "Callable[[], App] | None" = None,
+    started: "Sequence[App]" = (),
+    more: "MoreCalls | None" = None,
 ) -> "MakeCalls | None":
     """The calls of the HTTP port. None: the file enables neither the console nor the state API, so their modules are
     not imported."""
@@ -104,7 +112,7 @@ def _calls(
         return None
     from sluicegate.streams.cli.workers import port
 
-    return partial(port.made, app, fresh, read, started)
+    return partial(port.made, app, fresh, read, started, more)
 
 
 def _options(change: "RuleChange", again: bool, policy: OpenPolicy | None) -> "DeployOptions":

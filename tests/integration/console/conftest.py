@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from tests.integration.console.browser import browsing
+from tests.integration.console.npm import packed
 from tests.integration.console.shop import Shop
 
 NS = f"console-page-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"  # workers of pytest share one broker
 MANY, DEAD = 10_000, 1000
+AXE = ("axe-core", "4.14.1")
+DIGEST = "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +32,9 @@ def browser() -> Iterator[Any]:
     """Of one module: while Playwright runs, no other test of the process can start it, or run an event loop."""
     with browsing() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """axe-core, as a script."""
+    return packed(*AXE, DIGEST, tmp_path_factory.mktemp("axe"))["axe.min.js"].decode()

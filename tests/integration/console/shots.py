@@ -1,12 +1,15 @@
 """The pictures of docs/console.md: `python -m tests.integration.console.shots KAFKA`. The broker must be a new one."""
 
+import re
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.integration.console.browser import browsing
-from tests.integration.console.shop import FILE, HOSTILE, Shop
+from tests.integration.console.shop import FILE, HOSTILE, SLUICEGATE, Shop
 from tests.waiting import wait_until
 
 PICTURES = Path(__file__).resolve().parents[3] / "docs" / "pictures"
@@ -23,9 +26,30 @@ MORE = """\
 """
 
 
+def demo(browser: Any) -> None:
+    """The demo after three presses."""
+    run = subprocess.Popen([SLUICEGATE, "demo", "--open"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert run.stdout is not None
+        lines = iter(run.stdout.readline, "")
+        url = next(match.group() for line in lines if (match := re.search(r"http://127.0.0.1:\d+/", line)))
+        page = browser.new_context(viewport={"width": 1400, "height": 1000}, color_scheme="light").new_page()
+        page.goto(url)
+        page.locator("canvas").nth(5).wait_for()
+        for agent in ("delays", "carriers", "alarms"):
+            page.get_by_role("button", name=f"kill -9 {agent}").click()
+            page.get_by_text("1 of 1").nth(("delays", "carriers", "alarms").index(agent)).wait_for()
+        page.get_by_text("All is well").or_(page.get_by_text("1 thing to look at")).wait_for()
+        page.screenshot(path=PICTURES / "console-demo.png")
+    finally:
+        run.kill()
+        run.communicate()
+
+
 def main(kafka: str) -> None:
     """Writes them."""
     with tempfile.TemporaryDirectory() as folder, browsing() as browser:
+        demo(browser)
         text = FILE.replace("count: 1000", "count: 10") + MORE
         shop = Shop(Path(folder), kafka, "shop", text=text)
         try:

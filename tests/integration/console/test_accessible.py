@@ -7,31 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.console.npm import packed
+from tests.integration.console.judging import OVERLAPPING, WIDTHS, violations
 from tests.integration.console.shop import Shop
 
-AXE = ("axe-core", "4.14.1")
-DIGEST = "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 VIEWS = ("overview", "agent?name=baskets", "groups", "dead", "timeouts", "outbox", "progress", "audit")
-WIDTHS = (1400, 800, 390)
-RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
-OVERLAPPING = """() => {
-  const all = [...document.querySelectorAll("button, input, select, nav a, .tile, figure, .card")];
-  const placed = all.map((each) => [each, each.getBoundingClientRect()]);
-  const boxes = placed.filter(([, box]) => box.width > 1 && box.height > 1);
-  const found = [];
-  for (const [one, a] of boxes) for (const [other, b] of boxes) {
-    if (one === other || one.contains(other) || other.contains(one)) continue;
-    if (a.left + 1 < b.right && b.left + 1 < a.right && a.top + 1 < b.bottom && b.top + 1 < a.bottom)
-      found.push(`${one.outerHTML.slice(0, 90)} and ${other.outerHTML.slice(0, 90)}`);
-  }
-  return found.slice(0, 5);
-}"""
-
-
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return packed(*AXE, DIGEST, tmp_path_factory.mktemp("axe"))["axe.min.js"].decode()
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -47,14 +26,6 @@ def opened(page: Any, shop: Shop, view: str) -> None:
     page.locator("main > :not(.soft)").first.wait_for()
     if view == "overview":
         page.locator("canvas").first.wait_for()
-
-
-def violations(page: Any, axe: str) -> list[str]:
-    page.evaluate(axe)
-    result = page.evaluate(
-        "rules => axe.run(document, {runOnly: {type: 'tag', values: rules}, resultTypes: ['violations']})", list(RULES)
-    )
-    return [f"{each['id']}: {node['html'][:200]}" for each in result["violations"] for node in each["nodes"][:3]]
 
 
 @pytest.mark.parametrize("view", VIEWS)

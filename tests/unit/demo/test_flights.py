@@ -42,10 +42,16 @@ def test_the_file_that_is_shown_is_one_that_run_takes(tmp_path: Path) -> None:
     path.write_text(file.text("127.0.0.1:9092"))
     app = load(path, {}).app
     assert app is not None
-    assert (app.name, [agent.name for agent in app.agents]) == (file.APP, [file.AGENT])
-    [agent] = app.agents
-    assert (agent.topics, agent.to.topic, agent.dead_letters) == ((file.INPUT,), file.OUTPUT, file.DEAD)
-    assert (agent.aggregation.count, agent.aggregation.since_first) == (100, 3.0)
+    assert (app.name, tuple(agent.name for agent in app.agents)) == (file.APP, file.AGENTS)
+    chain = {agent.name: (agent.topics, agent.to.topic, agent.dead_letters) for agent in app.agents}
+    assert chain == {
+        file.DELAYS: ((file.INPUT,), file.DELAYS, file.DEAD),
+        file.CARRIERS: ((file.DELAYS,), file.CARRIERS, file.DEAD),
+        file.ALARMS: ((file.DELAYS,), file.ALARMS, file.DEAD),
+    }
+    [delays, carriers, _] = app.agents
+    assert (delays.aggregation.count, delays.aggregation.since_first) == (100, 3.0)
+    assert (carriers.aggregation.count, carriers.aggregation.since_first) == (10, 1.0)
 
 
 def test_carriers_are_put_together_from_their_results_each_id_once() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from sluicegate.streams.cli.workers.demo import _report, moments
 from sluicegate.streams.demo.flights import Flight
-from sluicegate.streams.demo.recount import Account, Book, OutputRecord
+from sluicegate.streams.demo.recount import Account, OutputRecord, Recount
 
 Outputs = tuple[list[OutputRecord], list[OutputRecord]]
 
@@ -44,6 +44,7 @@ def result(name: str, group: Sequence[tuple[int, Flight]], **changed: object) ->
     document |= {"mean": sum(delays) / len(delays), **changed}
     headers = {
         "id": name,
+        "count": str(len(group)),
         "first": f"flights/{first.partition}/{group[0][0]}",
         "last": f"flights/{first.partition}/{group[-1][0]}",
     }
@@ -77,13 +78,17 @@ def right() -> Outputs:
 
 
 def recounted(outputs: Outputs) -> Account:
-    return Book(FLIGHTS, "flights").account(*outputs)
+    recount = Recount(FLIGHTS)
+    for topic, messages in zip(("delays", "flights.dead"), outputs, strict=True):
+        for offset, message in enumerate(messages):
+            recount.take(topic, 0, offset, message)
+    return recount.delays.account()
 
 
 def test_right_outputs_balance(right: Outputs, capsys: pytest.CaptureFixture[str]) -> None:
     account = recounted(right)
     assert account.balanced()
-    assert _report(account) == 0
+    assert _report({"delays": account}) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "600 flights in, 600 accounted for, 0 lost, 0 repeated"
 
 
@@ -91,7 +96,7 @@ def test_a_missing_result_is_lost_flights(right: Outputs, capsys: pytest.Capture
     size = json.loads(right[0].pop(2).value or b"")["count"]
     account = recounted(right)
     assert (account.lost, account.accounted, account.balanced()) == (size, 600 - size, False)
-    assert _report(account) == 1
+    assert _report({"delays": account}) == 1
     assert (
         capsys.readouterr().out.splitlines()[-1]
         == f"600 flights in, {600 - size} accounted for, {size} lost, 0 repeated"
