@@ -1,4 +1,5 @@
-"""Each guide of the navigation opens with words and a short example, and an example that has agents is right."""
+"""Each guide of the navigation opens with words, a short example and a picture, and an example that has agents is
+right."""
 
 import re
 import sys
@@ -13,6 +14,8 @@ from sluicegate.streams.config.loading import load
 PROJECT = Path(__file__).resolve().parents[3]
 DOCS = PROJECT / "docs"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PICTURE = re.compile(r"^```mermaid$|^!\[[^\]]+\]\(\S+\)$", re.MULTILINE)
+DRAWING = "mermaid"
 MOST_LINES, BEGIN = 16, 45
 HEAD = """app: guide
 kafka: {bootstrap.servers: "localhost:9092"}
@@ -29,10 +32,19 @@ FILES = {
 
 def guides() -> list[str]:
     """The pages of the parts of the navigation whose names begin with `Guides`."""
-    text = re.sub(r"!!python/\S+", "", (PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))
-    [do] = [door["Do"] for door in yaml.safe_load(text)["nav"] if "Do" in door]
-    parts: list[dict[str, Any]] = [part for part in do if isinstance(part, dict)]
+    parts: list[dict[str, Any]] = [part for part in _door("Do") if isinstance(part, dict)]
     return [page for part in parts for name in part if name.startswith("Guides") for page in _names(part[name])]
+
+
+def lessons() -> list[str]:
+    """The pages to learn from. A glossary is looked up."""
+    return [page for page in _names(_door("Learn")) if page != "glossary.md"]
+
+
+def _door(name: str) -> list[Any]:
+    text = re.sub(r"!!python/\S+", "", (PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))
+    [pages] = [door[name] for door in yaml.safe_load(text)["nav"] if name in door]
+    return list(pages)
 
 
 def _names(pages: list[dict[str, str]]) -> list[str]:
@@ -40,9 +52,8 @@ def _names(pages: list[dict[str, str]]) -> list[str]:
 
 
 def example(page: str) -> tuple[str, str]:
-    found = FENCE.search(page)
-    assert found is not None
-    return found[1], found[2]
+    """The first block that is no drawing."""
+    return next((fence[1], fence[2]) for fence in FENCE.finditer(page) if fence[1] != DRAWING)
 
 
 def with_agents(name: str) -> bool:
@@ -52,10 +63,11 @@ def with_agents(name: str) -> bool:
 
 def lacks(page: str) -> list[str]:
     """What the opening of a guide has not."""
-    if FENCE.search(page) is None:
+    if all(fence[1] == DRAWING for fence in FENCE.finditer(page)):
         return ["an example"]
     _, text = example(page)
-    found = ["words before the example"] if re.match(r"# [^\n]+\n\n[^\n`|#]", page) is None else []
+    found = [] if pictured(page) else ["a picture at its begin"]
+    found += ["words before the example"] if re.match(r"# [^\n]+\n\n[^\n`|#]", page) is None else []
     if page[: page.index(text)].count("\n") > BEGIN:
         found.append("an example at its begin")
     if text.count("\n") > MOST_LINES:
@@ -63,12 +75,23 @@ def lacks(page: str) -> list[str]:
     return found
 
 
+def pictured(page: str) -> bool:
+    picture = PICTURE.search(page)
+    return picture is not None and page[: picture.start()].count("\n") <= BEGIN
+
+
 def test_there_are_guides() -> None:
     assert len(guides()) > 20
+    assert len(lessons()) > 2
+
+
+@pytest.mark.parametrize("name", lessons())
+def test_a_lesson_has_a_picture_at_its_begin(name: str) -> None:
+    assert pictured((DOCS / name).read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", guides())
-def test_a_guide_opens_with_words_and_a_short_example(name: str) -> None:
+def test_a_guide_opens_with_words_a_short_example_and_a_picture(name: str) -> None:
     assert lacks((DOCS / name).read_text(encoding="utf-8")) == []
 
 
@@ -92,3 +115,6 @@ def test_a_guide_without_a_part_of_its_opening_is_found() -> None:
     assert lacks(page.replace(text, text * 4, 1)) == [f"an example of at most {MOST_LINES} lines"]
     assert lacks(re.sub(r"^# .*\n\n", "# Early results\n\n```\n", page)) != []
     assert lacks(FENCE.sub("", page)) == ["an example"]
+    assert lacks(page.replace("```mermaid", "```text")) == ["a picture at its begin"]
+    late = page.replace("```mermaid", "\n" * BEGIN + "```mermaid", 1)
+    assert lacks(late) == ["a picture at its begin"]
