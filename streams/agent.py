@@ -692,6 +692,11 @@ class Agent(AgentSettings):
         return self.aggregation is None and self.handler is None
 
     @property
+    def sends_on(self) -> bool:
+        """Whether what the agent writes are messages of its records, and not results of groups."""
+        return bool(self.rekeys) or self.forwards
+
+    @property
     def passes_values(self) -> bool:
         """Whether values that no clause reads go on without being decoded. A schema that each value must be valid for,
         or have been written with, is a clause."""

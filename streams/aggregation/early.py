@@ -87,6 +87,11 @@ class EarlyResults:
         if self.every < inf:
             self.quiet.add(group)
 
+    def left_out(self, group: bytes, results: int) -> None:
+        """The group had at least so many results, and its records have grown since."""
+        if self.results(group) < results:
+            self.past[group] = results, 0, None
+
     def ended(self, group: bytes) -> None:
         """The group has no early results any more."""
         self.past.pop(group, None)

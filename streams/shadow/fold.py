@@ -29,6 +29,7 @@ from sluicegate.streams.shadow.edges import RangeEdges
 from sluicegate.streams.shadow.intake import ShadowIntake
 from sluicegate.streams.shadow.judge import OPEN, OpenExtent
 from sluicegate.streams.shadow.published import PublishedResult
+from sluicegate.streams.shadow.revisions import PublishedRevisions, revision
 from sluicegate.streams.shadow.stops import BEGIN, MOMENT, SILENCE, FoldStops
 from sluicegate.streams.shadow.timeouts import ShadowTimeouts
 from sluicegate.streams.shadow.uncertainty import Uncertainty
@@ -80,6 +81,8 @@ class ShadowFold:
         self._witnessed, self._traces = same_ends(rule, live), leaves_traces(rule)
         self._audits, self._whole = rule == live and not whole, whole
         self._limits = rule.aggregation or Aggregation()
+        emit = self._limits.emit
+        self._silent = not self._traces and emit is not None and not emit.final  # groups may end without a word
         self._clock = OwnerClock(moments(witness), witness.now, witness.begin)
         judge_start(rule, witness, self._clock.span)
         self._replayed = ReplayedGroups(rule, codecs.reads, witness.now, witness.origins)
@@ -90,6 +93,7 @@ class ShadowFold:
         counted = published.revised() and not self._witnessed
         self._uncertain = Uncertainty(published, counted, self._unseen and loses_records(rule))
         self._spans = LiveSpans(witness, windowed)
+        self._revisions = PublishedRevisions(published, self._limits, self._witnessed)
         self._timeouts = ShadowTimeouts(
             self._groups,
             self._limits,
@@ -157,8 +161,8 @@ class ShadowFold:
         elif state is None:
             if self._witnessed:
                 self._uncertain.resolve(key, first)
-        elif self._audits and not self._edges.passes(key) and state[FIRST] not in self._spans.begins:
-            # An earlier group of the key ended without a published output.
+        elif self._audits and not self._edges.passes(key) and not self._spans.tells_end(state[FIRST]):
+            # An earlier group of the key ended without a published last result.
             self._groups.fire(key, UNTOLD if self._traces else "timeout", self._clock.now.seconds)
             self._timeouts.forget(key)
             self._drain()
@@ -192,8 +196,8 @@ class ShadowFold:
 
     def _tell(self, group: bytes, live: PublishedResult) -> None:
         """Makes an early result that the owner's clock made. If a record made it, the group has it already."""
-        emit = self._limits.emit
-        if emit is not None and emit.every is not None and self._witnessed and group not in self._groups.closed:
+        if self._revisions.by_clock and group not in self._groups.closed:
+            self._groups.early.left_out(group, revision(live) - 1)
             self._groups.tell(group, live.closed or 0.0)
             self._drain()
 
@@ -269,7 +273,7 @@ class ShadowFold:
                 if isinstance(event, Refused):
                     self._judge.letter(event)
                 elif isinstance(event, Fire) and self._edges.judges(event):
-                    self._judge.result(event, self._uncertain.is_certain(event))
+                    self._judge.result(self._revisions.as_published(event), self._uncertain.is_certain(event))
         except Halt as error:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error
 
@@ -326,7 +330,7 @@ class ShadowFold:
                 continue
             values = groups.rule.values(state, groups.bags.get(key, []))
             new = OpenExtent(Extent(state[FIRST], state[LAST], state[COUNT], OPEN), values)
-            closed = self._unseen and not self._witness.restores and key not in live
+            closed = (self._unseen or self._silent) and not self._witness.restores and key not in live
             certain = not closed and not self._uncertain.is_unsure(key, state[FIRST])
             self._judge.group(key, new, _open_extent(live[key]) if key in live else None, certain)
         for key, group in live.items():

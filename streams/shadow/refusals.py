@@ -13,15 +13,12 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent, Destination
 from sluicegate.streams.outbox.rows import letters_codec
 
-OF_A_TABLE = "its groups have the rows of a table: no topic tells which rows a result was made of"
 TIMES = re.compile(r"\b(?:opened_at|closed_at)\b")
 
 
 def unshadowable(agent: Agent, calls: bool = False) -> str | None:
     """The reason why the topics do not show what this agent did. None: they show it. `calls`: its handler is called."""
     rule = agent.aggregation
-    if agent.over_table:
-        return OF_A_TABLE
     if agent.rekeys:
         return None
     if agent.forwards:

@@ -52,6 +52,13 @@ class LiveSpans:
         ended = {live.first: live.key for live in witness.published.results.values()}
         self.begins = ended | {group.first: key for key, group in witness.open.items()}
         self._ends = witness.published.ends(windowed)
+        last = self.begins if windowed else {*self._ends, *(group.first for group in witness.open.values())}
+        self._known_ends = frozenset(last)
+
+    def tells_end(self, first: int) -> bool:
+        """Whether the group that begins with the record `first` has a last result, or is open: an early result tells no
+        end."""
+        return first in self._known_ends
 
     def reach(self, first: int, offset: int) -> bool:
         """Whether the group that begins with the record `first` takes records at `offset`."""
@@ -144,6 +151,7 @@ def judge_start(rule: Agent, witness: Witness, span: float) -> None:
     state = [("with dedupe", "the ids that were accepted before")] if rule.dedupe is not None else []
     state += [("with windows", "the records that moved the watermark before")] if aggregation.window is not None else []
     state += [("with correlate", "the keys that ended before")] if aggregation.correlation is not None else []
+    state += [("over a table", "the rows that were added before")] if rule.over_table else []
     if state and not witness.whole:
         key, what = state[0]
         raise ConfigurationError(

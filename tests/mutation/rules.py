@@ -13,6 +13,20 @@ CALLED = ("tests/unit/shadow/test_call_handlers.py",)
 
 GUARDS = (
     Guard(
+        "a shadow counts the early results that a clause left out",
+        "streams/shadow/fold.py",
+        "            self._groups.early.left_out(group, revision(live) - 1)\n",
+        "",
+        ("tests/unit/shadow/test_early.py",),
+    ),
+    Guard(
+        "a shadow knows that an early result tells no end of its group",
+        "streams/shadow/witness.py",
+        "        return first in self._known_ends\n",
+        "        return first in self.begins\n",
+        ("tests/unit/shadow/test_early.py",),
+    ),
+    Guard(
         "groups that finish count for max_groups",
         "streams/aggregation/groups.py",
         "self.cold.count + elders",

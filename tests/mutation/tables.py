@@ -146,6 +146,20 @@ GUARDS = (
         CHANGES,
     ),
     Guard(
+        "tables: a row that no group can have leaves the rebuilt rows",
+        "streams/operations/rebuilding/rebuild_rekeyed.py",
+        "        aside = known.crashed if agent.keeps_rows else known.dead\n",
+        "        aside = known.dead\n",
+        ("tests/unit/tables/test_replays.py",),
+    ),
+    Guard(
+        "tables: a shadow begins where the agent began",
+        "streams/shadow/witness.py",
+        '    state += [("over a table", "the rows that were added before")] if rule.over_table else []\n',
+        "",
+        ("tests/unit/tables/test_replays.py",),
+    ),
+    Guard(
         "tables: a large value that did not change is taken from the known row",
         "schemas/change_events.py",
         "            values[name] = before[name]\n",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.operations.rebuilding.rebuild import unaccountable
-from sluicegate.streams.operations.replaying.rewinding import NO_TO
+from sluicegate.streams.operations.replaying.rewinding import uncorrectable
 from sluicegate.streams.shadow.refusals import unshadowable
 from tests.pairs.features import pairs
 from tests.pairs.judge import file_with, verdict
@@ -24,7 +24,7 @@ def _shadow(agent: Agent) -> str | None:
 
 
 def _rewind(agent: Agent) -> str | None:
-    return unshadowable(agent, _calls(agent)) or (NO_TO if _calls(agent) and not agent.outputs else None)
+    return uncorrectable(agent, _calls(agent))
 
 
 def _calls(agent: Agent) -> bool:

@@ -31,7 +31,6 @@ from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.reading.gate import RecordGate
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.reading.receive import ReceivedShards
-from sluicegate.streams.shadow.refusals import OF_A_TABLE
 
 
 class Reach(NamedTuple):
@@ -275,8 +274,6 @@ def unending(agent: Agent) -> Agent:
 
 def unaccountable(agent: Agent) -> str | None:
     """The reason why the topics do not show what this agent did; None: they show it."""
-    if agent.over_table:
-        return OF_A_TABLE
     if agent.scope == "shared":
         return "its groups span partitions (scope: shared)"
     if agent.handler is not None and not agent.history:

@@ -53,9 +53,9 @@ class KnownOutputs:
 
     `results`: results by the offset of their first record. `crossing`: for groups that were open at `begin`, the last
     record by the name of the group. `history`: the topic of groups without a result. `dead`: the offsets of refused
-    records. `sent`: the ids of records that were sent on, with their output partitions. `ids`: the ids of the outputs.
-    `end`: the offset after the newest record that was surely read. `published` holds the same messages for a replay of
-    the groups.
+    records. `crashed`: the offsets of records at which workers died. `sent`: the ids of records that were sent on, with
+    their output partitions. `ids`: the ids of the outputs. `end`: the offset after the newest record that was surely
+    read. `published` holds the same messages for a replay of the groups.
 
     By output partition: `oldest` and `newest` are the last records of the first and the last result that its last
     record completed. `letters` is the first refused record. `closed` is the end (in milliseconds since 1970) and the
@@ -68,6 +68,7 @@ class KnownOutputs:
         "_immediate",
         "begin",
         "closed",
+        "crashed",
         "crossing",
         "dead",
         "end",
@@ -94,6 +95,7 @@ class KnownOutputs:
         self.results: dict[GroupNumber, Result] = {}
         self.crossing: dict[bytes, int] = {}
         self.dead: set[int] = set()
+        self.crashed: set[int] = set()
         self.sent: dict[str, list[OutputPartition]] = {}
         self.ids: set[str] = set()
         self.oldest: dict[OutputPartition, int] = {}
@@ -120,6 +122,8 @@ class KnownOutputs:
             if named.text(ID) == self._dead_id(offset):
                 self.end = max(self.end, offset + 1)
                 self.dead.add(offset)
+                if named.text(DEAD_STAGE) == "crash":
+                    self.crashed.add(offset)
                 place = record.topic() or "", record.partition() or 0
                 self.letters[place] = min(self.letters.get(place, offset), offset)
         elif rekeys and STATE in named:

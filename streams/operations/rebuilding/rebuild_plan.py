@@ -117,7 +117,6 @@ class Plans:
         self._app, self._agent, self._store, self._history = app, agent, store, history
         self._outputs, self._wanted = outputs, wanted
         self._results = [*dict.fromkeys(to.topic for to in agent.outputs)] if agent.handler is None else []
-        self._sends_on = bool(agent.rekeys) or agent.forwards
         self._ids = IdRule(agent, self._reads) if agent.dedupe else None
         self._most = longest(app)
         self._proofs = TopicProofs(store, app.name, history.offset_at)
@@ -132,7 +131,7 @@ class Plans:
             return []
         self._judge_keys(sources, report)
         cut = self._read_outputs([source.known for source in sources], report)
-        for source in sources if self._sends_on else ():
+        for source in sources if self._agent.sends_on else ():
             source.known.rekeyed(source.known.begin, source.facts.high)
         # the agent has done nothing in other partitions
         read = [source for source in sources if max(source.known.end, source.committed) >= 0]
@@ -204,7 +203,7 @@ class Plans:
         """Fills `known`. Returns by topic the partitions whose first records retention has deleted. Raises
         ConfigurationError if such records may be missing in the history."""
         strict = {*self._results, self._agent.history}
-        messages = Messages(known, strict, self._sends_on, self._agent.handler is not None)
+        messages = Messages(known, strict, self._agent.sends_on, self._agent.handler is not None)
         cut: dict[str, list[int]] = {}
         for topic in telling(self._agent):
             spans = self._history.spans(topic)
@@ -288,7 +287,7 @@ class Plans:
 
     def _making(self, each: Lost, cut: dict[str, list[int]], latest: float, end: int) -> Making:
         agent, reach = self._agent, self._reach(each.known, cut)
-        if self._sends_on:
+        if self._agent.sends_on:
             return Rekeyed(agent, self._reads, self._ids, each.known, reach, latest, each.facts.topic_id, self._most)
         emits = agent.aggregation is not None and agent.aggregation.emit is not None
         if agent.windowed or agent.correlates or emits or not leaves_traces(agent):

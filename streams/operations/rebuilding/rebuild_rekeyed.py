@@ -1,5 +1,5 @@
-"""Rebuilds an agent that sends each record on, under its own key or another one. It holds no groups: its state is the
-offset, and with event time the clock of its origin. Pure."""
+"""Rebuilds an agent that sends each record on, under its own key or another one. Its state is the offset, with event
+time the clock of its origin, and of a table the rows. Pure."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,9 @@ class Rekeyed:
         most: int,
     ) -> None:
         self._known, self._reach = known, reach
-        facts = IntakeFacts(known.partition, known.proof, known.dead)
+        # a record that no group of a table can have takes the row before it back
+        aside = known.crashed if agent.keeps_rows else known.dead
+        facts = IntakeFacts(known.partition, known.proof, aside)
         self._replay = RecordReplay(agent, reads, ids, facts, latest, topic_id, most)
         self._decided: dict[GroupNumber, Event] = {}
         self._doubtful: list[int] = []
@@ -46,6 +48,8 @@ class Rekeyed:
     def _sent(self, offset: int, events: Sequence[Refused | Sent]) -> None:
         """The events of a record that are not in a topic yet."""
         for index, event in enumerate(events):
+            if isinstance(event, Refused) and offset in self._known.dead:
+                continue
             if isinstance(event, Sent) and output_id(event.fire, event.index) in self._known.ids:
                 self._results += 1
                 continue

@@ -1,5 +1,6 @@
-"""Decides about each record of an agent without groups, which forwards it under its own key or another one. Pure. A
-rebuild sends the missing messages, a shadow compares them, a rewind corrects them."""
+"""Decides about each record of an agent that sends on: it forwards the record, under its own key or another one, or
+writes how the groups of a table change. Pure. A rebuild sends the missing messages, a shadow compares them, a rewind
+corrects them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from sluicegate.streams.errors import ConfigurationError, Halt
 from sluicegate.streams.handlers.forwarding import Forwarding
 from sluicegate.streams.handlers.processor import RecordProcessor
 from sluicegate.streams.handlers.rekey import rekeying
+from sluicegate.streams.handlers.tables import KeepingRows
 from sluicegate.streams.operations.rebuilding.rebuild import IntakeFacts, RebuildIntake
 from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.shadow.corrections import Corrections, sending
@@ -41,9 +43,7 @@ class RecordReplay:
     ) -> None:
         rule = Rule(agent, reads)
         self.groups = groups_of(rule)
-        self._sending: RecordProcessor = (
-            rekeying(agent, rule, reads, most) if agent.rekeys else Forwarding(agent, rule, reads, most)
-        )
+        self._sending = _sending(agent, rule, reads, most)
         self.intake = RebuildIntake(facts.partition, agent, ids, facts, latest)
         self._place = facts.partition.topic, facts.partition.number
         self._identify = fire_ids(facts.partition, topic_id)
@@ -60,6 +60,12 @@ class RecordReplay:
             for left_out in self.intake.left_out:
                 groups.passed(left_out)
         return [*decided, *(event for event in groups.drain() if isinstance(event, Refused))]
+
+
+def _sending(agent: Agent, rule: Rule, reads: Codec, most: int) -> RecordProcessor:
+    if agent.keeps_rows:
+        return KeepingRows(agent, reads, most)
+    return rekeying(agent, rule, reads, most) if agent.rekeys else Forwarding(agent, rule, reads, most)
 
 
 class _Range(NamedTuple):

@@ -45,6 +45,14 @@ COMMIT_ROWS = 500
 SENDING = 60.0  # seconds for the delivery reports of one commit
 DONE = "done"
 NO_TO = "its handler has no `to`, and only what it sends there can be corrected"
+NO_END = "its groups have the rows of a table and go on, and only the last result of a group can be corrected"
+
+
+def uncorrectable(rule: Agent, calls: bool) -> str | None:
+    """Why nothing can correct what this agent published. None: a replay can. `calls`: its handler is called."""
+    if rule.over_table:
+        return NO_END
+    return unshadowable(rule, calls) or (NO_TO if calls and not rule.outputs else None)
 
 
 def _of_results(agent: Agent) -> Agent:
@@ -83,7 +91,7 @@ class Rewinding:
         """Begins a replay, or continues the one that the same command began. Raises ConfigurationError for results that
         cannot be corrected, Fenced when another command took over, SystemNotReady and PersistenceError; then the same
         command continues."""
-        if why := unshadowable(self._rule, self._calls) or (self._calls and not self._rule.outputs and NO_TO):
+        if why := uncorrectable(self._rule, self._calls):
             raise ConfigurationError(f"agent {self._rule.name} has no corrections: {why}")
         RegisteredSchemas(self._rule).begin(None)  # no correction may lack its id
         replay = self._running(wanted, into) or self._begun(wanted, into)
@@ -211,13 +219,7 @@ class Rewinding:
         timed = timed_topics(replay.live)
         proof = row_proof(self._store, self._mac, partition)
         return Published(
-            partition,
-            source.topic_id,
-            source.offset,
-            source.number,
-            timed,
-            self._calls or not self._rule.grouped,
-            proof,
+            partition, source.topic_id, source.offset, source.number, timed, self._calls or self._rule.sends_on, proof
         )
 
     def _correct(self, replay: Replay, source: ReplaySource, published: Published) -> Corrected:
@@ -237,9 +239,9 @@ class Rewinding:
         before = self._run_up(source)
         records = self._records(source)
         replayed = (
-            corrected(self._rule, replay.live, witness, records, corrections, before)
-            if self._rule.grouped
-            else record_replay.corrected(self._rule, witness, records, corrections, replay.into, before)
+            record_replay.corrected(self._rule, witness, records, corrections, replay.into, before)
+            if self._rule.sends_on
+            else corrected(self._rule, replay.live, witness, records, corrections, before)
         )
         for offset, rows in replayed:
             counted += len(rows)

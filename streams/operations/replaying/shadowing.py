@@ -158,7 +158,7 @@ class Shadowing:
                 claim.offset,
                 claim.number,
                 timed_topics(self._live),
-                self._live.handler is not None or not self._live.grouped,
+                self._live.handler is not None or self._live.sends_on,
                 self._proofs.input(partition),
             )
             self._read_rows(partition, published, claim.number)
@@ -265,10 +265,10 @@ class Shadowing:
         begin, place = witness.begin, (source.partition.topic, source.partition.number)
         before = self._history.read(*place, max(source.facts.low, begin - RUN_UP), begin) if rule.receive else ()
         records = self._watched(*place, begin, source.end)
-        if rule.grouped:
-            verdict = folded(rule, self._live, witness, records, only, self._most, before, handle)
-        else:
+        if rule.sends_on:
             verdict = compared(rule, witness, records, only, self._most, before, bool(cut))
+        else:
+            verdict = folded(rule, self._live, witness, records, only, self._most, before, handle)
         verdict.notes += notes
         return verdict
 
@@ -309,7 +309,7 @@ class Shadowing:
 
 def _begins_at_once(agent: Agent) -> bool:
     """Whether a replay needs what the agent read from its beginning (`witness.judge_start`)."""
-    return agent.dedupe is not None or agent.windowed or agent.correlates
+    return agent.dedupe is not None or agent.windowed or agent.correlates or agent.over_table
 
 
 def _latest(view: PartitionView) -> float | None:
