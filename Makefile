@@ -43,9 +43,10 @@ check: setup
 	$(RUN) -m tests.house_report
 
 # `PEERS=1`: job J1 next to Kafka Streams, Flink, Quix Streams, Bytewax and Faust, which the first run installs (Maven, a JDK and a network
-# are needed); about an hour. `ROUNDS=5 RECORDS=1000000`. `PEERS=1 STEADY=1`: one long stream, measured after a warm-up. `RECORDS=20000000`
+# are needed); about an hour. `ROUNDS=5 RECORDS=1000000`. `PEERS=1 STEADY=1`: one long stream, measured after a warm-up. `RECORDS=20000000`.
+# `PEERS=1 LATENCY=1`: at parts of the top speed.
 bench: setup
-	$(RUN) -m tests.bench$(if $(PEERS),.peers $(if $(STEADY),--steady)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORDS),--records $(RECORDS))
+	$(RUN) -m tests.bench$(if $(PEERS),.peers $(if $(STEADY),--steady) $(if $(LATENCY),--latency)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(RECORDS),--records $(RECORDS))
 
 servers: setup setup-servers
 	@exec $(RUN) -m tests.servers

@@ -73,6 +73,7 @@ def send(bootstrap: str, topic: str, rows: Iterable[tuple[str, bytes]], named: b
             "log_level": 3,
             "queue.buffering.max.messages": 100_000,
             "batch.size": 262_144,
+            "message.max.bytes": 1_100_000,
         }
     )
     for number, (key, value) in enumerate(rows):

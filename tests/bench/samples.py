@@ -7,7 +7,7 @@ time is taken to be even.
 
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import Consumer
@@ -19,25 +19,32 @@ PATIENCE = 120.0  # seconds without a result
 
 
 class Sample(NamedTuple):
-    """So many records are behind the results that were there at `mark`; `server`: CPU seconds of the store's server."""
+    """So many records are behind the results that were there at `mark`; `server`: CPU seconds of the store's server;
+    `size`: bytes of the store."""
 
     records: float
     mark: Mark
     server: float
+    size: float = 0.0
 
 
 class Part(NamedTuple):
-    """Wall seconds, CPU seconds of the workers and of the store's server, and the share of the machine that others
-    used."""
+    """Wall seconds, CPU seconds of the workers and of the store's server, the share of the machine that others used,
+    and CPU seconds of the supervisor."""
 
     seconds: float
     worker: float
     server: float
     others: float
+    supervisor: float = 0.0
 
 
 def taken(
-    consumer: Consumer, completed: Sequence[int], process: Measured, server: int
+    consumer: Consumer,
+    completed: Sequence[int],
+    process: Measured,
+    server: int,
+    size: Callable[[], float] = lambda: 0.0,
 ) -> tuple[list[Sample], list[bytes]]:
     """Read all results. Raises RuntimeError when the system ends before, or when no results come."""
     values: list[bytes] = []
@@ -54,7 +61,7 @@ def taken(
         if len(values) > sampled and (message is None or now - last > EVERY or len(values) >= len(completed)):
             sampled, last = len(values), now
             spent = tree_seconds(server) if server else 0.0
-            samples.append(Sample(completed[min(sampled, len(completed)) - 1], process.mark(), spent))
+            samples.append(Sample(completed[min(sampled, len(completed)) - 1], process.mark(), spent, size()))
         elif message is None:
             process.check()
             if now - last > PATIENCE:
@@ -67,7 +74,8 @@ def part(samples: Sequence[Sample], begin: float, end: float, cores: int) -> Par
     first, last = _at(samples, begin), _at(samples, end)
     seconds = last.mark.at - first.mark.at
     others = (last.mark.others - first.mark.others) / max(seconds, 0.01) / cores
-    return Part(seconds, last.mark.worker - first.mark.worker, last.server - first.server, max(0.0, others))
+    worker, server = last.mark.worker - first.mark.worker, last.server - first.server
+    return Part(seconds, worker, server, max(0.0, others), last.mark.supervisor - first.mark.supervisor)
 
 
 def _at(samples: Sequence[Sample], records: float) -> Sample:

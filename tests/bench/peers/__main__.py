@@ -3,7 +3,9 @@ Bytewax and Faust, alternating, with one and with two workers.
 
     python -m tests.bench.peers [--records 1000000] [--rounds 3] [--workers 1,2] [--only sqlite,Kafka] [--without Faust]
     python -m tests.bench.peers --steady [--records 5000000] [--keys 10000] [--rounds 3] [--only sqlite,Kafka,Flink]
+    python -m tests.bench.peers --latency [--backlog 300000] [--seconds 10] [--rounds 3] [--only sqlite,Kafka,Flink]
 
+`--latency`: p50, p99 and p99.9 at parts of the top speed (loaded.py).
 `--steady`: the work per CPU second after a warm-up, over a long stream, exactly-once systems alone (steady.py).
 
 Prints tables in Markdown. Ends with 1 when a result was wrong. All read the same topic of one broker (a peer that is
@@ -22,7 +24,7 @@ from pathlib import Path
 from tests.bench import load
 from tests.bench.__main__ import alternating, say, verdict
 from tests.bench.jobs import Outcome
-from tests.bench.peers import contest, environment, report, steady
+from tests.bench.peers import contest, environment, loaded, report, steady
 from tests.bench.peers.peers import PEERS, Tools
 from tests.bench.systems import LOOP
 from tests.servers import Kafka, Unavailable
@@ -38,6 +40,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.peers")
     parser.add_argument("--steady", action="store_true", help="a long stream, measured after a warm-up")
     parser.add_argument("--records", type=int, help="a multiple of 1,000; 1,000,000, steady 5,000,000")
+    parser.add_argument("--latency", action="store_true", help="at parts of the top speed")
+    parser.add_argument("--backlog", type=int, default=300_000, help="records of which the top speed is taken")
+    parser.add_argument("--seconds", type=float, default=10.0, help="at each part of the top speed")
     parser.add_argument("--keys", type=int, default=10_000, help="open keys of a steady run")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", default="1,2", type=lambda text: tuple(int(each) for each in text.split(",")))
@@ -59,7 +64,8 @@ def chosen(systems: Sequence[str], only: str, without: str) -> tuple[str, ...]:
 
 def main(argv: list[str] | None = None) -> int:
     options = arguments(argv)
-    systems = chosen(steady.SYSTEMS if options.steady else contest.SYSTEMS, options.only, options.without)
+    known = steady.SYSTEMS if options.steady else loaded.SYSTEMS if options.latency else contest.SYSTEMS
+    systems = chosen(known, options.only, options.without)
     with ExitStack() as opened:
         classes = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="sluicegate-")))
         try:
@@ -75,6 +81,9 @@ def main(argv: list[str] | None = None) -> int:
         if options.steady:
             size = options.records, options.keys, options.rounds
             return verdict(list(steady.compared(str(server.url), systems, *size, tools)))
+        if options.latency:
+            parts = options.backlog, options.seconds, options.rounds
+            return verdict(list(loaded.compared(str(server.url), systems, *parts, tools)))
         return verdict(list(compared(server.url, systems, options, tools)))
 
 
