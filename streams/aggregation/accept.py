@@ -1,6 +1,6 @@
-"""How a record becomes part of a group: the meaning of a rule, with every check, one record at a time.
+"""Adds one record at a time to its group, with every check. This code defines the meaning of a rule.
 
-Most records do not come here: the compiled loop of their rule (loop.py) adds them, and leaves the others.
+The compiled loop of a rule (loop.py) adds most records. It hands the others to this code.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,8 +64,8 @@ def put(
     now: float,
     deadline: float | None = None,
 ) -> bool:
-    """Add a record that was read to the group of this name, which is opened or makes room if necessary. Returns whether
-    the record counts: not if it was refused."""
+    """Add a decoded record to the group of this name. The group is opened, or makes room, if necessary. Returns False
+    if the record was refused."""
     state = admitted(groups, key, record, items, now)
     return key is not None and state is not None and add_to(groups, key, state, record, read, items, now, deadline)
 
@@ -81,7 +81,8 @@ def admitted(groups: Groups, key: bytes | None, record: Record, items: list[Any]
 
 
 def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]]:
-    """Its key, what was read of it, and what each bag takes; raises whatever `refuse` then explains."""
+    """Return the key of the record, its decoded fields, and the item for each bag. `refuse` explains every error that
+    it raises."""
     rule, value = groups.rule, record.value()
     read = rule.reader.read(record)
     key = record.key() if rule.key_of is None else rule.key_of(read)
@@ -95,14 +96,15 @@ def parsed(groups: Groups, record: Record) -> tuple[bytes | None, Any, list[Any]
 
 
 class ReadRow(NamedTuple):
-    """A row that counts: what was read of it, and what each bag takes."""
+    """A row that counts: its decoded fields, and the item for each bag."""
 
     read: Any
     items: list[Any]
 
 
 def changed(groups: Groups, record: Record, now: float) -> None:
-    """Add the row behind a change, and take back the row before it, if they count: all of a record of a table."""
+    """Process one change of a table: add the row after the change and subtract the row before it. A row that never
+    counted is neither added nor subtracted."""
     try:
         before, after = change_events.rows(record.value() or b"")
     except Exception as error:
@@ -123,7 +125,8 @@ def changed(groups: Groups, record: Record, now: float) -> None:
 
 
 def _apply(groups: Groups, key: bytes, record: Record, gone: ReadRow | None, come: ReadRow | None, now: float) -> None:
-    """A group without a row ends. Its last result says so."""
+    """Add one row and subtract the other. A group that has no rows left ends, and its last result has the reason
+    EMPTY."""
     rule, early, state = groups.rule, groups.early, groups.states[key]
     before = rule.computable(state, groups.bags.get(key, [])) if early.on_change and state[COUNT] else None
     state[LAST] = record.offset()
@@ -151,18 +154,19 @@ def _apply(groups: Groups, key: bytes, record: Record, gone: ReadRow | None, com
 
 
 def _counted(groups: Groups, record: Record, row: bytes | None) -> ReadRow | None:
-    """The row before a change. None: there is none, or it never counted. Raises Halt."""
+    """Return the row before a change. None: the change has no such row, or the row was refused when it arrived. Raises
+    Halt."""
     try:
         read = None if row is None else _row(groups, record, row)
     except Halt:
         raise
-    except Exception:  # it was refused when it came
+    except Exception:  # the row was refused when it arrived
         return None
     return None if read is None or _size(groups, read) > groups.largest else read
 
 
 def _added(groups: Groups, record: Record, row: bytes | None) -> ReadRow | None:
-    """The row behind a change. None: there is none, or it was refused now. Raises Halt."""
+    """Return the row after a change. None: the change has no such row, or the row is refused now. Raises Halt."""
     try:
         read = None if row is None else _row(groups, record, row)
     except Exception as error:
@@ -172,13 +176,14 @@ def _added(groups: Groups, record: Record, row: bytes | None) -> ReadRow | None:
 
 
 def _row(groups: Groups, record: Record, row: bytes) -> ReadRow:
-    """Raises what `refuse` then explains."""
+    """Decode a row. `refuse` explains every error that it raises."""
     _, read, items = parsed(groups, RecordView(record, row, record.headers()))
     return ReadRow(read, items)
 
 
 def _size(groups: Groups, row: ReadRow) -> int:
-    """The bytes of what bags take of a row, as the only one. So a row that is refused now was refused when it came."""
+    """The bytes that the bags take of this row in an empty group. The size does not depend on the group, so the check
+    gives the same answer when the row is added and when it is subtracted."""
     bags = zip(groups.rule.plan.bags, row.items, strict=True)
     return sum(bag.form.growth(None, item) for bag, item in bags if item is not None)
 
@@ -197,8 +202,8 @@ class NotAdded(Exception):
 def addition(
     groups: Groups, bags: Bags, state: GroupState, record: Record, read: Any, items: list[Any]
 ) -> tuple[GroupState, bool]:
-    """The state with the record, and whether the group ends by `until`: an expression sees the group as it is with the
-    record. `bags` are those of the group. It may be the same state. Raises NotAdded."""
+    """Add the record to the state. Returns the state and whether `until` ends the group. An `until` expression sees the
+    group with the record. It gets a copy of the state; without one, the given state is changed. Raises NotAdded."""
     rule, value = groups.rule, record.value()
     with_it = state if rule.ending is None else state.copy()
     if rule.plan.folds and (why := groups.fold(with_it, record, value)) is not None:  # type: ignore[arg-type]
@@ -226,8 +231,8 @@ def add_to(
     now: float,
     deadline: float | None = None,
 ) -> bool:
-    """All of the record, or nothing: the user's reducers and an `until` expression can refuse it. Returns whether the
-    record counts. `deadline` is what it gives, None for nothing."""
+    """Add the whole record, or nothing of it: a user reducer or an `until` expression can refuse it. Returns False if
+    the record was refused. `deadline` is the deadline that the record gives; None for none."""
     rule, early = groups.rule, groups.early
     before = rule.computable(state, groups.bags.get(key, [])) if early.on_change and state[COUNT] else None
     try:
@@ -257,7 +262,8 @@ def add_to(
 
 
 def refuse(groups: Groups, record: Record, error: Exception) -> None:
-    """Find the reason why this record could not be read, most basic reason first."""
+    """Determine why this record could not be read, and apply the policy for this reason. The most basic reason is
+    checked first."""
     if isinstance(error, Halt | DecodeWaits):
         raise error
     if record.error() is not None:
@@ -283,7 +289,8 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
 
 
 def _unfit(text: str) -> str:
-    """The reason for a value without what the rule needs, by the decoder's words. Null counts as missing."""
+    """Derive the reason from the decoder's message for a value that lacks a required field or has a field of another
+    type. Null counts as missing."""
     return "wrong-type" if text.startswith("Expected") and "got `null`" not in text else "missing-field"
 
 
@@ -303,7 +310,8 @@ def _unanswered(groups: Groups, record: Record, error: ClauseFailed) -> None:
 
 
 def _unread(groups: Groups, record: Record, policy: str, reason: str, error: str, raised: Cause | None = None) -> None:
-    """`raised`: by what read it, which may be the user's code."""
+    """Apply the policy to a record that could not be read. `raised` is the cause of the error, which may lie in the
+    user's code."""
     at = raised.where if raised is not None else ""
     if policy == "skip":
         groups.skip(record)
@@ -324,7 +332,8 @@ def _halted(record: Record, policy: str, reason: str, error: str) -> DecodeWaits
 
 
 def _first_wrong(value: bytes, known: int) -> int:
-    """The first byte that is not UTF-8. `known` counts from the begin of the text that was decoded."""
+    """The position of the first byte that is not UTF-8. `known` is that position in the part of the value that the
+    decoder read."""
     try:
         value.decode()
     except UnicodeDecodeError as error:
@@ -337,7 +346,8 @@ def _waiting(record: Record, text: str, why: str = "undecodable") -> DecodeWaits
 
 
 def _for_logs(error: str, raised: Cause) -> str:
-    """Without the payload; msgspec ends its messages with the path of the field, as the type names it."""
+    """The error text without the payload. msgspec ends its messages with the path of the field, as the type names
+    it."""
     if raised.where:
         return raised.placed(raised.shown)
     reason, before, path = error.rpartition(" - at `$")
@@ -353,7 +363,8 @@ def _passes(check: Callable[[bytes], Any], value: bytes) -> bool:
 
 
 def _said(error: Exception, raised: Cause, value: bytes) -> str:
-    """The decoder's own words where they are known to quote no payload, and what a decoder of the user's says."""
+    """The error text for the dead letter: the decoder's message if it quotes no payload, or the message of a user's
+    decoder."""
     if isinstance(error, UnicodeDecodeError):
         return f"invalid UTF-8 at byte {_first_wrong(value, error.start)}"
     if isinstance(error, msgspec.DecodeError):

@@ -45,11 +45,11 @@ MESSAGE = "message"
 GROUP = "group"
 NO_GROUP: Mapping[str, Any] = MappingProxyType({})
 PARTS = ("value", "key", "headers", "timestamp", "topic", "partition", "offset")
-"""What expressions may ask of `message`."""
+"""The fields of `message` in expressions."""
 
 
 class ClauseFailed(EvaluationError):
-    """A clause has no answer for a record. The text names fields and kinds of values, never a value."""
+    """An expression has no value for a record. The text names fields and types, never a value."""
 
     def __init__(self, clause: str, problem: str) -> None:
         super().__init__(problem)
@@ -64,8 +64,8 @@ class Clause(NamedTuple):
 
 
 class Seen(msgspec.Struct, gc=False):
-    """One record, for clauses that ask for more than its fields. `memo` has its computed fields so far, `group` the
-    values of its group."""
+    """A record as an expression sees it, for clauses that use more than its fields. `memo` caches its computed fields.
+    `group` has the values of its group."""
 
     read: Any
     record: Record
@@ -89,7 +89,7 @@ def message_type(value: ValueType) -> ValueType:
 
 
 def clause(name: str, text: str) -> Clause:
-    """Raises ConfigurationError."""
+    """Parse the expression. Raises ConfigurationError."""
     try:
         return Clause(name, parse(text))
     except ExpressionError as error:
@@ -97,7 +97,8 @@ def clause(name: str, text: str) -> Clause:
 
 
 def answering(clause: Clause, reader: ReaderOf) -> Evaluate:
-    """The clause as a function, whose failure names it. Not for several threads at once. Raises ConfigurationError."""
+    """Compile the clause to a function. Its error names the clause. The function is not thread-safe. Raises
+    ConfigurationError."""
     try:
         evaluate = exact(clause.node, reader)
     except ExpressionError as error:
@@ -115,14 +116,14 @@ def answering(clause: Clause, reader: ReaderOf) -> Evaluate:
 
 
 def answered(name: str, answer: object) -> bool:
-    """The answer of a condition. Raises ClauseFailed for what is neither true nor false."""
+    """The value of a condition. Raises ClauseFailed for a value that is neither true nor false."""
     if answer is True or answer is False:
         return bool(answer)
     raise ClauseFailed(name, "the expression gives neither true nor false")
 
 
 def computed(lets: Sequence[Let], names: Iterable[str]) -> dict[str, Clause]:
-    """The computed fields among the names, with those that they are computed from, in the order of the file. Raises
+    """Return the named computed fields and the computed fields that they depend on, in the order of the file. Raises
     ConfigurationError."""
     clauses = {let.name: clause(f"let.{let.name}", let.expression) for let in lets}
     wanted = set(names)
@@ -133,17 +134,17 @@ def computed(lets: Sequence[Let], names: Iterable[str]) -> dict[str, Clause]:
 
 
 class Fields:
-    """How some clauses of an agent read a record: only what they name is decoded. `lets` are the computed fields that
-    they may name.
+    """Reads the fields of a record that the clauses of an agent name. Only these are decoded. `lets` are the computed
+    fields that the clauses may name.
 
-    `plain`: they name nothing but fields. Then what `read` gives is what the decoder made, without a wrapper.
-    `decodes`: values are decoded. With `opaque`, that is so only where the clauses name a part of the value.
+    `plain`: the clauses name only fields, so `read` returns the decoded object without a wrapper. `decodes`: values are
+    decoded. With `opaque`, values are decoded only if a clause names a part of the value.
     """
 
     __slots__ = ("_blank", "_decode", "_getters", "_lets", "_message", "_paths", "_valid", "decodes", "plain")
 
     def __init__(self, clauses: Collection[Clause], lets: Sequence[Let], codec: Codec, *, opaque: bool = False) -> None:
-        """Raises ConfigurationError for fields of a format that has none."""
+        """Raises ConfigurationError if a clause names a field and the format has no fields."""
         used = computed(lets, {name for each in clauses for name in roots(each.node)})
         asked = {path for each in (*clauses, *used.values()) for path in paths(each.node) if path[0] not in used}
         self._paths = [path for path in asked if path[0] not in (MESSAGE, GROUP)]
@@ -166,12 +167,13 @@ class Fields:
             self._lets[name] = self.function(each)
 
     def value(self, record: Record) -> bytes:
-        """The value for `read`: empty for a record without a value (a tombstone) if values are not decoded."""
+        """The value to pass to `read`. It is empty for a tombstone if values are not decoded."""
         value = record.value()
         return b"" if value is None and not self.decodes else value  # type: ignore[return-value]  # `read` refuses None
 
     def read(self, record: Record, value: bytes) -> Any:
-        """What the clauses see of the record. A value that is no object has no fields. Raises what decoders raise."""
+        """Decode the record for the clauses. A value that is not an object has no fields. Raises the errors of
+        decoders."""
         if not self.decodes:
             return Seen(self._blank, record, {})
         try:
@@ -184,7 +186,7 @@ class Fields:
         return message if self.plain else Seen(message, record, {})
 
     def in_group(self, record: Record, value: bytes, group: Mapping[str, Any]) -> Any:
-        """As `read`, with the values of the record's group. The value is known to be one of the format."""
+        """As `read`, with the values of the record's group. The value was already validated."""
         if not self._paths:
             return Seen(None, record, {}, group)
         message = self.read(record, value)
@@ -197,7 +199,7 @@ class Fields:
                 raise msgspec.DecodeError(f"is nested deeper than {DEEPEST} levels")
 
     def function(self, clause: Clause) -> Callable[[Any], Any]:
-        """The clause as a function of what `read` gives. It raises ClauseFailed."""
+        """Compile the clause to a function of the object that `read` returns. The function raises ClauseFailed."""
         return answering(clause, self._reader)
 
     def _reader(self, name: str) -> Callable[[Any], Any]:
@@ -212,8 +214,9 @@ class Fields:
 
 
 class Where:
-    """Which records an agent takes. `takes` is the meaning. `answers` is a loop that knows most records, if the
-    condition has a typed form: it gets records, their greatest size, and the function to ask about the others."""
+    """Decides which records an agent takes. `takes` decides one record and defines the meaning. `answers` is a compiled
+    loop, if the condition can be typed: it gets the records, their largest size, and the function that decides the
+    records that it cannot."""
 
     __slots__ = ("_answer", "_fields", "answers", "value")
 
@@ -225,12 +228,12 @@ class Where:
         self.answers = _loop_of(where, lets, codec)
 
     def takes(self, record: Record, value: bytes) -> bool:
-        """Raises ClauseFailed, and what decoders raise."""
+        """Whether the agent takes the record. Raises ClauseFailed, and the errors of decoders."""
         return answered("where", self._answer(self._fields.read(record, value)))
 
 
 def typed_code(lets: Sequence[Let], known: Mapping[NamePath, ast.expr] = MappingProxyType({})) -> TypedCode:
-    """For clauses over these computed fields. `known` is the code of parts of `group`."""
+    """The code generator for clauses over these computed fields. `known` is the code for parts of `group`."""
     trees = {name: let.node for name, let in computed(lets, [let.name for let in lets]).items()}
     return TypedCode({name.removeprefix("let."): node for name, node in trees.items()}, (MESSAGE, GROUP), known)
 
@@ -275,26 +278,27 @@ def _loop_of(where: Clause, lets: Sequence[Let], codec: Codec) -> MadeFunction |
 
 
 class Lets:
-    """The computed fields that an agent groups and computes by, as part of the record's value."""
+    """Adds to a record's value the computed fields that the key and the reducers of the agent use."""
 
     __slots__ = ("_fields", "_text", "_values")
 
     def __init__(self, lets: Sequence[Let], names: Collection[str], codec: Codec, fields: Iterable[str]) -> None:
-        """`names` are those to compute, `fields` what else is wanted of the record. Raises ConfigurationError."""
+        """`names` are the computed fields to add. `fields` are the other fields that the rule reads. Raises
+        ConfigurationError."""
         chosen = [each for name, each in computed(lets, names).items() if name in names]
         self._fields = Fields(chosen, lets, codec)
         self._values = [(each.name.partition(".")[2], self._fields.function(each)) for each in chosen]
         self._text = _as_text(codec, fields)
 
     def added(self, record: Record, value: bytes) -> bytes:
-        """The record's value as JSON, with its computed fields; one that is null is a field that is missing. A value
-        that is not an object stays what it is. Raises ClauseFailed, and what decoders raise."""
+        """The record's value as JSON with its computed fields. A computed field that is null counts as missing. A value
+        that is not an object is returned unchanged. Raises ClauseFailed, and the errors of decoders."""
         seen = self._fields.read(record, value)
         return extended(self._text(value), computed_fields("let", self._values, seen))
 
 
 def extended(text: bytes, fields: dict[str, Any]) -> bytes:
-    """A JSON object with more fields at its end, where they count instead of others of their names."""
+    """Append fields to a JSON object. They replace fields of the same name, because the last one counts."""
     inside = text.rstrip().removesuffix(b"}")
     if len(inside) == len(text.rstrip()):
         return text
@@ -312,8 +316,8 @@ def needed(agent: Agent) -> set[str]:
 
 
 def computed_fields(clause: str, answers: Iterable[tuple[str, Evaluate | None]], seen: Any) -> dict[str, Any]:
-    """The fields of one document that have an expression. Raises ClauseFailed, also if together they are longer than
-    one evaluation may make: the document is refused before it is written."""
+    """Evaluate the expressions for the fields of one document. Raises ClauseFailed, also if the values together are
+    longer than one evaluation may make: the document is then refused before it is encoded."""
     budget, fields = StepBudget(), {}
     for name, answer in answers:
         if answer is None:
@@ -351,7 +355,7 @@ def _moment(record: Record) -> datetime | None:
 
 
 def _remembered(name: str, compute: Callable[[Any], Any]) -> Callable[[Seen], Any]:
-    """A computed field is computed once a record, when it is first asked for."""
+    """A function that computes the field once for each record, when it is first used."""
 
     def get(seen: Seen) -> Any:
         if name not in seen.memo:
@@ -364,7 +368,7 @@ def _remembered(name: str, compute: Callable[[Any], Any]) -> Callable[[Seen], An
 def _decoders(
     codec: Codec, decode: Callable[[bytes], Any] | None, fields: list[str]
 ) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
-    """What reads the fields, and what raises where nothing can read a value of the format."""
+    """Two functions: one decodes the fields, the other raises if the value is not valid in this format."""
     if codec.name == "json":
         return decode or well_formed, decode_any
     if decode is None:
@@ -380,7 +384,8 @@ def _as_text(codec: Codec, fields: Iterable[str]) -> Callable[[bytes], bytes]:
 
 
 def _message(parts: set[str], codec: Codec) -> Callable[[Record], Mapping[str, Any]]:
-    """Makes `message` of a record: only the parts that an expression names, without those that are missing."""
+    """A function that makes `message` for a record. It has only the parts that an expression names, and no part that
+    the record lacks."""
     whole = _whole(codec)
     makers: dict[str, Callable[[Record], Any]] = {
         "value": lambda record: whole(record.value() or b""),
@@ -396,7 +401,7 @@ def _message(parts: set[str], codec: Codec) -> Callable[[Record], Mapping[str, A
 
 
 def _whole(codec: Codec) -> Callable[[bytes], Any]:
-    """The value as JSON has it. A raw one is not a value of an expression."""
+    """A function that decodes the whole value as JSON would hold it. A raw value gives None."""
     if not codec.fields:
         return lambda value: None
     if codec.name == "json":
@@ -406,12 +411,12 @@ def _whole(codec: Codec) -> Callable[[bytes], Any]:
 
 
 def _headers(record: Record) -> dict[str, str]:
-    """The last of each name that is text, as in Kafka's own clients."""
+    """The headers with text values. Of several headers with one name the last one counts, as in Kafka's own clients."""
     return {name: text for name, value in headers(record) if (text := _text(value)) is not None}
 
 
 def _text(value: bytes | None) -> str | None:
-    """None where there is none, and for what is not UTF-8."""
+    """Decode UTF-8 text. None for a missing value, and for bytes that are not UTF-8."""
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
-"""Makes a function of a tree of Python code. This is the one place that compiles and runs code that the program made.
+"""Compiles a tree of Python code to a function. No other module compiles or runs generated code.
 
-The tree has names that the program chose, and constants. Nothing of a file or a record is ever text of the code.
+The tree has names that the program chose, and constants. Text from a file or a record never becomes code.
 """
 
 import ast
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
-MARK = "- "  # how the text begins that stands before the code of a stage
+MARK = "- "  # the prefix of the text that marks a stage in the code
 
 
 class MadeFunction(NamedTuple):
@@ -20,13 +20,13 @@ class MadeFunction(NamedTuple):
 
 
 def stage(title: str) -> ast.stmt:
-    """A statement that does nothing. The source has it as a comment."""
+    """A statement without effect. The source shows it as a comment."""
     return ast.Expr(ast.Constant(MARK + title))
 
 
 def function(place: str, parameters: Sequence[str], body: Sequence[ast.stmt], names: Mapping[str, Any]) -> MadeFunction:
-    """The function with this body. `place` is what tracebacks show as its file; its lines are in `linecache`. `names`
-    are the values of the names in the body."""
+    """Compile a function with this body. `place` is the file name in tracebacks; the source lines are in `linecache`.
+    `names` maps the free names of the body to their values."""
     arguments = ast.arguments([], [ast.arg(parameter) for parameter in parameters], None, [], [], None, [])
     made = ast.FunctionDef("made", arguments, [*body], [], None)
     tree = ast.Module([made], [])
@@ -41,8 +41,8 @@ def function(place: str, parameters: Sequence[str], body: Sequence[ast.stmt], na
 
 
 def _number(statements: Sequence[ast.stmt], line: int) -> int:
-    """Give each statement the line where `ast.unparse` writes it, from `line` on. Returns the line behind the last one.
-    Parsing the text would take three times as long."""
+    """Give each statement the line number that `ast.unparse` will give it, starting at `line`. Returns the next line
+    number. Parsing the text would take three times as long."""
     for statement in statements:
         statement.lineno = statement.end_lineno = line
         statement.col_offset = statement.end_col_offset = 0

@@ -9,8 +9,9 @@ from sluicegate.streams.aggregation.layout import DEADLINE, DEADLINE_SINCE, OPEN
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """`most` is the record count at which something happens (the count, or the limit); infinities where nothing
-    does. `from_data`: the records give deadlines, which are kept in the state."""
+    """The conditions under which a group is complete. `most` is the record count at which the group is checked: the
+    smaller of the count and the limit. Infinity means no condition. `from_data`: records give deadlines, which are
+    stored in the state."""
 
     count: float
     most: float
@@ -37,7 +38,7 @@ class Completion:
 
 
 def deadline_of(state: GroupState) -> float:
-    """The deadline that a record gave, in a state that has one; infinity for none."""
+    """The deadline that a record gave, read from the state; infinity for none."""
     seconds, since = state[DEADLINE], state[DEADLINE_SINCE]
     return inf if seconds is None else float(seconds) if since is None else since + seconds
 

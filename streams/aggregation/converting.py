@@ -1,7 +1,7 @@
-"""Open groups under another rule that keeps the same of its records, or less: their states, rearranged.
+"""Rearranges the states of open groups for another rule that stores the same values or fewer.
 
-A field can be added if it is computed from what the groups hold: a count, or another statistic of a field that has one
-(sluicegate.streams.rules.classes.KEPT).
+A field can be added if it can be computed from the stored values: a count, or another statistic of a field that already
+has one (sluicegate.streams.rules.classes.KEPT).
 """
 
 from typing import Any
@@ -14,15 +14,15 @@ from sluicegate.streams.reduction import Bag
 
 
 class Conversion:
-    """From the layout of `old` to the one of `new`. Raises ConfigurationError for a field that the groups cannot
-    give."""
+    """Converts groups from the layout of `old` to the layout of `new`. Raises ConfigurationError for a field that
+    cannot be computed from the stored values."""
 
     def __init__(self, old: Groups, new: Groups) -> None:
         self._old, self._new = old, new
         before, after = old.rule.aggregation, new.rule.aggregation
         places_before = places(before.compute, before.on_missing == "ignore", merges(before), before.table)
         own = [each for each in places_before if each.own]
-        self._end = COLUMNS + sum(each.size for each in own)  # what windows keep beside the reducers follows
+        self._end = COLUMNS + sum(each.size for each in own)  # the slots of windows follow the slots of the reducers
         by_name = {kept_as(each.reducer, before.table): each for each in own}
         try:
             places_after = places(after.compute, lenient=False, table=after.table)
@@ -33,7 +33,7 @@ class Conversion:
         self._bags = [each.bag for each in wanted if each.in_bag]
 
     def move(self, key: bytes) -> int:
-        """Take the group out of the old ones and put it into the new ones. Returns its size in bytes."""
+        """Move the group from the old groups to the new ones. Returns its size in bytes."""
         closed, past = self._old.closed.get(key), self._old.early.past.get(key)
         state, bags = self._old.drop(key)
         kept: Bags = [bags[index].copy() for index in self._bags]

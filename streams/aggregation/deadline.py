@@ -1,4 +1,4 @@
-"""A deadline from the data: what a record says of the time at which its group is complete."""
+"""Deadlines from the data: a record gives the time at which its group is complete."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -17,17 +17,18 @@ from sluicegate.streams.expressions.times import EPOCH, PER_SECOND, duration_of,
 from sluicegate.streams.expressions.tree import FunctionCall, Literal
 
 CANCELLED = inf
-"""What a record gives that takes the deadline of its group away."""
+"""The value with which a record removes the deadline of its group."""
 LAST_YEAR = 9999
 LATEST = LAST_MOMENT + 1
-"""The end of that year, in seconds since 1970: each deadline is before it."""
+"""The end of that year, in seconds since 1970. Each deadline is before it."""
 LONGEST = 10_000 * 366 * 86_400.0
-"""Seconds: more than an expression can give. A number of the record is refused beyond it."""
+"""The longest duration in seconds. It is longer than any duration of an expression. A larger number in a record is
+refused."""
 _SECOND = timedelta(seconds=1)
 
 
 class DeadlineClause:
-    """The expressions under `timeout`. They see the record. `is_instant`: they give a time and not a duration."""
+    """The expressions under `timeout`. They read the record. `is_instant`: they return a time, not a duration."""
 
     __slots__ = ("_answer", "_cancels", "_fields", "_name", "_unit", "is_instant")
 
@@ -42,8 +43,8 @@ class DeadlineClause:
         self._cancels = None if cancels is None else self._fields.function(cancels)
 
     def given(self, record: Record) -> float | None:
-        """The deadline that the record gives, in seconds: since 1970, or a duration. CANCELLED takes the known one
-        away, None leaves it. Raises ClauseFailed, and what decoders raise."""
+        """The deadline that the record gives, in seconds: since 1970, or a duration. CANCELLED removes the known
+        deadline; None keeps it. Raises ClauseFailed, and the errors of decoders."""
         seen = self._fields.read(record, self._fields.value(record))
         if self._cancels is not None and answered("timeout.cancel", self._cancels(seen)):
             return CANCELLED
@@ -63,14 +64,14 @@ class DeadlineClause:
 
 
 def _or_null(gives: Clause) -> Clause:
-    """A field alone may be missing: then it gives no deadline."""
+    """Let a clause that is only a field be null if the field is missing. The record then gives no deadline."""
     if path_of(gives.node) is None:
         return gives
     return gives._replace(node=FunctionCall("default", (gives.node, Literal(None))))
 
 
 def _instant(value: Any, unit: str) -> float:
-    """Raises EvaluationError."""
+    """Convert a value to seconds since 1970. Raises EvaluationError."""
     if isinstance(value, datetime):
         return (value - EPOCH) / _SECOND
     if isinstance(value, str) and unit == "rfc3339":
@@ -79,7 +80,7 @@ def _instant(value: Any, unit: str) -> float:
 
 
 def _duration(value: Any, unit: str) -> float:
-    """Raises EvaluationError."""
+    """Convert a value to seconds. Raises EvaluationError."""
     if isinstance(value, timedelta):
         return value / _SECOND
     if isinstance(value, str) and unit == "rfc3339":

@@ -1,7 +1,8 @@
-"""Early results: the results of groups that go on (`emit`).
+"""Early results: results of groups that stay open (`emit`).
 
-An early result has all records of the group so far. With `count` and `on: change` a record decides that there is one.
-With `every` it is due that long after the first record that is in no result yet, by the owner's clock, as a timeout is.
+An early result covers all records of the group so far. With `count` and `on: change` a record triggers it. With `every`
+it is due one period after the first record that no result covers yet. The owner's clock measures the period, as for
+timeouts.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from sluicegate.streams.aggregation.layout import COUNT, OPENED, STALE, GroupSta
 
 
 class OpenStates(Protocol):
-    """The open groups, as Groups has them."""
+    """The part of Groups that early results use."""
 
     states: dict[bytes, GroupState]
     touched: dict[bytes, GroupState | None]
@@ -24,11 +25,11 @@ class OpenStates(Protocol):
 
 
 class EarlyResults:
-    """The early results of the groups of one partition. `emit` None: they have none, but those of `past` had some under
-    an earlier rule.
+    """The early results of the groups of one partition. `emit` is None if the rule has none; `past` may still name
+    groups that had some under an earlier rule.
 
-    `past` has the groups that had a result and go on. `quiet` are those of them whose records are all in the last one,
-    while `every` counts; the compiled loop asks it. `revision` is the one of the result that is being made.
+    `past` has the open groups that had a result. `quiet` is the subset whose last result covers all records, if `every`
+    is set. The compiled loop reads `quiet`. `revision` is the revision of the result that is being built.
     """
 
     __slots__ = ("_due", "_groups", "count", "emit", "every", "on_change", "past", "quiet", "revision")
@@ -44,21 +45,21 @@ class EarlyResults:
         self._due: list[tuple[float, bytes]] = []  # a heap of (owner's time, name)
 
     def results(self, group: bytes) -> int:
-        """How many results the group had."""
+        """The number of results that the group had."""
         past = self.past.get(group)
         return 0 if past is None else past[0]
 
     def is_final(self, reason: str) -> bool | None:
-        """Whether a result of this reason is the last one of its group. None: groups have one result."""
+        """Whether a result with this reason is the last one of its group. None: each group has one result only."""
         return None if self.emit is None else reason != EARLY
 
     def has_all(self, group: bytes, state: GroupState) -> bool:
-        """Whether the last result has all records of the group."""
+        """Whether the last result covers all records of the group."""
         past = self.past.get(group)
         return past is not None and past[1] == state[COUNT]
 
     def opened(self, group: bytes) -> None:
-        """The group is open, or opened earlier than was known."""
+        """Register a new group, or one whose opening time was moved to an earlier time."""
         if self.every == inf:
             return
         if len(self._due) > 2 * len(self._groups.states) + STALE:
@@ -67,7 +68,7 @@ class EarlyResults:
             heappush(self._due, (at, group))
 
     def goes_on(self, group: bytes, past: PastResults | None) -> None:
-        """The group was cold, with these results."""
+        """Register a cold group that became hot. `past` are its results."""
         if past is not None:
             self.past[group] = past
             if past[2] is None and self.every < inf:
@@ -75,14 +76,14 @@ class EarlyResults:
         self.opened(group)
 
     def changed(self, group: bytes, now: float) -> None:
-        """A record was added behind the last result, at the owner's time `now`."""
+        """Note that a record which the last result does not cover was added at the owner's time `now`."""
         self.quiet.discard(group)
         results, records, _ = self.past[group]
         self.past[group] = results, records, now
         heappush(self._due, (now + self.every, group))
 
     def sent(self, group: bytes, state: GroupState) -> None:
-        """The group has one result more, with all of its records."""
+        """Note another result of the group. It covers all records."""
         self.past[group] = self.results(group) + 1, state[COUNT], None
         if self.every < inf:
             self.quiet.add(group)
@@ -93,7 +94,7 @@ class EarlyResults:
             self.past[group] = results, 0, None
 
     def ended(self, group: bytes) -> None:
-        """The group has no early results any more."""
+        """Remove the group."""
         self.past.pop(group, None)
         self.quiet.discard(group)
 
@@ -118,13 +119,13 @@ class EarlyResults:
         return inf
 
     def due(self, now: float) -> Iterator[bytes]:
-        """The groups that are due. Each must be past before the next one is asked for."""
+        """Yield the groups whose result is due. The caller must emit each result before it takes the next group."""
         while self.next_due() <= now:
             yield self._due[0][1]
 
     def rearm(self) -> None:
-        """After a restore, or when most of the deadlines are stale. `quiet` stays the same set: a loop that runs has
-        it."""
+        """Rebuild the heap of deadlines: after a restore, or when most of them are stale. `quiet` stays the same
+        object, because a running loop holds a reference to it."""
         self.quiet.clear()
         if self.every == inf:
             self._due = []
@@ -135,14 +136,14 @@ class EarlyResults:
                 continue
             if since is None and records == states[group][COUNT]:
                 self.quiet.add(group)
-            elif since is None:  # the rule before did not go by the clock
+            elif since is None:  # the rule before did not use the clock
                 self.past[group] = results, records, states[group][OPENED]
         times = ((self.due_at(group), group) for group in states)
         self._due = [(at, group) for at, group in times if at < inf]
         heapify(self._due)
 
     def set_back(self, now: float) -> None:
-        """The owner's clock was ahead of `now`."""
+        """Move times later than `now` back to `now`: they were read from a clock that was ahead."""
         for group, (results, records, since) in self.past.items():
             if since is not None and since > now:
                 self.past[group] = results, records, now

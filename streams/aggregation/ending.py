@@ -17,17 +17,17 @@ from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.reducers import ENTRIES, kind_of
 
 ASKED = tuple(each.name for each in ENTRIES if each.until == "groups")
-"""The reducers whose values `until` may ask for. `group.count` is the number of records as well. For the legs of a
-correlation there are more. Of `collect` it may ask for the number of items."""
+"""The reducers whose values an `until` expression may read. It may also read `group.count`. The legs of a correlation
+add more. Of `collect` it may read only the number of items."""
 
 
 def of_group(node: Node) -> list[str]:
-    """The names that an expression asks `group` for."""
+    """The names of the fields of `group` that the expression reads."""
     return sorted({path[1] for path in paths(node) if path[0] == GROUP and len(path) > 1})
 
 
 class Ending:
-    """An `until` expression. It sees the record, and the group as it is with that record."""
+    """An `until` expression. It reads the record, and the group including that record."""
 
     __slots__ = ("_answer", "_bags", "_fields", "_names", "_reads", "name", "node")
 
@@ -40,7 +40,7 @@ class Ending:
         plan: Plan,
         legs: Mapping[str, int] | None = None,
     ) -> None:
-        """`legs`: of a correlation, the indexes of the bags by leg. Raises ConfigurationError."""
+        """`legs` maps each leg of a correlation to the index of its bag. Raises ConfigurationError."""
         self.name = "until" if legs is None else "complete"
         until = clause(self.name, text)
         self.node = until.node
@@ -53,9 +53,9 @@ class Ending:
         self._reads = [(name, read) for name, read in plan.reads if name in self._names and name in can_be_asked]
 
     def holds(self, record: Record, state: GroupState, bags: Bags) -> bool:
-        """Whether the group ends with this record, which `state` and `bags` have already. False where the expression
-        has no answer while a value of the group that it names does not exist yet. Raises ClauseFailed otherwise, and
-        what decoders raise."""
+        """Whether the group ends with this record. `state` and `bags` already include it. False if the expression has
+        no value because a value of the group does not exist yet. Raises ClauseFailed otherwise, and the errors of
+        decoders."""
         group: dict[str, Any] = {"count": state[COUNT]}
         for name, read in self._reads:
             if (value := plain(read(state, bags))) is not None:
@@ -79,7 +79,7 @@ class Ending:
 
 
 def over_legs(until: str) -> str:
-    """The expression of a correlation as the file has it under `complete`: it names the legs without `group`."""
+    """Convert the expression under `complete` of a correlation: there the file names the legs without `group`."""
     columns = sorted((identifier.column for identifier in identifiers(parse(until), (GROUP,))), reverse=True)
     for column in columns:
         until = until[: column - 1] + until[column - 1 :].removeprefix(f"{GROUP}.")
@@ -87,14 +87,14 @@ def over_legs(until: str) -> str:
 
 
 def waiting(until: str, values: Mapping[str, Any]) -> str:
-    """`weight is 461.5, ends at group.weight >= 500`"""
+    """Explain why the group is open: `weight is 461.5, ends at group.weight >= 500`"""
     node = clause("until", until).node
     known = [f"{name} is {values.get(name, 'not known yet')}" for name in of_group(node)]
     return ", ".join([*known, f"ends at {normal(node)}"])
 
 
 def with_items(bags: Bags, items: list[Any]) -> Bags:
-    """The bags with the items of one more record, as far as a reducer of ASKED reads them: their sizes."""
+    """The bags with the items of one more record, as far as reducers of ASKED need them: only the sizes are right."""
     return [range(len(bag) + _grows(bag, item)) for bag, item in zip(bags, items, strict=True)]
 
 

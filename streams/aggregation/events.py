@@ -1,5 +1,5 @@
-"""The decisions of an aggregation or a handler: fires, outputs, and refused records. All become outbox rows in the
-order of the decisions."""
+"""Events: the decisions of an aggregation or a handler. They are fires, outputs, and refused records. Each becomes
+outbox rows, in the order of the decisions."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,29 +12,30 @@ from sluicegate.streams.contracts.record import Headers, Record
 from sluicegate.streams.contracts.values import GroupNumber
 
 COUNT_LOWERED = "count-lowered"
-"""The reason of a group that held more records than `count` at a claim: the count was higher before."""
+"""The reason of a group that held more records than `count` when the partition was claimed, because `count` was
+lowered."""
 REASONS = ("count", "timeout", "until", "limit", "manual", COUNT_LOWERED)
-"""Why a group without a window is complete."""
+"""The reasons for which a group without a window is complete."""
 WINDOW = "window"
 """The reason of a group that ends with its window."""
 EARLY = "early"
-"""The reason of a result of a group that goes on."""
+"""The reason of a result of a group that stays open."""
 EMPTY = "empty"
-"""The reason of the last result of a group of a table: it has no row any more."""
+"""The reason of the last result of a group of a table that has no rows left."""
 MERGED = "merged"
-"""The reason of the last result of a session that is part of another one now. It has no records."""
+"""The reason of the last result of a session that became part of another one. The result has no records."""
 WHOLE = -1
-"""`again` of a group: all its outputs."""
+"""The value of `Fire.again` for all outputs of a group."""
 DROPPED = "drop"
-"""The reason in the history of a group that an operator or a deployment dropped."""
+"""The reason, in the history, of a group that an operator or a deployment dropped."""
 
 
 class Closing(msgspec.Struct, frozen=True, gc=False):
-    """The window of a completed group: its start and end in milliseconds since 1970, `by` what closed it (event, idle,
-    at_most or late; empty for a part of a window that ended early), the watermark that judged it, and how many results
-    the group had with this one (`revision`). If the owner's clock closed it, `next` is the offset of the record that
-    would have come next; else it is -1. `shared`: other windows have records of it, and may begin with the same
-    one. `own`: it is the window of its last record, and no other one is."""
+    """The window of a completed group. `start` and `end` are in milliseconds since 1970. `by` is what closed it: event,
+    idle, at_most or late; empty for a part of a window that ended early. `watermark` is the watermark that closed it.
+    `revision` is the number of results of the group, including this one. `next` is the offset of the next record to
+    come if the owner's clock closed the window; otherwise -1. `shared`: other windows contain records of this one, and
+    may begin with the same record. `own`: the window belongs to its last record alone."""
 
     start: int
     end: int
@@ -111,8 +112,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unhandled:
-    """A completed group whose handler failed its last attempt, for which an expression failed, or that timed out with
-    `on_timeout: dead-letter`. Its result document is the dead letter. The other fields are as in Refused."""
+    """A completed group that becomes a dead letter: its handler failed its last attempt, an expression failed, or it
+    timed out with `on_timeout: dead-letter`. The dead letter has its result document. The other fields are as in
+    Refused."""
 
     fire: Fire
     error: str
@@ -124,7 +126,7 @@ class Unhandled:
 
 
 def timed_out(fire: Fire) -> Unhandled:
-    """The dead letter of a group whose time has passed, with `on_timeout: dead-letter`. No handler gets the group."""
+    """The dead letter of a group that timed out with `on_timeout: dead-letter`. No handler gets the group."""
     return Unhandled(fire, "the group timed out and on_timeout is dead-letter", 1, "timeout", stage="aggregate")
 
 
@@ -141,8 +143,8 @@ class BadItem:
 
 @dataclass(frozen=True, slots=True)
 class KeptItem:
-    """An item, a message or a completed group, that the store keeps for its handler. Its handler failed for good
-    (`error`), or an earlier item of its key waits (no error)."""
+    """A message or a completed group that the store keeps for its handler. Either its handler failed for good
+    (`error`), or it waits for an earlier item of its key (empty `error`)."""
 
     item: Any
     error: str = ""
@@ -151,8 +153,9 @@ class KeptItem:
 
 
 class GroupEnded(msgspec.Struct, frozen=True, gc=False):
-    """A group ended: `fire` is the group, without computed fields. Noted for agents with `history` only. `rule` is the
-    short digest of the rule that the group ended under: None is the rule of the agent, empty is not known."""
+    """A group ended. `fire` is the group without computed fields. Only agents with `history` note this event. `rule` is
+    the short digest of the rule under which the group ended: None for the current rule of the agent, empty if it is not
+    known."""
 
     fire: Fire
     rule: str | None = None
@@ -175,7 +178,7 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Scheduled(msgspec.Struct, frozen=True, gc=False):
-    """A timeout of a handler. It is due at `at`, or `after` seconds after its commit if `at` is None."""
+    """A timeout that a handler scheduled. It is due at `at`, or `after` seconds after its commit if `at` is None."""
 
     id: UUID
     topic: str
@@ -196,9 +199,9 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
 
 
 class TimeMark(msgspec.Struct, gc=False):
-    """How far an input partition is whose records are re-keyed for event time: a message for each partition of the
-    topic that they go to. `time` is the highest time of a record, `said` the owner's time, both in milliseconds since
-    1970 (-1: no record had a time). `offset` is the next one to read, `state` behind, at-end or idle."""
+    """The progress of an input partition whose records are re-keyed for event time. One message goes to each partition
+    of the output topic. `time` is the highest time of a record and `said` is the owner's time, both in milliseconds
+    since 1970 (-1: no record had a time). `offset` is the next offset to read. `state` is behind, at-end or idle."""
 
     time: int = -1
     state: str = "behind"
@@ -208,5 +211,5 @@ class TimeMark(msgspec.Struct, gc=False):
 
 
 Decided = Refused | Unhandled | GroupEnded
-"""What a group or a record may become without a handler."""
+"""The events that need no handler."""
 Event = Fire | Decided | TimeMark | BadItem | Sent | Scheduled | Cancelled | KeptItem

@@ -1,9 +1,8 @@
-"""Records as their agent reads them.
+"""Converts records to the form in which the agent reads them.
 
-A CloudEvent is read as the JSON document of its event (docs/cloudevents.md), and a change event as the envelope by
-itself (docs/change-events.md). A schema id that a producer put into a
-header, as confluent-kafka's `header_schema_id_serializer` does, moves to the front of the value, where the other
-producers have it: the rest of the engine knows one form.
+A CloudEvent becomes the JSON document of its event (docs/cloudevents.md). A change event becomes its envelope
+(docs/change-events.md). A schema id in a header, as confluent-kafka's `header_schema_id_serializer` writes it, moves to
+the front of the value, where other producers write it. The rest of the engine knows only this form.
 """
 
 from collections.abc import Sequence
@@ -18,12 +17,13 @@ from sluicegate.streams.contracts.record import Record, headers
 
 HEADER = "__value_schema_id"
 LENGTHS = {0: 5, 1: 17}
-"""By the first byte: 0 is followed by an id of four bytes, 1 by a UUID. Protobuf's message index may follow."""
+"""Length of a schema id by its first byte: 0 precedes an id of four bytes, 1 a UUID. Protobuf's message index may
+follow."""
 
 
 def as_read(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
-    """The records as the agent reads them. A record that is no event is refused with its bytes unchanged, and is left
-    out. Records that were given by this function may be given again. Raises Halt."""
+    """Convert the records. An invalid event is refused with its bytes unchanged, and left out. The conversion is
+    idempotent. Raises Halt."""
     if groups.rule.reader.header_ids:
         records = framed(records)
     topics, changes = groups.rule.reader.events, groups.rule.reader.changes
@@ -41,7 +41,8 @@ def as_read(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
 
 
 def _changes(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
-    """A tombstone goes on where rows are kept: there it deletes one. All others are behind a change that told it."""
+    """Convert change events. A tombstone is kept only where rows are stored: there it deletes a row. Elsewhere it
+    repeats a change that came before it, and is skipped."""
     reader, kept = groups.rule.reader, list[Record]()
     for record in records:
         if record.value() is None and record.error() is None and not groups.rule.agent.keeps_rows:
@@ -55,7 +56,7 @@ def _changes(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
 
 
 def _change(reader: RecordReader, record: Record) -> Record:
-    """Raises msgspec.DecodeError, and what decoders raise."""
+    """Convert a change event to its envelope. Raises msgspec.DecodeError, and the errors of decoders."""
     value = record.value()
     if record.error() is not None or value is None or isinstance(record, ChangeView):
         return record
@@ -64,13 +65,13 @@ def _change(reader: RecordReader, record: Record) -> Record:
 
 
 class ChangeView(RecordView):
-    """A change event as the envelope by itself."""
+    """A change event reduced to its envelope."""
 
     __slots__ = ()
 
 
 def one_as_read(rule: Rule, record: Record) -> Record:
-    """Raises msgspec.DecodeError."""
+    """Convert one record. Raises msgspec.DecodeError."""
     record = framed([record])[0] if rule.reader.header_ids else record
     if rule.reader.changes and record.topic() in rule.reader.changes:
         return _change(rule.reader, record)
@@ -86,13 +87,15 @@ def _event(rule: Rule, record: Record) -> Record:
 
 
 def framed(records: Sequence[Record]) -> Sequence[Record]:
-    """The records; if one of them has an id in a header, all of another class, which has it in front of the value."""
+    """Move schema ids from headers to the front of the values. If no record has one, the same records are returned;
+    otherwise all records are of class RecordView."""
     ids = [_id(record) for record in records]
     return [_framed(*each) for each in zip(records, ids, strict=True)] if any(ids) else records
 
 
 def _id(record: Record) -> bytes:
-    """Empty without one. Of several headers the last one counts, as in Kafka's own clients."""
+    """The schema id in the headers, empty for none. Of several headers the last one counts, as in Kafka's own
+    clients."""
     content = next((value for name, value in reversed(headers(record)) if name == HEADER), None)
     return content if content and len(content) >= LENGTHS.get(content[0], len(content) + 1) else b""
 

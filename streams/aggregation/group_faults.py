@@ -1,8 +1,8 @@
-"""Errors that the engine raises and does not expect, and the groups that cause them.
+"""Unexpected errors of the engine, and the groups that cause them.
 
-An error while one group ends is an error of that group, and not of the record that ended it: the next record would end
-the same group. It counts. When the engine failed DEATHS times at a group, the group becomes a dead letter, and all
-others go on. The counts outlive a claim, and end with the process: such an error does not end it.
+An error while a group ends belongs to that group, not to the record that ended it: the next record would end the same
+group. After DEATHS errors the group becomes a dead letter, and all other groups continue. The counts outlive a claim.
+They end with the process, because such an error does not end the process.
 """
 
 from typing import Any
@@ -13,11 +13,13 @@ from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import EngineFault, GroupFault
 
 DEATHS = 3
-"""How often the engine fails at a record or a group, or a record ends its process, before it becomes a dead letter."""
+"""The number of errors of the engine at one record or group, or of ends of a process at one record, before it becomes a
+dead letter."""
 
 
 class GroupFaults(dict[GroupNumber, tuple[int, str]]):
-    """How often the engine failed at the groups of one partition, and its last error, by the number of the group."""
+    """The number of errors of the engine at each group of one partition, and the last error, by the number of the
+    group."""
 
     def note(self, fault: GroupFault) -> None:
         times, _ = self.get(fault.number, (0, ""))
@@ -33,7 +35,7 @@ class GroupFaults(dict[GroupNumber, tuple[int, str]]):
 
 
 def fault(error: Exception, event: Any = None) -> EngineFault:
-    """The error as one of the engine. Its text quotes no record."""
+    """Wrap an unexpected error of the engine. The text quotes no record."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

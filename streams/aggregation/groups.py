@@ -1,4 +1,4 @@
-"""The open groups of one partition: what they hold, what changed since the last commit, which time out next."""
+"""The open groups of one partition: their contents, their changes since the last commit, and their timeouts."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,16 +50,16 @@ from sluicegate.streams.reduction import BagForm
 
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 LONGEST_TRACE = 256  # bytes; the standard's has 55
-MOST_LINKS = 128  # of one span: OpenTelemetry keeps no more, unless OTEL_SPAN_LINK_COUNT_LIMIT is higher
-MOST_TRACES = 50_000  # of the open groups of a partition, about 6 MB
+MOST_LINKS = 128  # for one span: OpenTelemetry keeps no more, unless OTEL_SPAN_LINK_COUNT_LIMIT is higher
+MOST_TRACES = 50_000  # for the open groups of a partition, about 6 MB
 LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit into a changelog entry
-# in the bags of the groups that one expiry fires: their results are in one commit, several times over
+# bytes in the bags of the groups that one expiry fires: one commit has their results, several times over
 SLICE_BYTES = 4 * 1024 * 1024
 
 
 class GroupLinks:
-    """The values of `traceparent` of the records of each group, by the offset of its first record: of those that this
-    process took, and at most MOST_TRACES. The oldest group gives way."""
+    """The values of `traceparent` of the records of each group, by the offset of its first record. It has only records
+    that this process read, and at most MOST_TRACES values. Beyond that the oldest group is removed."""
 
     __slots__ = ("_count", "_traces")
 
@@ -68,7 +68,7 @@ class GroupLinks:
         self._count = 0
 
     def note(self, first: int, record: Record) -> None:
-        """The group has one record more."""
+        """Note the `traceparent` of another record of the group."""
         trace = traceparent(record)
         if trace is None:
             return
@@ -80,7 +80,7 @@ class GroupLinks:
             self._take(next(iter(self._traces)))
 
     def of(self, fire: Fire) -> list[str]:
-        """Those of a group that fired, at most MOST_LINKS, each once. A group that ended is forgotten."""
+        """Return the values for a group that fired, each once, at most MOST_LINKS. A group that ended is removed."""
         shared = fire.goes_on or (fire.window is not None and fire.window.shared)
         traces = self._traces.get(fire.first, {}) if shared else self._take(fire.first)
         first = {} if fire.trace is None else {fire.trace: None}
@@ -93,16 +93,16 @@ class GroupLinks:
 
 
 class RecordCounts(dict[str, int]):
-    """How many records there were of each kind, for the metrics. `left_out` gets the offsets of the records that are
-    neither in a group nor refused, while it is a set. `links` is None without spans."""
+    """Counts of records by kind, for the metrics. If `left_out` is a set, it collects the offsets of the records that
+    are neither in a group nor refused. `links` is None if spans are off."""
 
     left_out: set[int] | None = None
     links: GroupLinks | None = None
 
 
 class ColdKeys:
-    """`count` is the number of cold groups. The store has none of the keys `absent`; None: it has no cold groups
-    (durable/paging.py)."""
+    """`count` is the number of cold groups. `absent` are the keys for which the store has no cold group; None: the
+    store has no cold groups at all (durable/paging.py)."""
 
     __slots__ = ("absent", "count")
 
@@ -114,14 +114,14 @@ class ColdKeys:
 class Groups:
     """State of all open groups, in the order in which they were opened.
 
-    `touched` holds the newest state (None: closed) of every key since the last commit, `added` the new bag items;
-    `events` the fires and refused records in order; `counts` what the metrics want to know, `outcomes` how often
-    each clause was true, false or failed; `asked` the groups that a person wants fired, with the offset of their first
-    record; `elders` the groups of earlier versions of the rule that finish beside these, oldest first: the limits of
-    the partition hold for all together; `idle` the moment since which the time of the last record is kept (see
-    Completion.due); `cold` are the open groups that are in the store and not among `states`; `closed` are those of
-    `states` whose windows have closed; `early` knows the results of groups that go on; `faults` are the groups at which
-    the engine failed. With `notes`, each group that ends is an event, too.
+    `touched` has the newest state of every key that changed since the last commit (None: the group ended). `added` has
+    the new bag items. `events` has the fires and refused records, in order. `counts` is for the metrics; `outcomes`
+    counts how often each clause was true, false or failed. `asked` has the groups that an operator wants to fire, with
+    the offset of their first record. `elders` are the groups of earlier versions of the rule, oldest first; the limits
+    of the partition apply to all together. `idle` is the moment since which the time of the last record is stored (see
+    Completion.due). `cold` describes the open groups that are in the store and not in `states`. `closed` has the groups
+    in `states` whose window has closed. `early` has the results of groups that stay open. `faults` counts errors of the
+    engine by group. With `notes`, each group that ends is also an event.
     """
 
     __slots__ = (
@@ -170,18 +170,19 @@ class Groups:
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
     def clock(self, whole: bool) -> ClockState | None:
-        """The event clock for the next changelog entry: if it changed since the last one, or `whole`. None without
-        windows."""
+        """The event clock for the next changelog entry, if it changed since the last one or `whole` is set. None
+        without windows."""
         return None
 
     def restore_clock(self, clock: ClockState, origins: dict[str, OriginState]) -> None:
-        """Only windows have them."""
+        """Restore the event clock. Does nothing without windows."""
 
     def close_passed(self, now: float) -> None:
-        """Only windows are closed by the watermark."""
+        """Close the windows that the watermark has passed. Does nothing without windows."""
 
     def beside(self, newest: "Groups") -> None:
-        """These groups finish beside the newest ones of the partition, with which they share what is known of it."""
+        """Let these groups share the event clock of the newest groups of the partition. Does nothing without
+        windows."""
 
     def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
         """Whether the record of this key, as the rule reads it, belongs to an open group. Raises NoTime."""
@@ -192,7 +193,7 @@ class Groups:
         return {}
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
-        """A new group for this record, or None when the record was refused."""
+        """Open a group for this record. None: the record was refused."""
         if key is None or len(key) > LONGEST_KEY:
             self.refuse_key(record, key, LONGEST_KEY)
             return None
@@ -214,14 +215,15 @@ class Groups:
         return state
 
     def _wait(self, key: bytes, at: float) -> None:
-        """Look at this group again at that moment. Its early results are left alone: a record may be half added."""
+        """Check the timeout of this group again at that moment. Early results are not rearmed here, because a record
+        may be half added."""
         if len(self.heap) > 2 * len(self.states) + STALE:
             self._fill_heap()
         elif at < inf:
             heappush(self.heap, (at, key))
 
     def reopen(self, key: bytes, state: GroupState, past: PastResults | None) -> None:
-        """Go on with a group that was cold."""
+        """Add a group that was cold."""
         self.states[key] = self.touched[key] = state
         self.bytes += state[BYTES]
         if self.rule.completion.timed:
@@ -229,8 +231,8 @@ class Groups:
         self.early.goes_on(key, past)
 
     def give_deadline(self, key: bytes, state: GroupState, deadline: float, now: float) -> bool:
-        """The newest record of the group gives this deadline: an instant, or a duration; infinity takes the known one
-        away. Returns whether the group times out with that record."""
+        """Set the deadline that the newest record gives: an instant, or a duration. Infinity removes the known
+        deadline. Returns whether the group has timed out at `now`."""
         before, rule = self.due(state), self.rule.aggregation.deadline
         since = None if rule is None or rule.at else state[OPENED] if rule.since == "first" else now
         state[DEADLINE_SINCE], state[DEADLINE] = (None, None) if deadline == inf else (since, deadline)
@@ -239,17 +241,17 @@ class Groups:
         return at <= now
 
     def fits(self, state: GroupState) -> bool:
-        """Whether a state from the store is one of this rule."""
+        """Whether a state from the store fits this rule. Adds or removes the slots of a deadline from the data."""
         from_data = self.rule.completion.from_data
         fit_deadline(state, self.width, from_data)
         return sound(state, self.width, from_data)
 
     def put_first(self, keys: Sequence[bytes]) -> None:
-        """These groups make room before all others."""
+        """Move these groups to the front of the order. They fire first when room is needed."""
         self.states = {key: self.states[key] for key in keys} | self.states
 
     def crowded(self) -> bool:
-        """Whether there are as many groups as there may be."""
+        """Whether the partition has reached `max_groups`."""
         elders = sum(len(elder.states) for elder in self.elders) if self.elders else 0
         count = len(self.states) + self.cold.count + elders
         return count >= self.rule.aggregation.max_groups
@@ -264,22 +266,23 @@ class Groups:
         return self.rule.completion.due(state, self.idle)
 
     def growth(self, key: bytes | None, items: list[Any]) -> int:
-        """By how many bytes these items would make the group larger; None is nothing."""
+        """The number of bytes that these items would add to the group. None is no item."""
         return sum(form.growth(bag, item) for form, bag, item in self._into(key, items))
 
     def freed(self, key: bytes | None, items: list[Any]) -> int:
-        """The bytes of what would leave the group for these items."""
+        """The number of bytes that these items would remove from the group."""
         return sum(form.freed(bag, item) for form, bag, item in self._into(key, items))
 
     def _into(self, key: bytes | None, items: list[Any]) -> Iterator[tuple[BagForm, Any, Any]]:
-        """The items that are something, each with the form of its bag, and the bag. None: the group is not open."""
+        """Yield the bag's form, the bag and the item, for each item that is not None. The bag is None if the group is
+        not open."""
         bags = self.bags.get(key) if key is not None else None
         for index, item in enumerate(items):
             if item is not None:
                 yield self.rule.plan.bags[index].form, None if bags is None else bags[index], item
 
     def collect(self, key: bytes, state: GroupState, items: list[Any]) -> None:
-        """Put what the bags take of a record into them; None is nothing."""
+        """Add the items of a record to the bags. None is no item."""
         kept, fresh, size = self.bags[key], self.added.get(key), 0
         if fresh is None:
             fresh = self.added[key] = [[] for _ in items]
@@ -292,7 +295,7 @@ class Groups:
         self.bytes += size
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
-        """Close the group and let its result out, or as `on_timeout` says."""
+        """Close the group. Emit its result, or do what `on_timeout` requires."""
         early = self.early
         early.revision = self.results(key) + 1 if early.past or self.closed else 1
         repeats = early.emit is not None and self.repeats(key)
@@ -308,12 +311,12 @@ class Groups:
         self.let_out(key, state, bags, reason, now, send)
 
     def _letter(self, fire: Fire) -> None:
-        """The group is a dead letter: no result, and nothing for a handler."""
+        """Make the group a dead letter: it has no result, and no handler gets it."""
         self.events.append(timed_out(fire))
 
     def grew(self, key: bytes, state: GroupState, now: float, before: Any = None) -> None:
-        """The group has one record more and goes on: an early result may follow. `before` are the computed fields
-        without the record."""
+        """Note that the group has another record and stays open. Emit an early result if one is due. `before` are the
+        computed fields without the record."""
         early = self.early
         if key in self.closed:
             return
@@ -325,7 +328,7 @@ class Groups:
             self.tell(key, now)
 
     def tell(self, key: bytes, now: float) -> None:
-        """Let out the result of the group so far, unless the last one has all of its records."""
+        """Emit an early result of the group, unless the last result covers all of its records."""
         state = self.states[key]
         if self.early.has_all(key, state):
             return
@@ -336,7 +339,8 @@ class Groups:
         self.let_out(key, state, bags, EARLY, now, self.emit)
 
     def tell_due(self, now: float, most: int) -> int:
-        """Let out up to `most` early results that are due, and not many more than SLICE_BYTES. Returns how many."""
+        """Emit up to `most` early results that are due, and not many more bytes than SLICE_BYTES. Returns their
+        number."""
         many = size = 0
         for key in self.early.due(now) if most > 0 else ():
             size += self.states[key][BYTES]
@@ -347,19 +351,19 @@ class Groups:
         return many
 
     def results(self, key: bytes) -> int:
-        """How many results the group had."""
+        """The number of results that the group had."""
         return self.early.results(key)
 
     def repeats(self, key: bytes) -> bool:
-        """Whether the last result of the group would say the same as an early one, and the file leaves it out."""
+        """Whether the last result would repeat an early one, and the file omits it."""
         emit = self.early.emit
         return emit is not None and not emit.final and self.early.has_all(key, self.states[key])
 
     def let_out(
         self, key: bytes, state: GroupState, bags: Bags, reason: str, now: float, send: Callable[[Fire], object]
     ) -> None:
-        """Compute the result and send it. A group that is given up becomes a dead letter with the fields that can be
-        computed, and so does one at which a reducer of the user's fails. Raises GroupFault."""
+        """Compute the result and pass it to `send`. A group becomes a dead letter, with the fields that can be
+        computed, if the engine has given it up or a user reducer fails. Raises GroupFault."""
         try:
             if self.faults and self.faults.gives_up(group := self.fired(key, state, reason, now, {})):
                 self._give_up(self.faults.letter(replace(group, values=self.rule.computable(state, bags))))
@@ -374,17 +378,17 @@ class Groups:
             raise fault(error, self.fired(key, state, reason, now, {})) from error
 
     def _give_up(self, letter: Unhandled) -> None:
-        """The result is a dead letter. An early one is left out: the last one will tell."""
+        """Emit the dead letter. It is omitted for an early result, because the last result will report the error."""
         if not letter.fire.goes_on:
             self.events.append(letter)
 
     def flush(self, key: bytes, now: float) -> None:
-        """Close the group for good, and let out what is in no result yet."""
+        """Close the group for good, and emit the records that no result covers yet."""
         self.fire(key, "manual", now)
 
     def emit(self, fire: Fire) -> None:
-        """Let the result out, as the file's clauses say. A result with a number that it cannot hold is a dead
-        letter."""
+        """Emit the result as `having` and the routes of the file decide. A result with a number that it cannot
+        represent becomes a dead letter."""
         results = self.rule.results
         if names := self.rule.overflowed(fire.values):
             text = f"the records of the group give {' and '.join(names)} {BEYOND}"
@@ -393,16 +397,16 @@ class Groups:
             self.events += [fire] if results is None else results.events(fire, self.outcomes)
 
     def named(self, key: bytes, first: int, start: int) -> bytes:
-        """The name among `states` of the group of this key that began with the record at `first`, in a window that
+        """The name in `states` of the group of this key whose first record is at offset `first`, in a window that
         begins at `start`."""
         return key
 
     def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
-        """Close the group as its result says that it was closed; `by` is as in Closing."""
+        """Close the group with this reason. `by` is as in Closing."""
         (self.flush(key, now) if reason == "manual" else self.fire(key, reason, now))
 
     def forget(self, key: bytes, now: float) -> None:
-        """Close the group for good: its records are in no result."""
+        """Close the group for good and drop its records without a result."""
         self.early.revision = self.results(key) + 1
         state, _ = self.drop(key)
         self._note(key, state, DROPPED, now)
@@ -412,31 +416,31 @@ class Groups:
             self.events.append(GroupEnded(self.fired(key, state, reason, now, {})))
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
-        """The group that ends now, with these computed fields."""
+        """The event of a group that ends now, with these computed fields."""
         made = fired(key, state, reason, now, values, None, self.early.revision, self.early.is_final(reason))
         return replace(made, count=state[ROWS]) if self.rule.aggregation.table else made
 
     def ending(self, key: bytes, state: GroupState) -> Fire:
-        """The group as its next result would name it. The keys of panes have no early results."""
+        """The group as its next result would identify it. The keys of panes have no early results."""
         self.early.revision = self.results(key) + 1
         return self.fired(key, state, "", 0.0, {})
 
     def current(self) -> Mapping[bytes, GroupState]:
-        """The states, without those that only wait to be dropped."""
+        """The states, without groups that only wait to be dropped."""
         return self.states
 
     def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
-        """The open groups of this key, or all, as people know them: the name in the changelog, the state and the bags
-        of each."""
+        """List the open groups of this key, or all, for operators: the name in the changelog, the state and the bags of
+        each."""
         names = self.states if key is None else self.names(key)
         return ((name, self.states[name], self.bags.get(name, [])) for name in names)
 
     def names(self, key: bytes) -> list[bytes]:
-        """The names of the groups of a key."""
+        """The names of the open groups of a key."""
         return [key] if key in self.states else []
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
-        """Close the group without a result; returns what it held."""
+        """Close the group without a result. Returns its state and bags."""
         state, bags = self.states.pop(key), self.bags.pop(key, [])
         self.touched[key] = None
         self.added.pop(key, None)
@@ -451,32 +455,33 @@ class Groups:
         self.events.append(Refused(record, stage, reason, error, where=where, clause=clause))
 
     def leave_out(self, record: Record) -> None:
-        """The record counts in no group, and is not a dead letter, because the file says so."""
+        """Note that the record is in no group and is not a dead letter."""
         if self.counts.left_out is not None:
             self.counts.left_out.add(record.offset())
 
     def skip(self, record: Record) -> None:
-        """As `leave_out`, and count it."""
+        """As `leave_out`, and count the record as skipped."""
         self.counts["skipped"] += 1
         self.leave_out(record)
 
     def refuse_key(self, record: Record, key: bytes | None, longest: int) -> None:
-        """It has none, or one of more than `longest` bytes."""
+        """Refuse a record without a key, or with a key of more than `longest` bytes."""
         if key is None:
             self.refuse(record, "key", "no-key", "the record has no key; give it one, or name a field with key:")
         else:
             self.refuse(record, "key", "too-large", f"the key has {len(key)} bytes, more than {longest}")
 
     def whole(self, state: GroupState, bags: Bags) -> tuple[GroupState, Bags]:
-        """What an `until` expression sees of the group of this state: also the groups that become one with it."""
+        """The state and the bags that an `until` expression sees. A session includes the sessions that would merge with
+        it."""
         return state, bags
 
     def complete(self, key: bytes, state: GroupState, read: Any, now: float) -> None:
-        """The group ends with this record: by its count, its `until`, or by a limit."""
+        """End the group after this record: by its count, by `until`, or by a limit."""
         self.end(key, state, self.rule.until is not None and self.rule.until(read), now)
 
     def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
-        """As `complete`, with the answer of `until`."""
+        """As `complete`, with the result of `until`."""
         if state[COUNT] >= self.rule.completion.count:
             self.fire(key, "count", now)
         elif until:
@@ -485,7 +490,7 @@ class Groups:
             self.limit(key, now)
 
     def limit(self, key: bytes, now: float) -> None:
-        """The group holds as many records as it may."""
+        """The group has reached `max_items`: fire it, or accept no more records."""
         if self.rule.parts:
             self.fire(key, "limit", now)
         else:
@@ -494,8 +499,8 @@ class Groups:
                 self.grew(key, self.states[key], now)
 
     def admits(self, key: bytes, state: GroupState | None, record: Record, items: list[Any], now: float) -> bool:
-        """Whether there is room for these items of the record in the group and in the partition. Makes room if the file
-        says so."""
+        """Whether the group and the partition have room for these items of the record. Fires groups to make room if
+        `on_full` allows it."""
         aggregation = self.rule.aggregation
         size = self.growth(key, items)
         if self.outgrows(record, size + self.freed(key, items)):
@@ -510,7 +515,7 @@ class Groups:
         return True
 
     def outgrows(self, record: Record, size: int) -> bool:
-        """Whether these bytes of one record are more than any group may hold. Then it is refused."""
+        """Whether the record needs more bytes than any group may hold. Such a record is refused."""
         most = self.largest
         if size > most:
             self.refuse(
@@ -520,12 +525,13 @@ class Groups:
 
     @property
     def largest(self) -> int:
-        """The most bytes that a group may hold of one record."""
+        """The largest number of bytes that a group may hold of one record."""
         aggregation = self.rule.aggregation
         return min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
-        """A limit is reached: fire the oldest group, refuse the record, or stop the partition."""
+        """A limit is reached. Fire the oldest group, refuse the record, or halt the partition. Returns False if the
+        record was refused."""
         policy = self.rule.aggregation.on_full
         if policy == "stop":
             raise BufferFull(
@@ -538,7 +544,7 @@ class Groups:
         return True
 
     def fire_oldest(self, now: float) -> None:
-        """Make room: fire the group that was opened first, of the earliest version that has one."""
+        """Make room: fire the group that was opened first, from the earliest version of the rule that has one."""
         elder = next((elder for elder in self.elders if elder.states), None)
         if elder is None:
             self.fire(next(iter(self.states)), "limit", now)
@@ -547,13 +553,13 @@ class Groups:
 
     @property
     def most_bytes(self) -> int:
-        """What the bags may hold, beside those of `elders`."""
+        """The largest number of bytes in the bags of these groups. The bags of `elders` are subtracted."""
         most = self.rule.aggregation.max_buffered_bytes
         return most - sum(elder.bytes for elder in self.elders) if self.elders else most
 
     def fold(self, state: GroupState, record: Record, value: bytes) -> Callable[[], None] | None:
-        """The user's reducers: all of them, or none when one raises. Then the function is returned that refuses the
-        record."""
+        """Run the user reducers. If one fails, none has an effect, and a function that refuses the record is
+        returned."""
         folds = self.rule.plan.folds
         try:
             message = self.rule.reader.message(value)
@@ -571,7 +577,7 @@ class Groups:
         return None
 
     def unopen(self, key: bytes, state: GroupState) -> None:
-        """A group that was opened for a record that is refused never was."""
+        """Remove a group that was opened for a refused record."""
         if not state[COUNT]:
             del self.states[key]
             self.bags.pop(key, None)
@@ -580,16 +586,16 @@ class Groups:
             self.touched[key] = None
 
     def next_due(self) -> float:
-        """The nearest deadline on the owner's clock, infinity for none; may be early, never late."""
+        """The nearest deadline on the owner's clock; infinity for none. It may be early, never late."""
         return min(self.heap[0][0] if self.heap else inf, self.early.next_due())
 
     def due_at(self, key: bytes) -> float:
-        """The moment at which something becomes of this open group: its timeout, or its next early result."""
+        """The moment of the next event of this open group: its timeout, or its next early result."""
         return min(self.due(self.states[key]), self.early.due_at(key))
 
     def expire(self, now: float, most: int) -> int:
-        """Fire up to `most` groups that are due, and not many more than SLICE_BYTES; returns how many. `behind` tells
-        whether more are due."""
+        """Fire up to `most` groups that are due, and not many more bytes than SLICE_BYTES. Returns their number.
+        `behind` is set if more groups are due."""
         heap, states, due = self.heap, self.states, self.due
         fired = 0
         enough = self.bytes - SLICE_BYTES
@@ -610,7 +616,7 @@ class Groups:
         return fired + self.tell_due(now, most - fired)
 
     def rearm(self) -> None:
-        """Deadlines anew, from the groups that are open: after a restore, or when most of them are stale."""
+        """Rebuild the deadlines from the open groups: after a restore, or when most deadlines are stale."""
         if self.rule.completion.timed:
             self._fill_heap()
         self.early.rearm()
@@ -620,8 +626,8 @@ class Groups:
         heapify(self.heap)
 
     def set_back(self, now: float) -> None:
-        """The owner's time is `now`. Times of groups that are later were read from a clock that was ahead: they count
-        from now on, so a deadline is at most its own duration away. The next commit keeps that."""
+        """The owner's time is `now`. Later times in the states were read from a clock that was ahead. They are moved
+        back to `now`, so a deadline is at most its own duration away. The next commit stores the change."""
         times = [OPENED, SEEN, *([DEADLINE_SINCE] if self.rule.completion.from_data else [])]
         ahead = [key for key, state in self.states.items() if any((state[time] or 0.0) > now for time in times)]
         for key in ahead:
@@ -635,17 +641,17 @@ class Groups:
             self.early.set_back(now)
 
     def judge(self) -> Sequence[tuple[bytes, str]]:
-        """After a restore: the groups that end before the next record, and the reason of each.
+        """List the groups that must end after a restore and before the next record, with the reason of each.
 
-        The count or a limit may be lower than when they were filled. A person may have asked for a group: it ends if it
-        is still the same one.
+        `count` or a limit may be lower than when the groups were filled. An operator may have asked to fire a group: it
+        ends only if its first record is still the same.
         """
         asked = ((key, self.states.get(key), first) for key, first in self.asked.items())
         ending = {key: "manual" for key, state, first in asked if state is not None and state[FIRST] == first}
         return list((ending | self.complete_by_now(self.states)).items())
 
     def complete_by_now(self, keys: Iterable[bytes]) -> dict[bytes, str]:
-        """Those of the groups of these keys that hold as many records as they may, and why they end."""
+        """List the groups among these keys that have reached `count` or a limit, with the reason of each."""
         count, most = self.rule.completion.count, self.rule.completion.most
         ending = dict[bytes, str]()
         for key in keys:
@@ -666,7 +672,7 @@ class Groups:
         return None if first is None else float(first[OPENED])
 
     def drain(self) -> Iterator[Fire | Decided]:
-        """The events since the last call."""
+        """Take the events since the last call."""
         events, self.events = self.events, []
         return iter(events)
 
@@ -681,7 +687,7 @@ def fired(
     revision: int = 1,
     final: bool | None = None,
 ) -> Fire:
-    """The group that ends now, with these computed fields. The rest is as in Fire."""
+    """The event of a group that ends now, with these computed fields. The other fields are as in Fire."""
     count, first, last, opened, _, trace = state[:BYTES]
     closed = max(now, opened)
     return Fire(

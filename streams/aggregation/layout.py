@@ -1,7 +1,7 @@
-"""The columns of an open group's state: a flat list, which the changelog stores as it is.
+"""The columns of an open group's state: a flat list, which the changelog stores unchanged.
 
-Reducers own the slots from `COLUMNS` on, windows those behind them. Parts that grow with the group (collected items,
-distinct values) are in bags beside the state, so that a changelog entry holds only new items.
+Reducers use the slots from `COLUMNS` on. Windows use the slots after them. Parts that grow with the group (collected
+items, distinct values) are in bags beside the state, so a changelog entry holds only the new items.
 """
 
 from math import isfinite
@@ -23,11 +23,12 @@ COLUMNS = 7
 STALE = 10_000  # deadlines of groups that ended may lie in a heap, beyond two for each open group
 DEADLINE = -1  # of a rule with a deadline from the data: seconds since DEADLINE_SINCE, None for no deadline
 DEADLINE_SINCE = -2  # owner's time from which the deadline counts; None: since 1970
-ROWS = -1  # of a group of a table: the rows that it has. COUNT has the changes so far
-ROW_KEY = -2  # of a row of a table: the key of the group that has it
+ROWS = -1  # of a group of a table: its number of rows. COUNT is the number of changes
+ROW_KEY = -2  # of a row of a table: the key of its group
 ROW = -1  # of a row of a table: the row as it was added
 DEADLINE_SLOTS = 2
-"""At the end of the state, so that a state without them is one of a rule without such a deadline."""
+"""The slots of a deadline from the data are at the end of the state. A state without them has the layout of a rule
+without such deadlines."""
 
 
 def merges(aggregation: Aggregation) -> bool:
@@ -36,8 +37,8 @@ def merges(aggregation: Aggregation) -> bool:
 
 
 def fit_deadline(state: GroupState, width: int, from_data: bool) -> None:
-    """Give the state slots for a deadline from the data, or take them away, if it was written under a rule that differs
-    in nothing else. `width` is that of the rule now."""
+    """Add or remove the slots of a deadline from the data, if the state was written under a rule that differs only in
+    them. `width` is the width under the current rule."""
     if from_data and len(state) == width - DEADLINE_SLOTS:
         state += [None] * DEADLINE_SLOTS
     elif not from_data and len(state) == width + DEADLINE_SLOTS and _deadline(state):
@@ -45,12 +46,12 @@ def fit_deadline(state: GroupState, width: int, from_data: bool) -> None:
 
 
 def _deadline(state: GroupState) -> bool:
-    """Whether the last slots may hold a deadline."""
+    """Whether the last slots can be a deadline."""
     return all(isinstance(part, float | int | None) for part in (state[DEADLINE], state[DEADLINE_SINCE]))
 
 
 def sound(state: GroupState, width: int, from_data: bool = False) -> bool:
-    """Whether the fixed columns of a state may have been written by Sluicegate, and its deadline from the data."""
+    """Whether the fixed columns of a state, and its deadline from the data, have valid types and values."""
     count, first, last, opened, seen, trace, size = state[:COLUMNS]
     numbers = type(count) is type(first) is type(last) is type(size) is int
     times = isinstance(opened, float | int) and isfinite(opened) and isinstance(seen, float | int | None)

@@ -1,12 +1,12 @@
-"""The compiled loop of a rule without windows: one function that adds records to groups, made for this rule alone.
+"""The compiled loop of a rule without windows: a function that adds records to groups, generated for this rule.
 
-A record goes through fixed stages: its values are decoded once, `where`, the values that the rule needs and the key of
-the group, the deadline that it gives, the items of bags, the group with room for them, the reducers, the items, the end
-of the group. Whatever the code cannot prove raises an error before anything has changed, and the careful way of
-accept.py decides about the record. That way is the meaning of a rule; the loop gives the same, sooner.
+A record passes through fixed stages: decode the value once, `where`, the fields and the key, the deadline, the items of
+the bags, the group and its room, the reducers, the items, the end of the group. If the code cannot prove something, it
+raises an error before anything has changed, and accept.py processes the record. accept.py defines the meaning of a
+rule; the loop computes the same, faster.
 
-Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120 to 350 ns. So reducers are code
-of the loop, and headers are read only when a group opens.
+Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120 to 350 ns. So reducers are
+inlined, and headers are read only when a group opens.
 """
 
 import ast
@@ -216,14 +216,15 @@ if size:
 
 
 class Placing(NamedTuple):
-    """How the code finds the group of a record, as patterns. Without windows the group has the name of the key.
+    """Code patterns that find the group of a record. Without windows the name of the group is the key.
 
-    `find` gets the `key`, and leaves there the name of the group, with its `state`: None if it is not open. It changes
-    nothing, and raises an error for a record that needs care. TIME is the value of the field `time` in it. `start`
-    stands before the records; `again` behind a record that was taken with care, or that filled its group. `moves`
-    stands before a group that is opened (`opens`), `opened` behind it, and `closed` where it could not be opened.
-    `joins` changes more of the state than the reducers do. `passed` is for a record for which `where` is false. `names`
-    are the values of names."""
+    `find` reads `key`. It sets `key` to the name of the group and `state` to its state; None if the group is not open.
+    It changes nothing, and raises an error for a record that accept.py must process. TIME in it stands for the value of
+    the field `time`. `start` runs before the records. `again` runs after a record that accept.py processed, or that
+    filled its group. `moves` runs before a group is opened (`opens`), `opened` after it, and `closed` if it could not
+    be opened. `joins` updates parts of the state beside those of the reducers. `passed` runs for a record for which
+    `where` is false. `names` maps free names to their values.
+    """
 
     find: str = "state = get(key)"
     opens: str = "groups.open(key, record, now)"
@@ -242,7 +243,7 @@ BY_KEY = Placing()
 
 
 class Bagged(NamedTuple):
-    """A bag in the code: its item and the bytes of the item are in these locals."""
+    """The code of a bag: the names of the local variables with its item and the item's bytes."""
 
     number: int
     item: str
@@ -254,8 +255,8 @@ class Bagged(NamedTuple):
 def loop_of(
     rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing | None = BY_KEY
 ) -> MadeFunction | None:
-    """The loop of the rule, which is made once. With `asks` it takes the records for which `where` is true, else all.
-    None: the rule has none."""
+    """The compiled loop of the rule. It is compiled once. With `asks` it also evaluates `where`. None: the rule cannot
+    be compiled."""
     if asks not in rule.loops:
         rule.loops[asks] = None if placing is None else _made(rule, asks, exactly, placing)
     loop: MadeFunction | None = rule.loops[asks]
@@ -284,8 +285,8 @@ def _made(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placi
 
 
 class _Values:
-    """Where the code finds the values of fields. Without `where` and computed fields the rule's own decoder has proven
-    them. Else each is proven where it is used, behind `where`. Raises NotTyped."""
+    """The code that reads the fields. Without `where` and computed fields, the rule's own decoder has checked the
+    types. Otherwise the code checks each field where it is used, after `where`. Raises NotTyped."""
 
     def __init__(self, rule: Rule, asks: bool) -> None:
         self._rule, self._locals, self._getters = rule, dict[tuple[str, bool], str](), dict[str, Any]()
@@ -302,7 +303,7 @@ class _Values:
             self.where = self.code.condition(clause("where", rule.agent.where).node)
 
     def local(self, path: str, proof: Proof, maybe: bool) -> str:
-        """The name with the value of the field. `maybe`: it may be missing, and is None then."""
+        """The local variable with the value of the field. With `maybe` it is None if the field is missing."""
         known = self._locals.get((path, maybe)) or self._locals.get((path, False))
         if known is not None:
             return known
@@ -316,7 +317,7 @@ class _Values:
         return made
 
     def compute(self, fields: Iterable[str]) -> None:
-        """A record counts only if all of its computed fields have a value that can be written."""
+        """Evaluate all computed fields. A record counts only if each of them has a value that can be encoded."""
         for field in sorted(fields):
             if not any(known == field for known, _ in self._locals):
                 self.local(field, "any", True)
@@ -336,13 +337,13 @@ class _Values:
         return code
 
     def adder(self, place: Place, add: Callable[[Place, Getter], Add]) -> str:
-        """The name of the function that adds a value to a state: of reducers for which the loop has no code."""
+        """The name of the function that adds a value to the state, for reducers that are not inlined."""
         adder = f"add{place.at}"
         self._getters[adder] = add(place, lambda value: value)
         return adder
 
     def message(self, bag: Bagged) -> list[ast.stmt]:
-        """The code of the item of a bag of whole messages."""
+        """The code that makes the item of a bag of whole messages."""
         kind = self._rule.plan.bags[bag.number]
         if kind.whole:
             return statements("I = value\nS = len(value)", I=bag.item, S=bag.size)
@@ -353,12 +354,12 @@ class _Values:
         return statements("I = F(read, value, 0)\nS = W(I)", I=bag.item, S=bag.size, F=item, W=weight)
 
     def item(self, bag: Bagged, of_field: Callable[[Any, int], Any]) -> str:
-        """The name of the function that makes an item of the value of a field."""
+        """The name of the function that converts the value of a field to an item."""
         self._getters[f"of{bag.number}"] = of_field
         return f"of{bag.number}"
 
     def form(self, bag: Bagged) -> dict[str, str]:
-        """The names of the functions of a form for which the loop has no code."""
+        """The names of the functions of a bag form that is not inlined."""
         functions = {"GROWTH": bag.form.growth, "PUT": bag.form.put}
         names = {hole: f"{hole.lower()}{bag.number}" for hole in functions}
         self._getters |= {names[hole]: function for hole, function in functions.items()}
@@ -416,7 +417,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
 
 
 def _judged(rule: Rule, values: _Values, add: list[ast.stmt]) -> list[ast.stmt]:
-    """The answer of an expression under `until`, which sees the group with the record."""
+    """The code that evaluates an `until` expression. It sees the group with the record."""
     if rule.ending is None or values.code is None:
         return []
     return [stage("until"), *statements(_JUDGED, ADD=add, X=values.code.condition(rule.ending.node))]
@@ -451,7 +452,7 @@ def _key(rule: Rule, values: _Values) -> list[ast.stmt]:
 
 
 def _given(rule: Rule) -> list[ast.stmt]:
-    """What the record says of the deadline of its group."""
+    """The code that reads the deadline from the record."""
     return [] if rule.deadline is None else [stage("deadline"), *statements(_GIVEN)]
 
 
@@ -487,7 +488,7 @@ def _reducer(place: Place, values: _Values) -> Iterator[ast.stmt]:
 
 
 def _bagged(rule: Rule, place: Place, values: _Values) -> tuple[Bagged, list[ast.stmt]]:
-    """The bag, and the code of its item."""
+    """The bag, and the code that makes its item."""
     index, field = place.bag, place.reducer.field
     bag, item, size = rule.plan.bags[index], f"i{index}", f"s{index}"
     maybe = field is not None and place.lenient
@@ -507,7 +508,7 @@ def _bagged(rule: Rule, place: Place, values: _Values) -> tuple[Bagged, list[ast
 
 
 def _sizes(bags: list[Bagged], values: _Values) -> list[ast.stmt]:
-    """By how many bytes the items make the group larger."""
+    """The code that computes how many bytes the items add to the group."""
     code = statements(_KNOWN_BAGS)
     for bag in bags:
         if isinstance(bag.form, ListForm):
@@ -538,7 +539,7 @@ def _quiet(rule: Rule) -> str:
 
 
 def _grows(rule: Rule) -> list[ast.stmt]:
-    """A group that goes on may have an early result."""
+    """The code that emits an early result of a group that stays open."""
     emit = rule.aggregation.emit
     if emit is None:
         return []
@@ -548,14 +549,14 @@ def _grows(rule: Rule) -> list[ast.stmt]:
 
 
 def _goes_on(rule: Rule) -> list[ast.stmt]:
-    """No count and no `until` ends the group: the deadline that the record gives may have passed."""
+    """The code for a group that neither its count nor `until` ends: the deadline from the record may have passed."""
     if rule.deadline is None:
         return _grows(rule)
     return [ast.If(name("over"), statements(_TIMED_OUT), _grows(rule))]
 
 
 def _end(rule: Rule, ends: ast.expr | None, placing: Placing) -> list[ast.stmt]:
-    """The group ends with this record, or it does not."""
+    """The code that ends the group with this record, or lets it stay open."""
     most, goes_on = rule.completion.most, _goes_on(rule)
     over = statements(_OVER) if rule.deadline is not None else []
     if ends is None and most == inf:

@@ -1,7 +1,7 @@
-"""The code of what an `until` expression may ask of a group: its values as they are with the record.
+"""Generates the code for the values of `group` in an `until` expression, including the current record.
 
-The loop keeps them in a copy of the state, `state`. `known` is the state of the open group, None if the record opens
-one. The bags do not have the items of the record yet.
+The loop updates a copy of the state, `state`. `known` is the state of the open group; None if the record opens one. The
+bags do not have the items of the record yet.
 """
 
 import ast
@@ -17,7 +17,7 @@ from sluicegate.streams.reduction import Place
 
 _LIMIT = 2**1000
 _FINITE = f"T if {-_LIMIT} < (T := X) < {_LIMIT} else unproven()"
-"""A result can hold a total up to there."""
+"""A result can represent totals up to this limit."""
 _NUMBERS = {"sum": _FINITE, "min": "X", "max": "X", "mean": f"({_FINITE}) / MANY"}
 _SLOTS = {"sum": 0, "min": 1, "max": 2, "mean": 0}
 _MANY = "(0 if known is None else len(bags[key][INDEX])) + GROWS"
@@ -26,7 +26,7 @@ _GROWS_ONCE = "(I is not None and (known is None or I not in bags[key][INDEX]))"
 
 
 def of_group(places: Sequence[Place], legs: bool) -> dict[NamePath, ast.expr]:
-    """By path. `legs`: of a correlation."""
+    """The code of each value, by its path. `legs`: the rule is a correlation."""
     kinds = ("groups", "legs") if legs else ("groups",)
     asked = [place for place in places if kind_of(place.reducer).until in kinds or (legs and place.in_bag)]
     values: dict[NamePath, ast.expr] = {(GROUP, "count"): expression("state[X]", X=ast.Constant(COUNT))}
@@ -35,7 +35,8 @@ def of_group(places: Sequence[Place], legs: bool) -> dict[NamePath, ast.expr]:
 
 
 def _value(place: Place) -> Iterator[ast.expr]:
-    """Nothing for a reducer without code: an expression that asks for its value is not compiled."""
+    """The code of the value. It is empty for a reducer that is not inlined; an expression that reads such a value is
+    not compiled."""
     kind, index = kind_of(place.reducer), ast.Constant(place.bag)
     if kind.name == "count":
         yield expression("state[X]", X=ast.Constant(COUNT))

@@ -1,4 +1,4 @@
-"""Merges the state of one group into another: for windows whose groups become one, or are parts of a window."""
+"""Merges the state of one group into another, for windows that merge or that consist of panes."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from sluicegate.streams.reduction import Bag, Merge
 
 
 def pour(kinds: Sequence[Bag], bags: Bags, other: Bags) -> None:
-    """Add the items of other bags to these bags of the same reducers, which are of these kinds."""
+    """Add the items of `other` to `bags`. Both have the bags of the same reducers, of these kinds."""
     for kind, into, bag in zip(kinds, bags, other, strict=True):
         kind.form.extend(into, kind.form.items(bag))
 

@@ -1,4 +1,4 @@
-"""How records of an agent are read: which fields are decoded, and what later readers of the record need."""
+"""Reads the records of an agent: decodes the fields that the rule needs, and checks what later readers need."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,14 +16,14 @@ from sluicegate.streams.topic_names import TopicNames
 
 
 class RecordReader:
-    """`decode(bytes)` gives the fields of a record that the rule needs, or raises; `unchecked` is what it decodes JSON
-    with. `chains` and `getters` find the fields in what was decoded, by path. `message` decodes a whole message, and
-    `valid` fails for a value that no reader can use. `lets` adds the computed fields that the rule names. `kept` is the
-    text that is kept of a record that is collected; None: the record itself. `events` are the topics whose records are
-    CloudEvents, `changes` those whose records are change events: `envelope` makes the envelope by itself of a value.
-    `header_ids`: ids of schemas may be in headers. `inline`: the first field is a number that the compiled loop may
-    read by itself. `keeps`: values of fields are kept as they are, or a handler gets them. `traced`: the `traceparent`
-    of each record is noted for the span of its group."""
+    """`decode(bytes)` returns the fields that the rule needs, or raises; `unchecked` is the JSON decoder in it.
+    `chains` and `getters` read a field from the decoded object, by path. `message` decodes a whole message. `valid`
+    raises for a value that no reader can use. `lets` adds the computed fields that the rule names. `kept` makes the
+    stored text of a collected record; None: the record itself is stored. `events` are the topics with CloudEvents,
+    `changes` the topics with change events; `envelope` extracts the envelope from a value. `header_ids`: schema ids may
+    be in headers. `inline`: the compiled loop may read the first field, a number, directly. `keeps`: field values are
+    stored unchanged, or a handler gets them. `traced`: the `traceparent` of each record is noted for the span of its
+    group."""
 
     __slots__ = (
         "_parse",
@@ -74,14 +74,15 @@ class RecordReader:
         self.kept = _kept(codec, want)
 
     def read(self, record: Record) -> Any:
-        """What `decode` gives of its value, with the computed fields that the rule names. Raises ClauseFailed, and what
-        decoders raise."""
+        """Decode the value with the computed fields that the rule names. Raises ClauseFailed, and the errors of
+        decoders."""
         value: Any = record.value()
         return self.decode(value) if self.lets is None else self._parse(self.lets.added(record, value))
 
 
 def _envelope(agent: Agent) -> Callable[[bytes], bytes]:
-    """Raises ValueError for a format that does not exist. An agent that keeps rows reads them as JSON."""
+    """A function that extracts the envelope of a change event. An agent that stores rows reads it as JSON. Raises
+    ValueError for an unknown format."""
     if not agent.keeps_rows:
         return change_events.document if agent.format == "json" else lambda value: value
     text = json_text(formats.of_records(agent))
@@ -89,7 +90,7 @@ def _envelope(agent: Agent) -> Callable[[bytes], bytes]:
 
 
 def _fields(aggregation: Aggregation) -> list[Field]:
-    """The wanted fields, numbers first: the hot loop has a short way to the first of them."""
+    """The fields to decode, numbers first: the hot loop reads the first one directly."""
     fields: dict[str, Field] = {}
     lenient = aggregation.on_missing == "ignore"
     for reducer in sorted(aggregation.compute, key=lambda r: kind_of(r).slots is not NUMBERS):
@@ -107,8 +108,8 @@ def _fields(aggregation: Aggregation) -> list[Field]:
 
 
 def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:
-    """A record of another format goes through JSON, so that whatever it holds can be kept, compared and written as JSON
-    can."""
+    """The decoder of the fields. A record of another format is converted to JSON first, so its values can be stored,
+    compared and written as JSON values."""
     read = _readable_later(want.decode if want.getters else well_formed, want.getters, agent)
     if codec.name == "json":
         return read
@@ -124,9 +125,9 @@ def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: A
 def _readable_later(
     decode: Callable[[bytes], Any], getters: Sequence[Callable[[Any], Any]], agent: Agent
 ) -> Callable[[bytes], Any]:
-    """`decode`, which also raises for what a later reader of the record could not read: of the whole message, where a
-    group keeps it or a reducer of the user's gets it, and else of the fields that a group keeps or a handler gets.
-    Fields that nothing reads are not decoded."""
+    """`decode` with an additional check: it raises if a later reader could not read the record. The check covers the
+    whole message if a group stores it or a user reducer gets it; otherwise it covers the fields that a group stores or
+    a handler gets. Fields that nothing reads are not decoded."""
     if _reads_whole(agent):
         return document if decode is well_formed else _checked(decode, document)
     if not _keeps(agent):
@@ -137,7 +138,7 @@ def _readable_later(
 def _of_shallow_fields(
     decode: Callable[[bytes], Any], getters: Sequence[Callable[[Any], Any]]
 ) -> Callable[[bytes], Any]:
-    """`decode`, for documents of up to DEEPEST levels, unless the fields are no lists or objects."""
+    """`decode`, which refuses documents of more than DEEPEST levels if one of the fields is a list or an object."""
 
     def read(value: bytes) -> Any:
         decoded = decode(value)
@@ -160,7 +161,7 @@ def _reads_whole(agent: Agent) -> bool:
 
 
 def _checked(decode: Callable[[bytes], Any], check: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    """`decode`, for what passes the check."""
+    """`decode`, preceded by the check."""
 
     def read(value: bytes) -> Any:
         check(value)
@@ -170,14 +171,14 @@ def _checked(decode: Callable[[bytes], Any], check: Callable[[bytes], Any]) -> C
 
 
 def _passed(text: bytes, check: Callable[[bytes], Any]) -> bytes:
-    """The text, if it passes the check."""
+    """Return the text after the check."""
     check(text)
     return text
 
 
 def _kept(codec: Codec, want: FieldDecoder) -> Callable[[Any, bytes], bytes] | None:
-    """What is kept of a record that is collected, None: the record itself. Where no field is wanted `_decoder` has made
-    the text."""
+    """A function that makes the stored text of a collected record; None: the record itself is stored. If no field is
+    read, `_decoder` has already made the text."""
     text = codec.text
     if text is None:
         return None

@@ -1,10 +1,10 @@
-"""A record with another value and other headers: the form in which the agent reads what a producer wrote."""
+"""A record with a replaced value and headers: the form in which the agent reads a producer's record."""
 
 from sluicegate.streams.contracts.record import Headers, Record
 
 
 class RecordView:
-    """All else is of the record."""
+    """Delegates all other attributes to the record."""
 
     __slots__ = ("_headers", "_record", "_value")
 

@@ -26,10 +26,10 @@ class Fold(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All reducers of a rule. `adders` are all of them that are not bags and not the user's. The hot loop makes at most
-    one call for these: `inline` is the slot of the accumulator of the only required number, which it updates itself
-    (sum there, min in the next slot, max in the one after), 0 if there is none; `also` adds all else. `takers` take the
-    values of a row of a table back, as `adders` add them."""
+    """All reducers of a rule. `adders` are the reducers that are neither bags nor user functions. The hot loop makes at
+    most one call for them: `inline` is the slot of the sum of the only required number (min is in the next slot, max in
+    the one after), which the loop updates directly; 0 if there is none. `also` runs all other adders. `takers` subtract
+    the values of a row of a table, as `adders` add them."""
 
     blank: tuple[Any, ...]
     inline: int
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
         return [bag.form.empty() for bag in self.bags]
 
     def items(self, bags: Bags) -> Bags:
-        """The items of these bags, as the changelog has them."""
+        """The items of these bags, in the form of the changelog."""
         return [kind.form.items(bag) for kind, bag in zip(self.bags, bags, strict=True)]
 
 
@@ -59,9 +59,9 @@ def plan(
     table: bool = False,
 ) -> Plan:
     """Compile the reducers. `getters` read the fields. With `lenient` (on_missing: ignore) a field may be missing.
-    `shown` makes the result's part of a collected message. `kept` is the kept form of a message; None: its bytes. With
-    `merged` (merging.py) each first and last value has the offset of its record in the next slot. The groups of a
-    `table` have rows, which may be taken back."""
+    `shown` converts a collected message for the result. `kept` converts a message to its stored form; None: its bytes
+    are stored. With `merged` (merging.py) the next slot after each first and last value has the offset of its record.
+    The groups of a `table` have rows, which can be subtracted."""
     blank: list[Any] = []
     adders: dict[int, Add] = {}  # by slot
     takers: list[Add] = []
@@ -92,7 +92,7 @@ def plan(
 
 
 def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False, table: bool = False) -> list[Place]:
-    """Where `plan` keeps the part of each reducer."""
+    """The slots and bags that `plan` gives to each reducer."""
     records = ROWS if table else COUNT
     made: list[Place] = []
     end, bags, shared = COLUMNS, 0, dict[object, Place]()
@@ -112,7 +112,7 @@ def places(compute: Sequence[Reducer], lenient: bool, merged: bool = False, tabl
 
 
 def kept_as(reducer: Reducer, table: bool = False) -> object:
-    """What the reducer keeps of a group. Reducers that keep the same have places of their own, unless they share an
+    """A key for the stored state of a reducer. Reducers with the same key have separate places, unless they share an
     accumulator."""
     accumulator = parts_of(reducer, False, table).accumulator
     own = (reducer.kind, reducer.field, reducer.function, *(() if reducer.option is None else (reducer.option,)))
@@ -120,7 +120,7 @@ def kept_as(reducer: Reducer, table: bool = False) -> object:
 
 
 def together(adders: Sequence[Add]) -> Add | None:
-    """One function for all of them; None: there is none."""
+    """One function that calls all adders; None if there are none."""
     if len(adders) < 2:
         return adders[0] if adders else None
     if len(adders) == 2:
@@ -140,7 +140,7 @@ def together(adders: Sequence[Add]) -> Add | None:
 
 
 def apply(fold: Fold, state: GroupState, message: Any) -> bytes:
-    """The encoded accumulator after this message. Raises the exceptions of the user's function."""
+    """Return the encoded accumulator after this message. Raises the exceptions of the user's function."""
     return _pack(fold.function(_unpack(state[fold.slot]), message))
 
 

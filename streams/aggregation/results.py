@@ -1,4 +1,4 @@
-"""Builds the result of a completed group: its document, and the answers of the agent's expressions about it."""
+"""Builds the result document of a completed group, and evaluates the agent's expressions on it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ def fixed_fields(windowed: bool, emits: bool) -> tuple[str, ...]:
 
 
 def document(fire: Fire) -> ResultFields:
-    """Build the result document: fixed fields, then computed ones (README.md shows one)."""
+    """Build the result document: fixed fields first, then computed ones (README.md shows one)."""
     fixed: ResultFields = {
         "key": None,
         "count": fire.count,
@@ -59,14 +59,15 @@ def document(fire: Fire) -> ResultFields:
 
 @lru_cache(1024)
 def rfc3339(at: float) -> str:
-    """Format seconds since 1970 as `2026-11-21T07:42:08.123Z`. Groups of one batch share their times."""
+    """Format seconds since 1970 as `2026-11-21T07:42:08.123Z`. The cache helps because groups of one batch share their
+    times."""
     at = min(max(at, FIRST_MOMENT), LAST_MOMENT)
     seconds = int(at)
     return of_milliseconds(1_000 * seconds + round(1e6 * (at - seconds)) // 1_000)
 
 
 def of_milliseconds(at: int) -> str:
-    """As `rfc3339`, of milliseconds since 1970."""
+    """As `rfc3339`, for milliseconds since 1970."""
     seconds, rest = divmod(min(max(at, 1_000 * FIRST_MOMENT), 1_000 * LAST_MOMENT), 1_000)
     return f"{_of_second(seconds)}.{rest:03d}Z"
 
@@ -78,13 +79,14 @@ def _of_second(seconds: int) -> str:
 
 @lru_cache(1024)
 def window_times(start: int, end: int) -> tuple[str, str]:
-    """The start and the end of a window, from milliseconds since 1970. Its results share them."""
+    """Format the start and the end of a window, in milliseconds since 1970. The cache helps because the results of a
+    window share them."""
     return of_milliseconds(start), of_milliseconds(end)
 
 
 class Route(NamedTuple):
-    """`where` None takes every result. Without `select` the whole result goes. `copies` are the selected names that
-    are copied, with the paths that they are copied from."""
+    """A route to an output. `where` None takes every result. Without `select` the whole result is sent. `copies` are
+    the selected names that are copied, with their source paths."""
 
     name: str
     where: Callable[[ResultFields], Any] | None
@@ -94,7 +96,7 @@ class Route(NamedTuple):
 
 
 class Results:
-    """`having` and the routes of an agent, compiled. `routes` is None where every result goes whole to one place."""
+    """`having` and the routes of an agent, compiled. `routes` is None if every whole result goes to one destination."""
 
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError."""
@@ -106,8 +108,8 @@ class Results:
     def events(
         self, fire: Fire, outcomes: Counter[tuple[str, str]], enriched: ResultFields | None = None
     ) -> Iterator[Fire | Unhandled]:
-        """The group as an event to send or handle, or as a dead letter; empty if the file leaves it out. `enriched` is
-        its result with the rows that were looked up. Counts the answers. Raises ExpressionStopped."""
+        """The group as an event to send or handle, or as a dead letter. Empty if the file omits it. `enriched` is its
+        result with the rows of lookups. Counts the outcomes of clauses. Raises ExpressionStopped."""
         result = document(fire) if enriched is None else enriched
         try:
             if not self.takes(result, outcomes):
@@ -120,7 +122,7 @@ class Results:
                 yield Unhandled(fire, "no route of `to` takes it", 1, "unrouted", stage="expression")
         except ClauseFailed as failed:
             outcomes[failed.clause, "failed"] += 1
-            if fire.goes_on:  # left out: the last result will tell
+            if fire.goes_on:  # omitted: the last result will report the error
                 return
             if self._stops:
                 raise ExpressionStopped(
@@ -130,19 +132,19 @@ class Results:
             yield Unhandled(fire, str(failed), 1, "expression-failed", stage="expression", clause=failed.clause)
 
     def whole(self, fire: Fire) -> Fire:
-        """The group as an event that sends its result to each output, whatever the clauses say."""
+        """The group as an event that sends the result to each output, without evaluating the clauses."""
         routes = range(len(self.routes or ()))
         return replace(fire, outputs=tuple((number, document(fire)) for number in routes) or None)
 
     def takes(self, result: ResultFields, outcomes: Counter[tuple[str, str]]) -> bool:
-        """Whether `having` lets the result go on. Counts the answer. Raises ClauseFailed."""
+        """Whether `having` accepts the result. Counts the outcome. Raises ClauseFailed."""
         return self.having is None or _holds("having", self.having, result, outcomes)
 
     def outputs(
         self, result: ResultFields, outcomes: Counter[tuple[str, str]]
     ) -> tuple[tuple[int, ResultFields], ...] | None:
-        """What goes to which of `Agent.outputs`; None where every result goes to the one destination as it is. Counts
-        the answers. Raises ClauseFailed."""
+        """The documents to send, each with its index in `Agent.outputs`. None if every whole result goes to the one
+        destination. Counts the outcomes. Raises ClauseFailed."""
         return None if self.routes is None else tuple(self._outputs(self.routes, result, outcomes))
 
     def _outputs(
@@ -153,7 +155,7 @@ class Results:
 
 
 def results(agent: Agent) -> Results | None:
-    """Compile. None: each result goes as a whole to the only destination, or to the handler. Raises
+    """Compile `having` and the routes. None: each whole result goes to the only destination, or to the handler. Raises
     ConfigurationError."""
     if not agent.grouped or not (agent.having or (agent.chooses and agent.handler is None)):
         return None
@@ -161,7 +163,7 @@ def results(agent: Agent) -> Results | None:
 
 
 def clauses(to: Destination) -> list[Clause]:
-    """The expressions of a destination: `where`, then the expressions under `select`. A copy of what is missing is
+    """The expressions of a destination: `where`, then the expressions under `select`. A copy of a missing field is
     null. Raises ConfigurationError."""
     where = [clause(f"to.{to.topic}", to.where)] if to.where else []
     select = [(each, f"select.{each.name}") for each in to.select if each.expression]
@@ -172,7 +174,7 @@ def clauses(to: Destination) -> list[Clause]:
 
 
 def copied_from(each: Selected) -> NamePath | None:
-    """The path that a selected name is copied from: a name alone is its own. None: an expression computes it. Raises
+    """The source path of a selected name. A name alone is its own path. None: an expression computes it. Raises
     ConfigurationError."""
     if not each.expression:
         return (each.name,)
@@ -180,7 +182,7 @@ def copied_from(each: Selected) -> NamePath | None:
 
 
 def route(to: Destination, function: Callable[[Clause], Callable[[Any], Any]]) -> Route:
-    """`function` compiles a clause for what the route is asked about. Raises ConfigurationError."""
+    """Compile a route. `function` compiles a clause for the object that the route reads. Raises ConfigurationError."""
     compiled = {each.name: function(each) for each in clauses(to)}
     select = tuple((each.name, compiled.get(f"select.{each.name}")) for each in to.select)
     name = f"to.{to.topic}"
@@ -189,8 +191,8 @@ def route(to: Destination, function: Callable[[Clause], Callable[[Any], Any]]) -
 
 
 def taking(routes: Sequence[Route], seen: Any, outcomes: Counter[tuple[str, str]]) -> Iterator[tuple[int, Route]]:
-    """The routes that take it, each with its number: the first, and the next ones after a route with `continue`.
-    Counts the answers. Raises ClauseFailed."""
+    """Yield the matching routes with their numbers: the first match, and the next ones after a route with `continue`.
+    Counts the outcomes. Raises ClauseFailed."""
     for number, each in enumerate(routes):
         if each.where is None or _holds(each.name, each.where, seen, outcomes):
             yield number, each
@@ -205,7 +207,7 @@ def _holds(name: str, answer: Callable[[Any], Any], seen: Any, outcomes: Counter
 
 
 def selected(route: Route, result: ResultFields) -> ResultFields:
-    """The document of the selected names. A copy of what is missing is left out."""
+    """The document of the selected names. A copy of a missing field is omitted."""
     asked = ((name, answer) for name, answer in route.select if name not in route.copies)
     computed, document = computed_fields("select", asked, result), dict[str, Any]()
     for name, _ in route.select:
@@ -217,7 +219,7 @@ def selected(route: Route, result: ResultFields) -> ResultFields:
 
 
 def _holder(result: ResultFields, path: NamePath) -> tuple[Mapping[str, Any], str]:
-    """The object that may hold the last name of the path, and this name."""
+    """The object that contains the last name of the path, and that name."""
     holder: Any = result
     for name in path[:-1]:
         holder = plain(holder.get(name))
@@ -227,7 +229,7 @@ def _holder(result: ResultFields, path: NamePath) -> tuple[Mapping[str, Any], st
 
 
 def of_result(clause: Clause) -> Callable[[ResultFields], Any]:
-    """The clause as a function of a result document. It raises ClauseFailed."""
+    """Compile the clause to a function of a result document. The function raises ClauseFailed."""
     return answering(clause, _field)
 
 
@@ -236,8 +238,8 @@ def _field(name: str) -> Callable[[ResultFields], Any]:
 
 
 def plain(value: Any) -> Any:
-    """As a reader of the result finds it: what only the encoder understands is written and read. A number that no
-    result can hold is None."""
+    """The value as a reader of the result sees it: a value that only the encoder knows is encoded and decoded. A number
+    that a result cannot represent is None."""
     if isinstance(value, str) or value is None:
         return value
     if isinstance(value, float | int):

@@ -1,4 +1,5 @@
-"""An aggregation, compiled: how a record becomes a key and values, when a group is complete, what its result says."""
+"""A compiled aggregation: how to read a record's key and values, when a group is complete, and what its result
+contains."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -25,14 +26,14 @@ from sluicegate.streams.windowers import AMEND, CORRELATION, DATED
 
 
 class Rule:
-    """What the hot loop needs of an agent, each part ready to be called.
+    """The compiled parts of an agent that the hot loop calls.
 
-    `reader` reads records. `key_of(record)` gives the key as bytes (None: the message key); `until(record)` says that
-    the group ends here, `ending` is an `until` expression, `deadline` what the records say of the deadline of their
-    group; `grouped` that there is an aggregation, which has its own words for null values and missing fields. `where`
-    is None when the agent takes every record, `results` when every result goes as a whole to the one destination, and
-    when rows are looked up first. `loops` has the compiled loops of the rule (loop.py). `time_of` finds the event time
-    in what was read; None where no field holds it. `times` is the window for which records are re-keyed.
+    `reader` reads records. `key_of(record)` returns the key as bytes (None: the message key). `until(record)` tells
+    whether the group ends with the record; `ending` is an `until` expression. `deadline` reads the deadline that a
+    record gives. `grouped`: the agent has an aggregation, with its own policies for null values and missing fields.
+    `where` is None if the agent takes every record. `results` is None if every whole result goes to the one
+    destination, and if the agent has lookups. `loops` has the compiled loops (loop.py). `time_of` reads the event time
+    from the decoded record; None if no field holds it. `times` is the window for which records are re-keyed.
     """
 
     __slots__ = (
@@ -80,7 +81,7 @@ class Rule:
         if isinstance(until, str):
             self.ending = Ending(until, aggregation.compute, agent.let, codec, self.plan, legs)
         self.fingerprint, self.shared = fingerprint(agent), agent.scope == "shared"
-        asks = bool(agent.where) and not agent.keeps_rows  # of a row, when it is known which one was before
+        asks = bool(agent.where) and not agent.keeps_rows  # a row is checked later, with the row before it
         self.where = Where(agent.where, agent.let, codec, opaque=agent.passes_values) if asks else None
         self.results = None if agent.lookups else results(agent)
         self._totals = _totals(aggregation)
@@ -92,14 +93,14 @@ class Rule:
 
     @property
     def places(self) -> list[Place]:
-        """Where the state has the part of each reducer."""
+        """The slots and bags of each reducer in the state."""
         rule = self.aggregation
         return places(rule.compute, rule.on_missing == "ignore", self.merged, rule.table)
 
     @property
     def parts(self) -> bool:
-        """Whether `max_items` and `max_bytes` end a group, and its later records make another result. A window whose
-        results are revised has no parts."""
+        """Whether `max_items` and `max_bytes` end a group, so its later records make another result. A window with
+        revised results is never split so."""
         window = self.aggregation.window
         return window is None or window.late != AMEND
 
@@ -111,7 +112,8 @@ class Rule:
         return values
 
     def shown(self, state: GroupState, bags: Bags) -> dict[str, Any]:
-        """As `values`, for people: None for a number that no result can hold, and for what raises an error."""
+        """As `values`, for display: None for a number that a result cannot represent, and for a field that raises an
+        error."""
         values = dict.fromkeys(name for name, _ in self.plan.reads) | self.computable(state, bags)
         return {name: None if unwritable(value) else value for name, value in values.items()}
 
@@ -124,8 +126,8 @@ class Rule:
         return values
 
     def overflowed(self, values: Mapping[str, Any]) -> list[str]:
-        """The sums and means of these computed fields that no result can hold."""
-        beyond: list[str] = []  # a comprehension costs more than the one look
+        """The names of the sums and means among these computed fields that a result cannot represent."""
+        beyond: list[str] = []  # a comprehension costs more than this loop
         for name in self._totals:
             if unwritable(values.get(name)):
                 beyond.append(name)
@@ -133,13 +135,13 @@ class Rule:
 
 
 def _totals(aggregation: Aggregation) -> list[str]:
-    """The computed fields that may be numbers which no result can hold."""
+    """The names of the computed fields that can grow beyond the numbers that a result can represent."""
     return [each.name for each in aggregation.compute if kind_of(each).total]
 
 
 def _blank_ends(agent: Agent, aggregation: Aggregation) -> list[Any]:
-    """What a new group has behind the slots of its reducers: of its window, of a deadline from the data, or of a
-    table: the number of rows, or the row itself with the key of its group."""
+    """The slots of a new group after the slots of its reducers. They belong to its window, to a deadline from the data,
+    or to a table: its number of rows, or the row with the key of its group."""
     if agent.keeps_rows:
         return [b"", b""]
     if aggregation.table:
@@ -161,9 +163,9 @@ def _legs(aggregation: Aggregation, lenient: bool) -> Mapping[str, int] | None:
 
 
 def fingerprint(agent: Agent) -> str:
-    """What must not change under open groups, as canonical JSON: key, compute (in any order), format, whether fields
-    may be missing, a scope other than partition, the computed fields that key and compute name, the topics of
-    CloudEvents, and which windows there are."""
+    """The parts of the rule that must not change while groups are open, as canonical JSON: key, compute (in any order),
+    format, whether fields may be missing, a scope other than partition, the computed fields that key and compute name,
+    the topics of CloudEvents, and the shape of the windows."""
     rule = agent.aggregation or Aggregation()
     compute = sorted(
         [r.name, r.kind, r.field, r.function, *([] if r.option is None else [r.option])] for r in rule.compute
@@ -184,12 +186,12 @@ def fingerprint(agent: Agent) -> str:
 
 
 def _rows(agent: Agent) -> list[object]:
-    """What says which rows of a table are in which group."""
+    """The settings that assign the rows of a table to groups."""
     return [agent.key, agent.where, [[each.name, each.expression] for each in agent.let]]
 
 
 def _shape(window: Window) -> dict[str, object]:
-    """What makes the groups of these windows other groups than those of another window."""
+    """The settings of a window that identify its groups. Groups of windows with other settings are other groups."""
     if not window.windower.keys:
         return {"kind": window.kind}
     shape: dict[str, object] = {"size": window.size, "offset": window.offset}
@@ -200,7 +202,7 @@ def _shape(window: Window) -> dict[str, object]:
 
 
 def _window(known: Window | None, shape: Mapping[str, Any] | None) -> Window | None:
-    """The window of this shape. The rest is as in `known`."""
+    """A window of this shape. The other settings are those of `known`."""
     if shape is None:
         return None
     if shape.get("kind") == CORRELATION:
@@ -210,16 +212,16 @@ def _window(known: Window | None, shape: Mapping[str, Any] | None) -> Window | N
 
 
 def restored(agent: Agent, earlier: str) -> Rule:
-    """The rule under which open groups were filled, from its fingerprint. Raises ConfigurationError when it can no
-    longer be made."""
+    """Rebuild from its fingerprint the rule under which open groups were filled. Raises ConfigurationError if this is
+    no longer possible."""
     return layout_rule(earlier_agent(agent, earlier))
 
 
 def layout_rule(agent: Agent) -> Rule:
-    """The rule of an agent of `earlier_agent`, as far as its groups can end under it. It takes no records. Raises
+    """The rule of an agent that `earlier_agent` made. Groups can end under it, but it takes no records. Raises
     ConfigurationError."""
     try:
-        # what is kept of records with a schema is JSON
+        # records with a schema are stored as JSON
         return Rule(agent, codec("json" if agent.format in SCHEMA_FORMATS else agent.format))
     except ValueError as e:
         raise ConfigurationError(
@@ -228,8 +230,8 @@ def layout_rule(agent: Agent) -> Rule:
 
 
 def earlier_agent(agent: Agent, earlier: str) -> Agent:
-    """The agent with the key, `compute`, format, scope, windows and computed fields of this fingerprint. All else
-    is not known."""
+    """The agent with the key, `compute`, format, scope, windows and computed fields of this fingerprint. The
+    fingerprint holds nothing else."""
     key, compute, format_name, lenient, *others = decode_any(earlier.encode())
     scope: Literal["partition", "shared"] = "shared" if "shared" in others else "partition"
     let = tuple(Let(*each) for lets in others if isinstance(lets, list) for each in lets)

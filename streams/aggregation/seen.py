@@ -18,8 +18,8 @@ SeenIds = tuple[float, list[bytes]]
 
 
 class KnownIds:
-    """`source` names the part of the records that holds the id; ids of another source do not count. `early` counts the
-    ids that were forgotten before their horizon since it was last set to 0."""
+    """The ids of records, for `dedupe`. `source` names the part of the record that holds the id; ids of another source
+    do not count. `early` counts the ids that were forgotten before their horizon. The reader resets it to 0."""
 
     __slots__ = ("_at", "_fresh", "_order", "_when", "bytes", "early", "horizon", "most", "source")
 
@@ -50,12 +50,12 @@ class KnownIds:
             self._keep_to_limit(now)
 
     def withdraw(self, ids: Iterable[bytes]) -> None:
-        """Remove ids whose records were not accepted after all."""
+        """Remove ids of records that were not accepted in the end."""
         for identity in ids:
             self._at.pop(identity, None)
 
     def set_back(self, now: float) -> None:
-        """The owner's clock was ahead, and `now` is its time: ids that were noted later count from now on."""
+        """The owner's clock was ahead; its time is now `now`. Move later acceptance times back to `now`."""
         ahead = [identity for identity, at in self._at.items() if at > now]
         if ahead:
             self._at.update(zip(ahead, repeat(now), strict=False))
@@ -76,7 +76,7 @@ class KnownIds:
         return self._order.copy()
 
     def slice(self, queue: deque[bytes], budget: int, now: float) -> list[SeenIds]:
-        """Take about `budget` bytes of ids from the queue: those that are still known, with their times."""
+        """Take about `budget` bytes of ids from the queue: the ids that are still known, with their times."""
         oldest: list[SeenIds] = []
         while queue and budget > 0:
             identity = queue.popleft()
@@ -96,7 +96,7 @@ class KnownIds:
                 self._at.update(zip(ids, repeat(at), strict=False))
 
     def settle(self, now: float) -> None:
-        """After the last entry, restore the order by time; `now` is its time."""
+        """After the last entry, restore the order by time. `now` is the time of that entry."""
         order = sorted(self._at, key=self._at.__getitem__)
         self._order, self._when = deque(order), deque(map(self._at.__getitem__, order))
         self.bytes = weight(order)

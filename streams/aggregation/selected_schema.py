@@ -1,4 +1,4 @@
-"""The Avro schema of an output with `select` for which the file names no schema."""
+"""Derives the Avro schema of an output with `select` if the file names no schema."""
 
 import json
 import re
@@ -28,9 +28,9 @@ _KINDS: dict[ValueKind, list[Any]] = {
 
 
 def selected_schema(agent: Agent, to: Destination) -> str:
-    """The schema of the selected names. A copy of a field of a result has the type of that field. Any other field has
-    the type of its expression, and is JSON text if that type is not known. All may be null, because a copy of what is
-    missing is left out. Raises ValueError."""
+    """The schema of the selected names. A copied field of a result has the type of that field. Any other field has the
+    type of its expression; it is JSON text if the type is unknown. Every field is nullable, because a copy of a missing
+    field is omitted. Raises ValueError."""
     if agent.handler is not None:
         raise ValueError(NO_SCHEMA)
     result = json.loads(result_schema(agent)) if agent.aggregation is not None else None
@@ -50,7 +50,7 @@ def _of_result(result: Any) -> dict[str, ValueType]:
 
 
 def _computed(field: Selected, known: Mapping[str, ValueType]) -> list[Any]:
-    """The types of a computed field. Raises ValueError."""
+    """The Avro types of a computed field. Raises ValueError."""
     try:
         kind = check(parse(field.expression or field.name), known)[0].kind
     except ExpressionError as error:
@@ -59,7 +59,8 @@ def _computed(field: Selected, known: Mapping[str, ValueType]) -> list[Any]:
 
 
 def _copied(field: Selected, result: Any) -> list[Any] | None:
-    """The types of a copied field of a result, without null. None: it is no copy, or its type is not known."""
+    """The Avro types of a copied field of a result, without null. None: the field is not a copy, or its type is
+    unknown."""
     path = None if result is None else copied_from(field)
     if path is None:
         return None
@@ -71,7 +72,7 @@ def _copied(field: Selected, result: Any) -> list[Any] | None:
 
 
 def _once(types: list[Any], defined: set[str]) -> list[Any]:
-    """A named type is defined where it comes first, and named after that."""
+    """Replace every repeated definition of a named type by its name."""
     made = []
     for one in types:
         name = one["name"] if isinstance(one, dict) and "name" in one else None

@@ -1,4 +1,4 @@
-"""Which records an agent takes: `where`, asked before anything else looks at a record's key or id."""
+"""Decides which records an agent takes. `where` is evaluated before the key or the id of a record is read."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,10 +13,10 @@ from sluicegate.streams.contracts.record import Record
 
 
 def taken(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
-    """The records for which `where` is true, as the agent reads them. Pure; what cannot be decoded or answered is
-    refused, as in `accept`.
+    """The records for which `where` is true, in the form in which the agent reads them. Pure. A record that cannot be
+    decoded or evaluated is refused, as in `accept`.
 
-    A record that is left out counts nowhere else: it needs no key, and its id is not remembered.
+    A record for which `where` is false needs no key, and its id is not remembered.
     """
     records = as_read(groups, records)
     where = groups.rule.where
@@ -26,7 +26,7 @@ def taken(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
 def fill(groups: Groups, records: Sequence[Record], now: float) -> None:
     """Add the records for which `where` is true. Raises Halt.
 
-    A record is judged and added before the next one, except where `where` alone has no loop.
+    Each record is evaluated and added before the next one, except if only `where` cannot be compiled.
     """
     records, rule = as_read(groups, records), groups.rule
     if rule.where is None:
@@ -41,13 +41,13 @@ def fill(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 
 def exactly(groups: Groups, record: Record, now: float) -> None:
-    """Add the record if `where` is true: the meaning of `fill`. Raises Halt."""
+    """Add the record if `where` is true. It defines the meaning of `fill`. Raises Halt."""
     if asked(groups, record):
         carefully(groups, record, now)
 
 
 def asked(groups: Groups, record: Record) -> bool | None:
-    """What `where` says of one record, which is counted. None: it was refused."""
+    """Evaluate `where` for one record and count the outcome. None: the record was refused."""
     where = groups.rule.where
     answer = where is None or _takes(groups, where, record)
     if where is not None and answer is not None:
@@ -56,7 +56,7 @@ def asked(groups: Groups, record: Record) -> bool | None:
 
 
 def divided(groups: Groups, records: Sequence[Record]) -> tuple[Sequence[Record], Sequence[Record]]:
-    """As `taken`, and the records for which `where` is false. What is refused is in neither."""
+    """As `taken`, and also the records for which `where` is false. Refused records are in neither list."""
     records = as_read(groups, records)
     where = groups.rule.where
     if where is None:
@@ -67,7 +67,7 @@ def divided(groups: Groups, records: Sequence[Record]) -> tuple[Sequence[Record]
 
 
 def _answers(groups: Groups, where: Where, records: Sequence[Record]) -> list[bool | None]:
-    """What `where` says of each record; None for one that is refused. Counts the answers."""
+    """Evaluate `where` for each record and count the outcomes. None for a refused record."""
     if where.answers is not None:
         answers: list[bool | None] = where.answers.call(
             records, groups.rule.max_record_bytes, partial(_takes, groups, where)

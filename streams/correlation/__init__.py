@@ -1,5 +1,6 @@
-"""Correlations: one result of the records of several topics that have the same key, or of those that came in time.
+"""Correlations: one result for the records of several topics that have the same key. A leg without a record in time is
+absent.
 
-`groups.py` has the groups of a partition. The records come from one internal topic, to which one agent for each leg
-re-keys them (sluicegate.streams.handlers.rekey).
+`groups.py` has the groups of a partition. The records come from one internal topic. One agent for each leg re-keys them
+to it (sluicegate.streams.handlers.rekey).
 """

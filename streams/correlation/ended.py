@@ -1,6 +1,6 @@
-"""The keys of a partition whose correlations have ended. A record of such a key is late: it opens no new group.
+"""The keys of a partition whose correlation has ended. A record with such a key is late and opens no new group.
 
-The keys are in the changelog, as the ids of `dedupe` are.
+The changelog stores the keys as it stores the ids of `dedupe`.
 """
 
 from hashlib import sha256
@@ -12,7 +12,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.units import spoken_duration
 
 SOURCE = "correlated"
-LONGEST = 64  # bytes; a longer key is remembered by its SHA-256
+LONGEST = 64  # bytes; of a longer key the SHA-256 is stored
 
 
 class EndedKeys:
@@ -25,12 +25,12 @@ class EndedKeys:
         self.ids = KnownIds(SOURCE, correlation.remember, correlation.max_keys)
 
     def note(self, key: bytes, now: float) -> None:
-        """The group of this key has ended."""
+        """Note that the group of this key has ended."""
         if self._correlation.remember:
             self.ids.note([_identity(key)], now)
 
     def refuses(self, groups: Groups, key: bytes, record: Record, now: float) -> bool:
-        """Whether the group of this key has ended. Then the record is late."""
+        """Whether the group of this key has ended. If so, the record is refused as late."""
         if not self.ids.holds(_identity(key), now):
             return False
         remembered = spoken_duration(self._correlation.remember)
@@ -39,7 +39,7 @@ class EndedKeys:
         return True
 
     def refuse(self, groups: Groups, record: Record, text: str) -> None:
-        """The record is late."""
+        """Refuse the record as late, or leave it out if the file says `late: skip`."""
         groups.counts["late_legs"] += 1
         if self._correlation.late == "dead-letter":
             groups.refuse(record, "aggregate", "late", text)

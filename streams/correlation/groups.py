@@ -1,4 +1,4 @@
-"""The open correlations of one partition, in the place of its groups, by the owner's clock.
+"""The open correlations of one partition, by the owner's clock. They replace its groups.
 
 See docs/protocol.md, Correlations.
 """
@@ -15,10 +15,10 @@ from sluicegate.streams.correlation.ended import EndedKeys
 
 
 class CorrelatedGroups(Groups):
-    """Groups by key, each of which ends once within `remember`.
+    """Groups by key. Each of them ends once within `remember`.
 
-    The owner says where it stands (`begin`, `stands`). No group times out before the owner has read what waited at its
-    claim: a leg that waits to be read is not absent.
+    The owner reports its position (`begin`, `stands`). No group times out before the owner has read the records that
+    waited at its claim: a leg that waits to be read is not absent.
     """
 
     __slots__ = ("_high", "caught_up", "ended")
@@ -30,7 +30,7 @@ class CorrelatedGroups(Groups):
         self.counts |= {"late_legs": 0}
 
     def beside(self, newest: Groups) -> None:
-        """As in Groups: the keys that ended under either rule are ended for both."""
+        """As in Groups. Keys that ended under either rule are ended for both."""
         if isinstance(newest, CorrelatedGroups):
             self.ended = newest.ended
 
@@ -39,11 +39,11 @@ class CorrelatedGroups(Groups):
         self._high, self.caught_up = high, False
 
     def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
-        """The owner has taken the records before `offset`."""
+        """The owner has read the records before `offset`."""
         self.caught_up = self.caught_up or at_end or 0 <= self._high <= offset
 
     def asks(self) -> bool:
-        """Silence means nothing here."""
+        """Always False: silence ends no correlation by the owner's clock."""
         return False
 
     def next_due(self) -> float:
@@ -59,13 +59,13 @@ class CorrelatedGroups(Groups):
         self.ended.ids.set_back(now)
 
     def admits(self, key: bytes, state: GroupState | None, record: Record, items: list[Any], now: float) -> bool:
-        """As in Groups; a late record gets no room."""
+        """As in Groups, but a late record is refused."""
         if state is None and self.ended.refuses(self, key, record, now):
             return False
         return super().admits(key, state, record, items, now)
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
-        """As in Groups; None for a late record."""
+        """As in Groups. None also for a late record."""
         if key is not None and self.ended.refuses(self, key, record, now):
             return None
         return super().open(key, record, now)

@@ -1,4 +1,4 @@
-"""Builds a worker from its parts. No other file puts the engine together."""
+"""Builds a worker from its parts. No other module assembles the engine."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,8 +54,8 @@ def build(
     parts: WorkerDependencies,
     deployed: Deployed = UNVERSIONED,
 ) -> Worker:
-    """A worker of `agent` that is ready to run. `deployed` are the versions of its rule; the last one is the rule of
-    `agent`. Raises ConfigurationError for a rule that cannot be compiled."""
+    """Build a worker of `agent`. `deployed` has the versions of its rule; the last one is the rule of `agent`. Raises
+    ConfigurationError for a rule that cannot be compiled."""
     tables = _tables(agent, parts)
     lookups = Lookups(agent.lookups, parts.store, tables)
     setting = _runtime(app, agent, member, on_rule_change, parts, deployed, lookups)
@@ -65,7 +65,7 @@ def build(
 
 
 def _tables(agent: Agent, parts: WorkerDependencies) -> TopicTables | None:
-    """None for an agent that looks up no topic."""
+    """The topics that the agent looks up; None if there are none."""
     lookups = [lookup for lookup in agent.lookups if lookup.kind == "topic"]
     if not lookups:
         return None
@@ -117,19 +117,20 @@ def _runtime(
 
 
 def _matching(app: App, agent: Agent, parts: WorkerDependencies) -> MatchingTopics | None:
-    """None for an agent without patterns."""
+    """The topics that match the patterns of the agent; None without patterns."""
     return MatchingTopics(app.name, agent, parts.store, parts.input, parts.token) if looks_for_topics(agent) else None
 
 
 def _receiving(agent: Agent, processor: RecordProcessor, back: str) -> Agent:
-    """The agent as one that drops a timeout that is sent twice, if its handler schedules any."""
+    """The agent with detection of repeats for its timeouts, if its handler schedules any: a timeout may be sent
+    twice."""
     if isinstance(processor, Handling) and processor.schedules and back and back not in agent.receive:
         return replace(agent, receive=(*agent.receive, back))
     return agent
 
 
 def _rows_of(agent: Agent, writes: Codec, parts: WorkerDependencies, most: int) -> Callable[[Partition, Agent], Rows]:
-    """Makes the rows of a partition, for the agent or for it under an earlier rule."""
+    """A function that creates the rows of a partition, under the current or an earlier rule of the agent."""
 
     def rows(partition: Partition, of: Agent) -> Rows:
         return Rows(partition, of, writes if of is agent else formats.writes(of), parts.producer, most)
@@ -164,7 +165,7 @@ def _signed(output: Output, mac: Mac | None) -> Output:
 
 
 def output_target(app: App, agent: Agent, reads: Codec) -> OutputTarget:
-    """Where the outputs of the agent's handler go."""
+    """The destinations of the outputs of the agent's handler."""
     first = next(iter(topics(agent.topics)), "")
     back = TimeoutReturn(app.name, agent.name, first, reads.encode)
     return OutputTarget(HandlerOutputs(agent, app.brokers), longest(app), back)

@@ -31,7 +31,7 @@ from sluicegate.streams.shared.shared_rows import SharedRows
 from sluicegate.streams.shared.shared_runs import Identified, Packing, Runs, may_end
 from sluicegate.streams.shared.shared_size import SharedSize
 
-LEASE = timedelta(seconds=10)  # of a batch; renewed by its worker, and after a crash other workers wait for its end
+LEASE = timedelta(seconds=10)  # for a batch; its worker renews it. After a crash, other workers wait for its end
 CALLS = 2  # threads for the short calls to the store
 
 
@@ -67,7 +67,7 @@ def intake(
 
 
 def source_of(store: Reader, app: str, agent: Agent, place: TopicPartition) -> str:
-    """The topic id of a partition that the agent reads, from which ids are made."""
+    """The topic id of a partition that the agent reads. Ids are derived from it."""
     view = store.read(Partition(app, agent.name, *place))
     return place[0] if view is None or view.claim.source is None else view.claim.source.name or place[0]
 
@@ -85,7 +85,7 @@ def gate_of(agent: Agent) -> Gate:
 def _handling(
     agent: Agent, rule: Rule, reads: Codec, outputs: OutputTarget, parts: WorkerDependencies
 ) -> tuple[Handling | None, Policy | None]:
-    """The handlers of the agent. They run outside the commits, and the lease of their batch is renewed during a long
+    """The handlers of the agent. They run outside of the commits. The lease of a batch is renewed during a long
     call."""
     handler = agent.handler
     if handler is None:
@@ -98,4 +98,4 @@ def _handling(
 
 
 def _nobody() -> None:
-    """Does nothing: the worker's loop turns without being woken."""
+    """Does nothing: the worker's loop needs no wake-up."""

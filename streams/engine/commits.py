@@ -62,7 +62,7 @@ class Commits:
         self._behind = True
 
     def gathering(self, now: float) -> float:
-        """The seconds for which the poll may still wait for more records."""
+        """The seconds for which the poll may still wait to gather more records."""
         return max(0.0, self._gather_until - now)
 
     def turned(self, behind: bool) -> None:
@@ -97,8 +97,8 @@ class Commits:
             self._reports_at = now + RECORD_REPORTS_EVERY
 
     def look(self, now: float) -> None:
-        """Makes an empty commit for each owner that was idle since the last check. It fails if an operator or another
-        worker changed the partition, or if the store was replaced."""
+        """Makes an empty commit for each owner that was idle since the last check. The commit fails if an operator or
+        another worker changed the partition, or if the store was replaced."""
         owners = self._claims.owners.values()
         versions = {owner.partition: owner.claim.version for owner in owners}
         self._commit([owner for owner in owners if self._seen.get(owner.partition) == owner.claim.version], now)

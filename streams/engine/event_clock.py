@@ -1,12 +1,12 @@
-"""Tells the windows and the correlations of each partition where its owner stands in the log.
+"""Reports the owner's position in the log to the windows and the correlations of each partition.
 
-Only the watermark makes a record late, so the owner's clock may close windows only when no record waits to be read. And
-a leg that waits to be read is not absent. The partition must have been read to its end since the last seek, its intake
-must not be paused, and no record of it may be in hand.
+Only the watermark makes a record late, so the owner's clock may close windows only when no record waits to be read. A
+leg that waits to be read is not absent. The partition must have been read to its end since the last seek, its intake
+must not be paused, and none of its records may be in hand.
 
-An end that a broker told is old at once: the connection may have gone silent without an error, or the process may have
-stood still. So silence ends with a question. When it would be used, the end is looked for again, and only the answer
-lets it be used. The question is a fetch, which the loop does not wait for.
+The end offset of a broker is outdated at once: the connection may have failed silently, or the process may have been
+paused. So silence must be confirmed. Before silence closes a window, the end is requested again, and only the answer
+allows it. The request is a fetch, and the loop does not wait for it.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from sluicegate.streams.ownership.partition_groups import Awaiting
 
 
 class EventClocks:
-    """The partitions of one worker whose groups ask for the end of the log."""
+    """The partitions of one worker whose groups need the end of the log."""
 
     def __init__(self, gauge: Gauge, claims: Claims) -> None:
         self._gauge, self._claims = gauge, claims
-        self._asked: dict[TopicPartition, float] = {}  # when each end was looked for again, in this process's time
+        self._asked: dict[TopicPartition, float] = {}  # the process' time at which each end was requested
 
     def look(self, batch: Sequence[Record], now: float) -> None:
-        """After a poll, before its records are taken and before windows may close."""
+        """Report the positions after a poll, before its records are taken and before windows may close."""
         for place in [place for place in self._asked if place not in self._claims.owners]:
             del self._asked[place]
         for place, owner in self._claims.owners.items():
@@ -39,7 +39,8 @@ class EventClocks:
                     _stand(awaits, *self._position(place, owner, False, now))
 
     def _position(self, place: TopicPartition, owner: Owner, came: bool, now: float) -> tuple[int, bool, float, float]:
-        """The next offset, whether the log ends there, the owner's time, and the time when the end was asked for."""
+        """The next offset, whether the log ends there, the owner's time, and the time at which the end was
+        requested."""
         at_end = self._gauge.ended(*place) >= owner.intake.offset and self._claims.intake.reads(place) and not came
         time = owner.now(now)
         return owner.intake.offset, at_end, time, time - (now - self._asked.get(place, -inf))

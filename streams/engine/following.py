@@ -1,6 +1,6 @@
-"""A worker that follows the deployed rule: when a later version is in the store, it drains and goes on under that
-version, in the same process and with the same Kafka clients. The store decides, not the file (docs/changing-rules.md).
-"""
+"""A worker that follows the deployed rule. When the store has a later version, it drains and continues under that
+version, in the same process and with the same Kafka clients. The store decides, not the file
+(docs/changing-rules.md)."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +22,7 @@ from sluicegate.streams.versions import catalogue
 
 
 def running(agent: Agent, deployed: Deployed) -> Agent:
-    """The agent of the file under the deployed rule. Raises RestartNeeded when the rule needs other code than this
+    """The agent of the file under the deployed rule. Raises RestartNeeded if the rule needs other code than this
     process has."""
     ruled, agent = deployed.agent(deployed.number), settled(agent, deployed)
     if ruled is None or rule_of(agent).digest == deployed.digest:
@@ -42,7 +42,7 @@ def running(agent: Agent, deployed: Deployed) -> Agent:
 
 
 def outdated(agent: Agent, deployed: Deployed) -> str:
-    """Why the file is not the rule that runs; empty when it is."""
+    """The reason why the file is not the rule that runs; empty if it is."""
     digest = rule_of(settled(agent, deployed)).digest
     if not deployed.number or digest == deployed.digest:
         return ""
@@ -68,8 +68,8 @@ class FollowingWorker:
         self._deployed = self._read()
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
-        """Works until `stop()` is true. Returns the exit status 0. Raises as Worker.run, and RestartNeeded when the
-        next version needs another process."""
+        """Works until `stop()` is true. Returns the exit status 0. Raises the errors of Worker.run, and RestartNeeded
+        if the next version needs another process."""
         worker = self._worker()
         while True:
             worker.work(lambda: stop() or self._changed(), drain)
@@ -95,7 +95,7 @@ class FollowingWorker:
         return agents.get(self._agent.name, Deployed())
 
     def _changed(self) -> bool:
-        """Whether a later version is in the store, which is asked every PROBE_EVERY seconds."""
+        """Whether the store has a later version. Asks the store once every PROBE_EVERY seconds."""
         now = self._parts.clock.monotonic()
         if now < self._look_at:
             return False

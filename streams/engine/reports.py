@@ -1,4 +1,4 @@
-"""What one worker reports to its supervisor: its partitions, its metrics, and why it is not ready."""
+"""The reports of a worker to its supervisor: its partitions, its metrics, and the reasons why it is not ready."""
 
 import os
 from typing import Any
@@ -15,14 +15,15 @@ from sluicegate.streams.ownership.status import partition_report
 
 
 class StoreProbe:
-    """Asks the store for its durability level. A weaker level appears in health, status and log. It stops no work."""
+    """Checks the durability level of the store. A weaker level appears in health, status and the log. It stops no
+    work."""
 
     def __init__(self, store: Store, accepted: str, log: Any) -> None:
-        """`accepted` is the name of a level. The one at the start is accepted, too."""
+        """`accepted` is the name of a level. The level at the start is accepted, too."""
         self._store, self._log = store, log
         self.level = store.level()
         self._accepted = max(LEVELS.index(accepted), LEVELS.index(self.level.name))
-        self.away = ""  # why the store did not answer the last probe
+        self.away = ""  # the error if the store did not answer the last probe
 
     def look(self) -> None:
         try:
@@ -36,13 +37,13 @@ class StoreProbe:
 
     @property
     def weaker(self) -> str | None:
-        """Why the level is weaker than the accepted one."""
+        """The reason why the level is weaker than the accepted one; None if it is not."""
         weak = LEVELS.index(self.level.name) > self._accepted
         return f"the store is {self.level.name}: {'; '.join(self.level.reasons)}" if weak else None
 
 
 class WorkerReports:
-    """Those of one worker of an agent."""
+    """The reports of one worker of an agent."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class WorkerReports:
         return WorkerReport(*who, now, not reasons, reasons, partitions, *more)
 
     def _reasons(self) -> list[str]:
-        """Why the worker is not ready."""
+        """The reasons why the worker is not ready."""
         owners = self._claims.owners.values()
         reasons = [*self._claims.reasons(), *(why for owner in owners if (why := owner.waits_for))]
         reasons += [why for why in (self._store.weaker, self._tables and self._tables.waits_for) if why]

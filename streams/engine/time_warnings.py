@@ -1,4 +1,4 @@
-"""Warns once for each topic of an agent whose event times are years away from Kafka's timestamps."""
+"""Warns once for each topic of an agent whose event times differ by years from Kafka's timestamps."""
 
 import structlog
 
@@ -9,7 +9,7 @@ from sluicegate.streams.windows.units import timed_by, warning, years_away
 
 
 class TimeWarnings:
-    """The watermark is compared with the newest record, so no record is decoded for this."""
+    """Compares the watermark with the newest record, so it decodes no record."""
 
     def __init__(self, agent: Agent) -> None:
         self._window = timed_by(agent)
@@ -17,7 +17,7 @@ class TimeWarnings:
         self._log = structlog.get_logger().bind(agent=agent.rekeys or agent.name)
 
     def look(self, owner: Owner) -> None:
-        """After records were taken."""
+        """Check the owner after records were taken."""
         topic, number = owner.place
         if not self._asks or topic in self._told or owner.intake.newest is None or self._window is None:
             return

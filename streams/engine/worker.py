@@ -1,7 +1,7 @@
 """The loop over one consumer. It handles rebalances, claims, batches, deadlines, commits and draining.
 
 It has one thread, and claims partitions between polls. Time, store, Kafka and randomness are parameters, so tests run
-the same loop without them.
+the same loop without the real systems.
 """
 
 import os
@@ -60,9 +60,9 @@ IDLE, RELAYING = 0.25, 0.01  # seconds to wait for a record, without and with ro
 class WorkerDependencies(NamedTuple):
     """The systems and functions that a worker uses. `random` returns numbers in [0, 1). `token` returns a new random
     name. `pool` returns a pool with this number of threads. `time` returns seconds since 1970. `transactions` returns
-    the Kafka transactions of a shard, for `delivery: transactional`. `table` opens a topic that is looked up. `mac`
-    has the keys of the app; without them nothing is signed. `outputs` are the producers of several clusters, by the
-    names that topics have for them; `producer` has all of them."""
+    the Kafka transactions of a shard, for `delivery: transactional`. `table` opens a topic for lookups. `mac` has the
+    keys of the app; without them nothing is signed. `outputs` are the producers of several clusters, by the names that
+    topics use for them; `producer` has all of them."""
 
     store: Store
     input: Input
@@ -140,11 +140,11 @@ class Worker:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing that this worker began is under way: no row is being sent, and no call runs."""
+        """Whether nothing is in progress that this worker began: no row is being sent, and no call runs."""
         return not self._calls_run() and not any(shard.unsent for shard in self._shards())
 
     def leave(self) -> Sequence[TopicPartition]:
-        """After `work`: the partitions that this process is assigned, paused, for its next worker."""
+        """After `work`: the partitions that are assigned to this process, paused, for its next worker."""
         places = self._claims.assigned
         self._parts.input.pause(places)
         return places
@@ -180,8 +180,8 @@ class Worker:
         self._house_keeping(now)
 
     def _most(self, first: Record) -> int:
-        """How many records to take at once. The batches before say nothing of a first record that is large, and those
-        of a partition that is read alone, because its records are large, say nothing of others."""
+        """The number of records to take at once. Earlier batches give no hint if the first record is large. Partitions
+        that are read by a consumer of their own have large records, so they give no hint for other partitions."""
         alone = self._parts.input.alone(first.topic(), first.partition())
         return SMALL_CHUNK if alone or len(first.value() or b"") >= LARGE else self._chunk
 
@@ -210,7 +210,7 @@ class Worker:
         return self._processor.busy or any(owner.sealed.running for owner in self._owners.values())
 
     def due_in(self, now: float) -> float:
-        """The seconds until the next deadline or the next try of a claim. Infinity if there is none."""
+        """The seconds until the next deadline or the next claim. Infinity if there is none."""
         deadlines = (owner.next_due() - owner.now(now) for owner in self._owners.values())
         return min(*deadlines, self._claims.retries.next - now, inf)
 
@@ -346,7 +346,7 @@ class Worker:
 
     @property
     def _is_first(self) -> bool:
-        """Whether this worker has the first partition of all: it is the one that counts what belongs to none."""
+        """Whether this worker has the first partition of all. That worker counts what belongs to no partition."""
         names = self._parts.input.topics() if patterns(self._agent.topics) else self._agent.topics
         return any((name, 0) in self._owners for name in (names or ())[:1])
 

@@ -1,4 +1,5 @@
-"""Which calls of slow handlers may begin, in which order, and which never do: here all of them, in turn."""
+"""Decides which calls of slow handlers may begin, in which order, and which never begin. The default admits all of them
+in order."""
 
 from collections.abc import Iterable, Sequence
 from threading import Event
@@ -9,33 +10,33 @@ from sluicegate.streams.handlers.sealed import SealedItem
 
 
 class NotAdmitted(Exception):
-    """A call did not begin: its time had passed. The attempt does not count."""
+    """A call did not begin, because its time had passed. The attempt does not count."""
 
 
 class CallAdmission:
-    """Without limits. Threads call `enters` and `left`, the loop the others."""
+    """Admits every call. Threads call `enters` and `left`; the loop calls the other methods."""
 
     def accepted(self, items: Sequence[Item], place: TopicPartition) -> Sequence[Item]:
-        """What becomes of new items of a partition: the item, what was decided in place of it, or nothing. Raises
-        PersistenceError."""
+        """Process new items of a partition. Returns the item, the decision that replaces it, or nothing, for each.
+        Raises PersistenceError."""
         return items
 
     def ordered(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:
-        """Of the items of a partition that are ready those that come first, if `slots` calls may begin here and in the
-        other partitions of the worker."""
+        """The ready items of a partition that come first, if `slots` calls may begin in all partitions of the worker.
+        `others` are the ready items of the other partitions."""
         return ready
 
     def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
-        """Those of the first items that may begin now. The `ready_at` of the others says when to ask again. Raises
-        ChangelogIncomplete."""
+        """The items among `ready` that may begin now. For the others, `ready_at` is set to the time of the next check.
+        Raises ChangelogIncomplete."""
         return ready
 
     def enters(self, item: SealedItem, cancelled: Event) -> bool:
-        """A thread is about to make the call of an item that was admitted. Whether it begins."""
+        """Called by a thread before the call of an admitted item. Returns False if the call must not begin."""
         return True
 
     def left(self, item: SealedItem) -> None:
-        """The call that entered has ended; its thread says so."""
+        """Called by a thread after the call of an item that entered has ended."""
 
     def turn(self, now: float) -> None:
-        """The loop goes round. Raises PersistenceError."""
+        """Called once in each turn of the loop. Raises PersistenceError."""

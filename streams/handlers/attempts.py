@@ -53,7 +53,7 @@ class Suspicion(NamedTuple):
 
     def given_back(self, called: bool, given_up: bool, most: int) -> "Suspicion":
         """The counts after a live process releases the item. The current lease does not count. If a call has returned,
-        no earlier one counts either. An item that was given up and halted its agent is called once more."""
+        earlier ones do not count either. An item that was given up and halted its agent gets one more call."""
         if given_up:
             return Suspicion(alone=most - 1)
         return Suspicion() if called else self._replace(together=self.together - 1)
@@ -98,7 +98,7 @@ BAD_ITEM = "bad-item"
 
 
 class Rejected(NamedTuple):
-    """Why a message leaves its group: the text of the error, and the reason of the dead letter as a stable word."""
+    """The reason why a message leaves its group: the error text, and the reason of the dead letter as a stable word."""
 
     error: str
     reason: str = BAD_ITEM
@@ -110,10 +110,10 @@ RejectedMessages = Mapping[int, Rejected]
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """How a call failed. `pause` is set after an outage: no handler is called for that many seconds. `bad` are
-    the messages that must leave their group. `items` is the number of items that failed in one transaction.
-    `behind`: earlier messages of its batch succeeded. `session`: their transaction is rolled back. `final`: another
-    call would fail the same way. `not_sent`: no output takes the value that the handler sent."""
+    """The failure of a call. `pause` is set after an outage: no handler is called for that many seconds. `bad` are the
+    messages that must leave their group. `items` is the number of items that failed in one transaction. `behind`:
+    earlier messages of its batch succeeded. `session`: their transaction is rolled back. `final`: another call would
+    fail the same way. `not_sent`: no output accepts the value that the handler sent."""
 
     pause: float | None = None
     bad: RejectedMessages = field(default_factory=dict)

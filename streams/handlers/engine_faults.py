@@ -1,4 +1,4 @@
-"""Tells errors that the engine raises and does not expect from its own errors."""
+"""Separates unexpected errors of the engine from the errors that it raises itself."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from sluicegate.streams.errors import SluicegateError
 
 @contextmanager
 def engine_faults(event: Any = None) -> Iterator[None]:
-    """Raises EngineFault for an error that the engine does not expect: GroupFault if the event is one of a group."""
+    """Convert an unexpected error of the engine to EngineFault, or to GroupFault if the event belongs to a group."""
     try:
         yield
     except (SluicegateError, failpoints.Failpoint):

@@ -1,5 +1,5 @@
-"""The failure handling that all runners of handlers share. `Policy` judges failed calls with a clock and a log.
-`Failures` remembers them until a commit."""
+"""The failure handling of all runners of handlers. `Policy` judges failed calls with a clock and a log. `Failures`
+remembers them until a commit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ from sluicegate.streams.handlers.values import BadItems, Message, UnusedAnswer
 
 LONGEST_OUTAGE_PAUSE = 30.0
 PARKED = "parked"
-"""The verdict on an item that the store keeps for an operator."""
+"""The reason of an item that the store keeps for an operator."""
 
 
 class ProcessEnded(Exception):
@@ -37,20 +37,20 @@ class ProcessEnded(Exception):
 
 
 class Failed(NamedTuple):
-    """The call that failed, and its cause."""
+    """A failed call: its item and the cause."""
 
     identity: str
     where: str
     cause: Cause
 
     def parked(self, attempts: int) -> str:
-        """What `parked ls` shows."""
+        """The text that `parked ls` shows."""
         return f"{self.cause.placed(f'the handler raised {self.cause.text}')} (attempt {attempts})"
 
 
 class GivenUp(NamedTuple):
-    """Why an item is given up: the reason of its dead letter as a stable word, the error text, where it was raised, and
-    the expression that failed."""
+    """The reason why an item is given up: the reason of its dead letter as a stable word, the error text, the place
+    where it was raised, and the expression that failed."""
 
     reason: str
     error: str
@@ -59,7 +59,7 @@ class GivenUp(NamedTuple):
 
 
 def why_given_up(failed: Failed) -> GivenUp:
-    """Of an item that becomes a dead letter."""
+    """The reason for an item that becomes a dead letter."""
     error = failed.cause.error
     if isinstance(error, NotSent):
         return GivenUp(error.reason, str(error), clause=error.clause)
@@ -77,7 +77,8 @@ class Policy:
 
     @property
     def away(self) -> float:
-        """Seconds for which no handler is called, because a system that handlers need does not answer. 0: no outage."""
+        """The seconds for which no handler is called, because a system that handlers need does not answer. 0: no
+        outage."""
         return max(0.0, self._away_until - self._clock())
 
     @property
@@ -86,23 +87,23 @@ class Policy:
         return bool(self._away_until)
 
     def well(self) -> None:
-        """A call succeeded: there is no outage."""
+        """Note that a call succeeded: there is no outage."""
         self._pauses.reset()
         self._away_until = 0.0
 
     def breaker(self) -> None:
-        """Raise HandlerFailed during an outage, so that no handler is called."""
+        """Raises HandlerFailed during an outage, so no handler is called."""
         if self.away:
             raise HandlerFailed("a system that the handler needs is away", self.away)
 
     def probes(self, error: Exception, attempt: int) -> bool:
-        """Whether the messages of a group are tried alone after this number of failures. They are not if the error
-        names the bad messages."""
+        """Whether the messages of a group are tried alone after this number of failures. False if the error names the
+        bad messages."""
         named = isinstance(error, BadItems | ProcessEnded | UnusedAnswer | NotSent)
         return isolates(attempt, self.handler) and not named and not self.outage(error)
 
     def judge(self, failed: Failed, attempt: int, failure: CallFailure, suspicion: Suspicion, log: Any) -> Decision:
-        """Decide what follows, and log it. The pause of a returned TryAgain is the one to wait for. Raises
+        """Decide what follows a failure, and log it. The pause of a returned TryAgain is the exact pause. Raises
         HandlerStopped."""
         identity, where, cause = failed
         if self.outage(cause.error):
@@ -144,16 +145,16 @@ class Policy:
 
 class Failures:
     """The failed calls of one partition, or of one shared batch, by the ids of messages and groups. A commit, or the
-    loss of the partition, removes them. They are in memory only, so a new process counts from the start."""
+    loss of the partition, removes them. They are in memory only, so a new process starts at zero."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.verdicts: dict[str, GivenUp] = {}
         self.bad: dict[str, dict[int, Rejected]] = {}  # the bad messages of a group, with the reason
-        # by id: the messages of the successful call (extent), and what it sent
+        # by id: the messages of the successful call (extent), and its events
         self.done: dict[str, tuple[tuple[int, int], Sequence[Event]]] = {}
         self.apart: set[int] = set()  # offsets of messages that failed
-        self.ended: Suspicion | None = None  # for a shared batch that ended too many processes: it is not called
+        self.ended: Suspicion | None = None  # set for a shared batch that ended too many processes: it is not called
 
     def attempt(self, identity: str) -> int:
         return self.counts.get(identity, 0) + 1
@@ -163,19 +164,19 @@ class Failures:
         return bool(self.counts or self.verdicts or self.bad or self.done)
 
     def well(self, identities: Sequence[str]) -> None:
-        """These messages and groups were committed."""
+        """Remove these messages and groups: they were committed."""
         known: tuple[dict[str, Any], ...] = (self.counts, self.verdicts, self.bad, self.done)
         for each in known:
             for identity in identities:
                 each.pop(identity, None)
 
     def set_apart(self, item: Message | Fire) -> None:
-        """Handle this message, which failed, alone from now on."""
+        """Handle this failed message alone from now on."""
         if isinstance(item, Message):
             self.apart.add(item.offset)
 
     def remember(self, failed: Failed, decision: Decision) -> None:
-        """Keep what the next call of the item, or its dead letter, needs."""
+        """Keep the failure for the next call of the item, or for its dead letter."""
         identity = failed.identity
         if isinstance(decision, Split):
             self.bad.setdefault(identity, {}).update(decision.bad)
@@ -187,7 +188,7 @@ class Failures:
             self.verdicts[identity] = GivenUp(PARKED, failed.parked(decision.attempts))
 
     def step(self, offset: int) -> int:
-        """How many records one commit may take, so that records that failed are handled alone. 0: no bound."""
+        """The number of records that one commit may take, so failed records are handled alone. 0: no bound."""
         following = self.next_apart(offset)
         if following is None:
             self.apart.clear()
@@ -195,5 +196,5 @@ class Failures:
         return max(1, following - offset)
 
     def next_apart(self, offset: int) -> int | None:
-        """The first offset, from this one on, of a message that is handled alone."""
+        """The first offset, at or after this one, of a message that is handled alone."""
         return min((each for each in self.apart if each >= offset), default=None)

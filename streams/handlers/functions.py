@@ -1,4 +1,4 @@
-"""Finds the application's functions by import path, and calls them with the arguments that their parameters ask for."""
+"""Imports the application's functions by path, and calls them with the arguments that their parameters require."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -37,12 +37,12 @@ ARGUMENTS: dict[str, Call] = {
 OF_A_TYPE: dict[Any, str] = {Message: "message", Batch: "batch", Context: "context"}
 OTHER = {"message": "batch", "batch": "message"}
 UNRESOLVED = object()
-"""The type of a parameter whose annotation names something that does not exist when the program runs."""
+"""The type of a parameter whose annotation names something that does not exist at run time."""
 
 
 class Functions(NamedTuple):
-    """`calls` run one after the other. `value_type` is the type that the value is decoded into (Any: plain values).
-    `schedules`: whether they may schedule timeouts; `sends`: whether they may send."""
+    """`calls` are run in order. `value_type` is the type into which the value is decoded (Any: plain values).
+    `schedules` and `sends`: the functions may schedule timeouts, or send."""
 
     calls: Sequence[Call]
     value_type: Any
@@ -61,10 +61,10 @@ class Wanted(NamedTuple):
 
 
 def functions(paths: Sequence[str], item: str, session: bool = False, compute: Sequence[Reducer] = ()) -> Functions:
-    """The functions at `package.module:name`, for items that are a `message` or a `batch`. `compute` has the computed
-    fields of a batch, which parameters of the same names get.
+    """Import the functions at `package.module:name`, for items that are a `message` or a `batch`. `compute` has the
+    computed fields of a batch; parameters of the same names get them.
 
-    Raises ConfigurationError for a function that cannot be imported, that a call would not run, or that asks for an
+    Raises ConfigurationError for a function that cannot be imported, that a call would not run, or that requires an
     unknown argument.
     """
     handlers = [(path, imported(path)) for path in paths]
@@ -85,8 +85,8 @@ def functions(paths: Sequence[str], item: str, session: bool = False, compute: S
 
 
 def listed(function: Callable[..., Any]) -> str | None:
-    """The name of the first parameter if it is for a list of the messages of a group: its type is list[T], and it is
-    the name of no other argument."""
+    """The name of the first parameter if it gets a list of the messages of a group: its type is list[T], and its name
+    is not the name of another argument."""
     try:
         first = next(iter(inspect.signature(function).parameters.values()), None)
     except (TypeError, ValueError):
@@ -97,7 +97,8 @@ def listed(function: Callable[..., Any]) -> str | None:
 
 
 def in_vain(function: Callable[..., Any]) -> str | None:
-    """Why a call of this handler would not do its work, and what to write. None: a call does it."""
+    """The reason why a call of this handler would have no effect, and how to correct it. None: a call has its
+    effect."""
     if inspect.isclass(function):
         return "is a class, so a call only makes an object; name a function, or an object that has __call__"
     if yields(function):
@@ -114,7 +115,7 @@ def in_vain(function: Callable[..., Any]) -> str | None:
 
 
 def _call(function: Callable[..., Any], arguments: Sequence[Wanted], item: str) -> Call:
-    """The call of a function. With one or two arguments no list of arguments is made, which saves 0.2 µs per call."""
+    """The call of a function. For one or two arguments no list is created, which saves 0.2 µs per call."""
     getters = [argument.get or ARGUMENTS[argument.name] for argument in arguments]
     wanted = [argument.name for argument in arguments]
     if any(argument.keyword for argument in arguments):
@@ -140,8 +141,8 @@ def _with_keywords(function: Callable[..., Any], arguments: Sequence[Wanted], ge
 
 
 def _wanted(path: str, function: Callable[..., Any], item: str, computed: Mapping[str, Reducer]) -> list[Wanted]:
-    """The argument for each parameter, by its name or else by its type. An unknown parameter with a default keeps it,
-    and the parameters after it get their arguments by name."""
+    """The argument for each parameter, by its name or else by its type. An unknown parameter with a default keeps it.
+    The parameters after it get their arguments by name."""
     wanted, skipped = [], False
     chosen = function.keywords if isinstance(function, partial) else {}  # arguments that the user chose
     try:
@@ -176,7 +177,8 @@ def _unknown(path: str, name: str, known: Sequence[str]) -> ConfigurationError:
 def _argument(
     path: str, parameter: inspect.Parameter, hint: Any, item: str, computed: Mapping[str, Reducer], first: bool
 ) -> Wanted | None:
-    """The first parameter is the item itself; with the type of a value it is the value. None for an unknown one."""
+    """The argument for one parameter. The first parameter is the item itself, or the value if it has a value's type.
+    None for an unknown parameter."""
     name = parameter.name
     if name in ARGUMENTS:
         typed = name == "value" and item == "message" and hint is not UNRESOLVED
@@ -201,8 +203,8 @@ def _argument(
 
 
 def _computed(path: str, reducer: Reducer, hint: Any) -> Call:
-    """A computed field of the group in the type of its parameter. Collected messages are converted one by one, so that
-    those that do not fit become dead letters and the handler gets the others."""
+    """A computed field of the group in the type of its parameter. Collected messages are converted one by one: messages
+    that do not fit become dead letters, and the handler gets the others."""
     name = reducer.name
     if hint is UNRESOLVED:
         raise _unresolved(path, name)

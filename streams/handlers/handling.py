@@ -1,7 +1,7 @@
 """Calls the application's handlers, and decides what a failure means.
 
-Nothing here is committed. A batch is handled as a whole; or, after a failure that may be tried again, not at all (the
-error HandlerFailed). A handler without a session that has succeeded is not called again in this process (`done`). A
+Nothing here is committed. A batch is handled as a whole, or not at all: after a failure that may be retried,
+HandlerFailed is raised. A handler without a session that has succeeded is not called again in this process (`done`). A
 handler with a session was rolled back, so it is called again.
 """
 
@@ -62,7 +62,8 @@ from sluicegate.streams.outbox.rows import contents
 
 Called = tuple[Message | Fire | None, CommitCalls, bool, Failures, Sequence[Message]]
 """The last call: its item, its CommitCalls, whether it was the first of its batch, and the failures so far. The item is
-None for a function of `together`, called for the rows of these messages. A plain tuple: a named one costs 0.4 µs."""
+None for a function of `together`, which is called for the rows of these messages. It is a plain tuple, because a named
+one costs 0.4 µs."""
 
 
 class Handling(RecordProcessor):
@@ -82,7 +83,7 @@ class Handling(RecordProcessor):
         self._outputs, self._policy = outputs, policy
         self.parks = not handler.concurrency
         self.batches = agent.aggregation is not None
-        # A commit may take some of the messages and leave the others, unless it also writes state of all messages read.
+        # A commit may include only some of the messages, unless it also writes state of all messages read.
         self.parts = not self.batches and not handler.concurrency and agent.dedupe is None and not agent.receive
         self.members = GroupMembers(Rule(agent, codec), codec)
         self._failures: dict[TopicPartition, Failures] = {}
@@ -127,12 +128,12 @@ class Handling(RecordProcessor):
         return items
 
     def unsealed(self, record: Record) -> Message:
-        """A message that the store kept."""
+        """Decode a message that the store kept."""
         return Message(self.decode(record.value() or b""), record)
 
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
-        """Handle all items of one partition, and return their events. Raises what `Failures.judge` raises. With a
-        session it raises the handler's own error: the store must see it first, and then `failed` is called."""
+        """Handle all items of one partition, and return their events. Raises the errors of `Failures.judge`. With a
+        session it raises the handler's own error: the store must see it first, and `failed` is called after that."""
         events: list[Event] = []
         handled: list[tuple[Message | Fire, Sequence[Event]]] = []
         if items:
@@ -179,8 +180,8 @@ class Handling(RecordProcessor):
         return self._known(item, calls, True, failures)
 
     def _known(self, item: Message | Fire, calls: CommitCalls, first: bool, failures: Failures) -> Sequence[Event]:
-        """As _handled, for an item that may have failed before: given up, done already, or a group without its bad
-        messages."""
+        """As _handled, for an item that may have failed before: it was given up, was done already, or is a group
+        without its bad messages."""
         identity = calls.identify(item)
         if identity in failures.done and failures.done[identity][0] == extent(item):
             return failures.done[identity][1]
@@ -200,7 +201,7 @@ class Handling(RecordProcessor):
     def left(
         self, item: Message | Fire, identity: str, failures: Failures
     ) -> tuple[Sequence[Event], Message | Fire | None]:
-        """The dead letters of earlier failures, and the part of the item that is still called (None: nothing)."""
+        """The dead letters of earlier failures, and the part of the item that must still be called (None: nothing)."""
         letters: Sequence[Event] = ()
         rest: Message | Fire | None = item
         if isinstance(item, Fire) and identity in failures.bad:
@@ -210,7 +211,7 @@ class Handling(RecordProcessor):
         return [*letters, given_up(rest, failures.verdicts[identity], failures.counts.get(identity, 1))], None
 
     def probed(self, error: Exception, apart: Callable[[Callable[[Any], object]], None] | None = None) -> Exception:
-        """As `isolated`, for the last call. `apart` makes a call with a session of its own, which is rolled back."""
+        """As `isolated`, for the last call. `apart` makes a call with a separate session, which is rolled back."""
         item, calls, _, failures, _ = self._current
 
         def alone(fire: Fire) -> None:
@@ -230,7 +231,8 @@ class Handling(RecordProcessor):
         cancelled: IsCancelled,
         rows: Mapping[str, Any] = NO_ROWS,
     ) -> Exception:
-        """As `_isolated`, for an error that `call` raised. Returns `error` if the messages cannot be tried."""
+        """As `_isolated`, for an error that `call` raised. Returns `error` if the messages cannot be tried one by
+        one."""
         try:
             return self._isolated(item, error, attempt, lambda one: self.call(one, identity, attempt, cancelled, rows))
         except Exception:
@@ -240,8 +242,8 @@ class Handling(RecordProcessor):
     def _isolated(
         self, item: Message | Fire, error: Exception, attempt: int, alone: Callable[[Fire], object]
     ) -> Exception:
-        """Why a call failed. After `isolate_after` failures of a group each of its messages is tried alone, and the
-        outputs of these calls are dropped."""
+        """Find the messages that made a call fail. After `isolate_after` failures of a group each of its messages is
+        tried alone. The outputs of these calls are dropped."""
         if not isinstance(item, Fire) or not self._policy.probes(error, attempt):
             return error
         return self.members.probe(item, error, alone, self._policy.outage)
@@ -267,8 +269,8 @@ class Handling(RecordProcessor):
         return self._policy.judge(failed, attempt, failure, suspicion, self._log), failed
 
     def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
-        """Judge this error of the last call; an error of all `items` of a commit is judged as by `refused`. Returns
-        when the item is to be called again at once or becomes a dead letter. Otherwise raises HandlerFailed or
+        """Judge this error of the last call. An error of all `items` of a commit is judged as in `refused`. Returns if
+        the item must be called again at once, or becomes a dead letter. Otherwise raises HandlerFailed or
         HandlerStopped."""
         item, calls, first, failures, owners = self._current
         if item is None:
@@ -289,7 +291,7 @@ class Handling(RecordProcessor):
             raise HandlerFailed(f"{failed.where}: given up, and the messages before it are handled first", 0.0)
 
     def _rows_apart(self, error: Exception, calls: CommitCalls, failures: Failures, owners: Sequence[Message]) -> bool:
-        """Whether the error names the bad rows of a `together` function. Then the messages of these rows are given
+        """Whether the error names the bad rows of a `together` function. If so, the messages of these rows are given
         up."""
         if not isinstance(error, BadItems) or not error.reasons or not error.reasons.keys() <= set(range(len(owners))):
             return False
@@ -299,7 +301,7 @@ class Handling(RecordProcessor):
         return True
 
     def refused(self, items: Sequence[Item], error: Exception) -> None:
-        """The transaction failed as a whole: try it again in halves, until the message that is the cause is found."""
+        """The transaction failed as a whole: retry it in halves, until the failing message is isolated."""
         called = [item for item in items if isinstance(item, Message | Fire)]
         if not called:
             raise error
@@ -335,8 +337,8 @@ class Handling(RecordProcessor):
         cancelled: IsCancelled,
         rows: Mapping[str, Any] = NO_ROWS,
     ) -> Sequence[Event]:
-        """One slow call, in a thread of its own. `rows` are those that were looked up. Returns what was sent and
-        scheduled. Raises what the handlers raise."""
+        """Make one slow call, in its own thread. `rows` are the rows of lookups. Returns the events that the handler
+        sent and scheduled. Raises the handler's errors."""
         shared = None, self._outputs, lambda _: identity, lambda _: attempt, self._bound
         return self._call(item, CommitCalls(*shared, {}, cancelled, lambda _: rows))
 
@@ -361,7 +363,8 @@ class Handling(RecordProcessor):
         return [*sent, *context.timers]
 
     def _use(self, answer: object) -> None:
-        """Wait for what a function of the user returned. Raises UnusedAnswer if that gives a value."""
+        """Await the return value of a user function, if it can be awaited. Raises UnusedAnswer if the result is a
+        value."""
         value = self.pool.wait(_awaited(answer)) if isawaitable(answer) else answer
         if value is not None:
             raise UnusedAnswer(value)
@@ -381,7 +384,7 @@ async def _awaited(answer: Awaitable[object]) -> object:
 
 
 def given_up(item: Message | Fire, why: GivenUp, attempts: int) -> Refused | Unhandled | KeptItem:
-    """What becomes of an item whose handler failed for good: a dead letter, or it is parked."""
+    """The event of an item whose handler failed for good: a dead letter, or it is parked."""
     if why.reason == PARKED:
         return KeptItem(item, why.error, attempts)
     if isinstance(item, Message):
@@ -398,13 +401,13 @@ def caused(item: Message | Fire, error: Exception) -> Cause:
 
 
 def extent(item: Message | Fire) -> tuple[int, int]:
-    """The last offset and the count of a group. A group with the same id may end with other messages after a new
-    claim."""
+    """The last offset and the count of a group. After a new claim, a group with the same id may end with other
+    messages."""
     return (item.last, item.count) if isinstance(item, Fire) else (0, 1)
 
 
 def number_of(item: Message | Fire) -> GroupNumber:
-    """The number from which the item's id is made."""
+    """The number from which the item's id is derived."""
     return item.record.offset() if isinstance(item, Message) else item.number
 
 

@@ -1,6 +1,6 @@
-"""Items whose handler failed, and the items after them. The same owner handles them later under the same claim.
+"""Holds items whose handler failed, and the items after them. The same owner handles them later under the same claim.
 
-Nothing about them is committed until then. So after a crash, or when the owner ends, their records are read again.
+Nothing about them is committed until then. So their records are read again after a crash, or when the owner ends.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from sluicegate.streams.handlers.values import Message
 
 
 class WaitingItems:
-    """The waiting items of one partition. The item at the offset `at` and the items after it wait until `until`, a time
-    of the process's own clock. With `at` None all items wait. `why` is the error."""
+    """The waiting items of one partition. The item at the offset `at` and the items after it wait until `until`, by the
+    process's own clock. With `at` None all items wait. `why` is the error."""
 
     __slots__ = ("_at", "_until", "items", "why")
 
@@ -35,13 +35,13 @@ class WaitingItems:
         return -inf if self._at is not None and offset_of(self.items[0]) < self._at else self._until
 
     def put_back(self, items: Sequence[Item], until: float, at: int | None, why: str) -> None:
-        """Hold these items, whose handling failed, before the items that are held already."""
+        """Hold these failed items, before the items that are held already."""
         self.items = [*items, *self.items]
         self._until, self._at, self.why = until, at, why
 
     def reached(self, offset: int, epoch: int) -> tuple[int, int]:
-        """The next offset and leader epoch for a commit, when records up to these were read. They never pass the first
-        item."""
+        """The next offset and leader epoch for a commit, if the records before these were read. They never pass the
+        first held item."""
         return (offset_of(self.items[0]), epoch_of(self.items[0])) if self.items else (offset, epoch)
 
     def taken(self) -> list[Item]:
@@ -50,7 +50,7 @@ class WaitingItems:
         return items
 
     def part(self, items: list[Item], step: int) -> list[Item]:
-        """The items whose offsets lie less than `step` above the first one's. The others are held."""
+        """Return the items whose offsets are less than `step` above the first one. Hold the others."""
         end = offset_of(items[0]) + step
         at = next((index for index, item in enumerate(items) if offset_of(item) >= end), len(items))
         self.items = items[at:]
@@ -58,11 +58,11 @@ class WaitingItems:
 
 
 def offset_of(item: Item) -> int:
-    """The offset of a message, or of a record that was refused."""
+    """The offset of a message, or of a refused record."""
     return item.offset if isinstance(item, Message) else item.record.offset()  # type: ignore[union-attr]
 
 
 def epoch_of(item: Item) -> int:
-    """The leader epoch of its record; -1: unknown."""
+    """The leader epoch of the item's record; -1 if unknown."""
     epoch = item.record.leader_epoch()  # type: ignore[union-attr]
     return -1 if epoch is None else epoch

@@ -1,7 +1,7 @@
-"""Takes the messages that a handler cannot use out of a completed group. The other messages stay a group.
+"""Removes messages that a handler cannot use from a completed group. The other messages stay a group.
 
-A group holds only what its reducers kept. With `compute: {NAME: collect}` it holds the whole messages, so the result
-document of the remaining messages can be computed again.
+A group has only the values that its reducers stored. With `compute: {NAME: collect}` it has the whole messages, so the
+result document can be computed again from the remaining messages.
 """
 
 import base64
@@ -29,8 +29,8 @@ _list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class GroupMembers:
-    """The messages of the completed groups of one rule. No message can be taken out of a group that does not keep whole
-    messages. Any thread may call; so the rule is not shared with other objects."""
+    """The messages of the completed groups of one rule. No message can be removed from a group that does not store
+    whole messages. Thread-safe, so no other object shares the rule."""
 
     def __init__(self, rule: Rule, codec: Codec) -> None:
         self._rule, self._codec = rule, codec
@@ -39,12 +39,12 @@ class GroupMembers:
         self._name = whole[0] if whole else None
 
     def of(self, fire: Fire) -> list[bytes]:
-        """The messages as they were read; in formats other than json and raw, encoded again. Empty if the group keeps
-        none."""
+        """The messages as they were read. In formats other than json and raw they are encoded again. Empty if the group
+        stores no messages."""
         if self._name not in fire.values:
             return []
         items = [bytes(item) for item in _list(json.encode(fire.values[self._name]))]
-        if len(items) != fire.count:  # the group was filled under another rule
+        if len(items) != fire.count:  # another rule filled the group
             return []
         if self._codec.name == "json":
             return items
@@ -53,8 +53,8 @@ class GroupMembers:
         return [self._codec.encode(json.decode_any(item)) for item in items]
 
     def without(self, fire: Fire, bad: RejectedMessages) -> tuple[list[BadItem], Fire | None]:
-        """The dead letters of the messages at these indexes of the completed group, and the group without them; None
-        when no message is left."""
+        """The dead letters of the messages at these indexes of the completed group, and the group without these
+        messages; None if no message remains."""
         messages = list(zip(_originals(fire), self.of(fire), strict=True))
         letters = [BadItem(fire, index, message, *bad[index]) for index, message in messages if index in bad]
         kept = [message for index, message in messages if index not in bad]
@@ -63,8 +63,8 @@ class GroupMembers:
         return letters, self._group(fire, kept, tuple(sorted({*fire.removed, *bad})))
 
     def named(self, fire: Fire, error: Exception) -> dict[int, Rejected] | None:
-        """The reasons that a BadItems gives for this group, by index in the completed group. None for any other error,
-        and for indexes that the group does not have."""
+        """The reasons in a BadItems error, by index in the completed group. None for any other error, and for indexes
+        that the group does not have."""
         if not isinstance(error, BadItems) or not error.reasons or not self.of(fire):
             return None
         original = dict(enumerate(_originals(fire)))
@@ -77,7 +77,7 @@ class GroupMembers:
 
     def probe(self, fire: Fire, error: Exception, alone: Callable[[Fire], object], outage: IsOutage) -> Exception:
         """Call `alone` with each message as a group of its own. Returns BadItems with the messages that fail. If all or
-        none fail it returns `error`; in an outage, the outage's error."""
+        none fail, returns `error`. In an outage, returns the error of the outage."""
         messages, reasons = self.of(fire), dict[int, str]()
         for index, message in enumerate(messages if len(messages) > 1 else ()):
             try:
@@ -112,5 +112,5 @@ class GroupMembers:
 
 
 def _originals(fire: Fire) -> list[int]:
-    """The indexes of these messages in the completed group."""
+    """The indexes that the remaining messages had in the completed group."""
     return [index for index in range(fire.count + len(fire.removed)) if index not in fire.removed]

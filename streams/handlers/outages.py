@@ -1,4 +1,5 @@
-"""Which errors of a handler mean that a system does not answer. Such a call counts no attempt, and is made again."""
+"""Recognizes errors of a handler that mean that a system does not answer. Such a call counts no attempt and is
+retried."""
 
 import builtins
 import socket
@@ -33,17 +34,17 @@ WELL_KNOWN = frozenset(
         "urllib3.exceptions.TimeoutError",
     }
 )
-"""Errors of libraries, by the names of their classes: none has to be installed. Each means that no answer came. An
-error that the request itself causes, such as an address without a scheme, is none of them."""
+"""Errors of libraries, by class name, so no library has to be installed. Each means that no answer came. Errors that
+the request itself causes, such as an address without a scheme, are not in the list."""
 WRAPPERS = frozenset({"urllib.error.URLError", "urllib3.exceptions.MaxRetryError"})
-"""Errors whose `reason` is the error to judge."""
+"""Errors whose attribute `reason` is the error to judge."""
 
 IsOutage = Callable[[BaseException], bool]
 
 
 class Outages:
-    """Judges errors by the classes of an agent (`outage`), and by those of well-known libraries. Raises
-    ConfigurationError for a name that is not a class of errors."""
+    """Judges errors by the classes of an agent (`outage`) and by the classes of well-known libraries. Raises
+    ConfigurationError for a name that is not an error class."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._types: tuple[type[BaseException], ...] = (*ALWAYS, *map(outage_type, names))
@@ -61,7 +62,7 @@ class Outages:
 
 
 def outage_type(name: str) -> type[BaseException]:
-    """The class of errors `package.Name`; without a package, one of Python's own. Raises ConfigurationError."""
+    """The error class `package.Name`; without a package, a built-in one. Raises ConfigurationError."""
     module, _, last = name.rpartition(".")
     kind = loaded(f"{module}:{last}") if module else getattr(builtins, last, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):

@@ -18,7 +18,7 @@ _decode = msgspec.msgpack.Decoder().decode
 _values = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 _LACKING: tuple[Any, ...] = (0, None, 1, None)
-"""`retries`, `again`, `revision` and `final` of a group whose entry lacks them."""
+"""The defaults of `retries`, `again`, `revision` and `final` for an entry without them."""
 
 
 def pack(item: Message | Fire) -> bytes:

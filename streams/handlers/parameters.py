@@ -1,5 +1,5 @@
-"""The types of a handler's parameters `send`, `schedule` and `session`, for annotations. help(sluicegate.Context) says
-more."""
+"""The types of a handler's parameters `send`, `schedule` and `session`, for annotations. See
+help(sluicegate.Context)."""
 
 from datetime import datetime, timedelta
 from typing import Any, Protocol

@@ -1,7 +1,7 @@
-"""The one interface for what an agent does with its records and completed groups in a commit.
+"""The one interface for processing an agent's records and completed groups in a commit.
 
-The implementations are `Aggregating` (no handler), Handling (a handler), Repartitioning and SharedIntake
-(`scope: shared`).
+The implementations are `Aggregating` (no handler), Handling (a handler), Repartitioning and SharedIntake (`scope:
+shared`).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,26 +16,26 @@ from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.handlers.values import Message
 
 Item = Message | Fire | Decided
-"""An item of a commit. What is `Decided` goes into the commit as it is."""
+"""An item of a commit. A `Decided` item is committed unchanged."""
 
 
 class RecordProcessor(Protocol):
-    """The methods with a body have defaults for implementations to which they do not apply."""
+    """Methods with a body are defaults for implementations that do not need them."""
 
     batches: bool
-    """Whether it takes completed groups. Otherwise it takes messages, which `read` makes."""
+    """Whether it processes completed groups. Otherwise it processes messages, which `read` makes."""
     session: bool = False
     """Whether handlers run in the store's transaction."""
     parks: bool = False
-    """Whether `run` may park items: its events say so."""
+    """Whether `run` may park items. Its events tell which."""
     parts: bool = False
-    """Whether a commit may take some of the messages and leave the others."""
+    """Whether a commit may include only some of the messages."""
     at_once: int = 0
-    """Records of one insert into the shared buffer."""
+    """The number of records in one insert into the shared buffer."""
     most: int = 0
-    """Records of one commit, where inserts bound them."""
+    """The maximum number of records of one commit, if inserts limit it."""
     held: int = 0
-    """Bytes of records that were read since the last commit, where inserts bound them."""
+    """The bytes of records that were read since the last commit, if inserts limit them."""
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """Decode the records into messages or refused records."""
@@ -44,7 +44,8 @@ class RecordProcessor(Protocol):
         """Process the items of one partition. Returns the events for the commit. Raises HandlerFailed and Halt."""
 
     def decoded(self, rule: Rule, record: Record) -> object:
-        """The record's value as `read`, or the groups, will decode it. Raises what decoders raise, and ClauseFailed."""
+        """Decode the record's value as `read`, or the groups, will decode it. Raises ClauseFailed, and the errors of
+        decoders."""
         return rule.reader.read(record)
 
     def step(self, place: TopicPartition, offset: int) -> int:
@@ -52,27 +53,28 @@ class RecordProcessor(Protocol):
         return 0
 
     def failing(self, place: TopicPartition, offset: int) -> int | None:
-        """The first offset, from this one on, of a message that failed. None when no message can be processed now."""
+        """The first offset, at or after this one, of a message that failed. None if no message can be processed now."""
         return None
 
     def committed(self, items: Sequence[Item], identify: Identify, place: TopicPartition) -> None:
-        """The commit of these items is durable."""
+        """Called when the commit of these items is durable."""
         return None
 
     def counted(self, groups: Groups) -> None:
-        """A commit is durable: add to the groups' counters what was counted outside of them."""
+        """Called when a commit is durable: add the counts of this processor to the counters of the groups."""
         return None
 
     def refused(self, items: Sequence[Item], error: Exception) -> None:
-        """The store refused the transaction of these items, with a session. Returns when they are to be run again."""
+        """Called when the store refused the transaction of these items, with a session. Returns if they must be run
+        again."""
         raise error
 
     def failed(self, error: Exception, items: Sequence[Item] = ()) -> None:
-        """`run` with a session raised this error. Returns when the items are to be run again at once."""
+        """Called when `run` with a session raised this error. Returns if the items must be run again at once."""
         raise error
 
     def probed(self, error: Exception, apart: Callable[[Callable[[Any], object]], None] | None = None) -> Exception:
-        """The error to judge in place of this one. `apart` makes a call with a session that is rolled back."""
+        """The error to judge instead of this one. `apart` makes a call with a session that is rolled back."""
         return error
 
     def forget(self, place: TopicPartition) -> None:
@@ -94,19 +96,19 @@ class RecordProcessor(Protocol):
         return False
 
     def turn(self, now: float) -> None:
-        """Do the work of one turn of the loop that is outside of the commits."""
+        """Do the work outside of the commits for one turn of the loop."""
         return None
 
     def measure(self, now: float, first: bool) -> None:
-        """Measure the numbers that all workers share, if this worker owns the `first` partition."""
+        """Measure the metrics that all workers share, if this worker owns the `first` partition."""
         return None
 
     def stop(self) -> None:
-        """The process will end: begin no more work outside of the commits."""
+        """Begin no more work outside of the commits: the process will end."""
         return None
 
     def finish(self) -> None:
-        """The process ends: wait for the store calls that still run."""
+        """Wait for the store calls that still run: the process ends."""
         return None
 
 

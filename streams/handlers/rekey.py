@@ -1,6 +1,6 @@
 """`repartition:` writes each record, unchanged, to the outbox under another key.
 
-So do the legs of a correlation, which write the message as the one field of an object.
+The legs of a correlation do the same, but write the message as the only field of an object.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,35 +27,35 @@ Wrap = Callable[[bytes], bytes]
 
 
 def wrapped(leg: str, codec: Codec) -> Wrap:
-    """The function that makes `{"LEG": MESSAGE}` of a message of any format, as JSON. A message of JSON stays as it
-    is."""
+    """A function that converts a message of any format to `{"LEG": MESSAGE}` as JSON. The text of a JSON message is not
+    changed."""
     begin, text = b'{"%s":' % leg.encode(), json_text(codec)
     return lambda value: begin + text(value) + b"}"
 
 
 def _refused(groups: Groups) -> list[Item]:
-    """The refused records. A time mark stays for its commit."""
+    """The refused records. A time mark is kept for its commit."""
     refusals: list[Item] = [event for event in groups.events if isinstance(event, Refused)]
     groups.events = [event for event in groups.events if not isinstance(event, Refused)]
     return refusals
 
 
 def _stands_last(item: object) -> bool:
-    """A time mark covers all records of its commit, so it is the last row of the commit."""
+    """Whether the item is a time mark. It covers all records of its commit, so its row must be the last one."""
     return isinstance(item, TimeMark)
 
 
 def rekeying(agent: Agent, rule: Rule, reads: Codec, most: int) -> "Repartitioning":
-    """What an agent of `repartition`, or of a leg, does. A message may have at most `most` bytes. Raises
+    """The processor of an agent with `repartition`, or of a leg. A message may have at most `most` bytes. Raises
     ConfigurationError."""
     wrap = wrapped(agent.leg, reads) if agent.leg else None
     return Repartitioning(rule, agent.outputs[0].topic, most, wrap, bool(wrap) and reads.name != "json")
 
 
 class Repartitioning(RecordProcessor):
-    """Each message may have at most `max_bytes`, the limit of `topic`. `wrap` gives the value to write; it raises what
-    decoders raise. Without it the value stays as it is. `apart`: what it gives does not hold the bytes of the
-    message."""
+    """Each message may have at most `max_bytes`, the limit of `topic`. `wrap` makes the value to write and raises the
+    errors of decoders; without it the value is unchanged. `apart`: the result of `wrap` does not contain the bytes of
+    the message."""
 
     batches = False
 

@@ -1,4 +1,4 @@
-"""What becomes of a completed group whose dead letter an operator retried."""
+"""Decides the outcome of a completed group whose dead letter an operator retried."""
 
 from collections import Counter
 
@@ -9,8 +9,8 @@ from sluicegate.streams.aggregation.rule import Rule
 
 
 def decided(fire: Fire, rule: Rule, handled: bool, outcomes: Counter[tuple[str, str]]) -> list[Fire | Unhandled]:
-    """What the group becomes by the clauses of the file: a group to send or handle, a dead letter, or nothing. Counts
-    the answers. Raises ExpressionStopped."""
+    """Apply the clauses of the file to the group. Returns a group to send or handle, a dead letter, or nothing. Counts
+    the outcomes. Raises ExpressionStopped."""
     if fire.again is None:
         return [fire]
     fire = replace(fire, again=None) if handled else fire

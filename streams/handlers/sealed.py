@@ -1,10 +1,10 @@
-"""The sealed items of slow handlers: the partition's changelog holds them, so that intake goes on while they wait.
+"""The sealed items of slow handlers. The partition's changelog stores them, so intake continues while they wait.
 
-A commit seals an item: a message with the commit that moves the offset past it, a batch with the commit that closes its
-group. The item's number is the one that its id is made of. A later commit writes the number of the attempt that begins;
-after that commit the call runs outside of the loop. Its outputs or its failure are part of a later commit. Items of one
-key run one after the other. After a crash the same items are restored, with the same ids. An attempt that began and did
-not end counts (docs/protocol.md, Seal).
+A commit seals an item: a message in the commit that moves the offset past it, a batch in the commit that closes its
+group. The item's id is derived from its number. A later commit writes the number of the attempt that begins; after that
+commit the call runs outside of the loop. Its outputs or its failure are part of a later commit. Items of one key run
+one after the other. After a crash the same items are restored, with the same ids. An attempt that began and did not end
+counts (docs/protocol.md, Seal).
 """
 
 import threading
@@ -34,10 +34,9 @@ MOST_ITEMS, MOST_BYTES = 1_000, 8 * 1024 * 1024  # in one partition; at this lim
 
 @dataclass(slots=True)
 class SealedItem:
-    """`packed` is its encoding in the changelog. `attempts` is the number of attempts that began. `state` is waiting,
-    begun (it runs after the commit), running, or parked (because of this `error`). `rows` are those that were looked up
-    for the attempt. `priority` is None until it is evaluated; `keys` are those of its limits, by
-    their names."""
+    """`packed` is the encoding in the changelog. `attempts` is the number of attempts that began. `state` is waiting,
+    begun (it runs after the commit), running, or parked (with this `error`). `rows` are the rows of lookups for the
+    attempt. `priority` is None until it is evaluated. `keys` are the keys of its limits, by the names of the limits."""
 
     number: GroupNumber
     key: bytes
@@ -52,14 +51,14 @@ class SealedItem:
     keys: dict[str, bytes] = field(default_factory=dict)
 
     def delayed(self, now: float) -> bool:
-        """Whether it waits for a time."""
+        """Whether it waits until a certain time."""
         return self.state == "waiting" and self.ready_at > now
 
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """Dead letters: either of messages that leave the group, whose `rest` goes on, or of the whole item (`rest` is
-    None)."""
+    """Dead letters. Either some messages leave the group and `rest` remains, or the whole item becomes a dead letter
+    (`rest` is None)."""
 
     letters: Sequence[Event]
     rest: Fire | None
@@ -71,9 +70,9 @@ Judge = Callable[[SealedItem, Exception], FailureVerdict]
 
 
 class Sealed:
-    """The sealed items of one partition. Other threads may append to `results` and touch nothing else. `ours` outlives
-    a claim. By item it holds two attempt numbers: the last one that began in this process, and the last one in the
-    changelog at that time."""
+    """The sealed items of one partition. Other threads may only append to `results`. `ours` outlives a claim. For each
+    item it has two attempt numbers: the last one that began in this process, and the last one in the changelog at that
+    time."""
 
     def __init__(
         self,
@@ -91,7 +90,7 @@ class Sealed:
         self._items: dict[GroupNumber, bytes | None] = {}
         self._attempts: dict[GroupNumber, int] = {}
         self._parked: dict[GroupNumber, str] = {}
-        self._delayed: dict[GroupNumber, SealedItem] = {}  # and some that wait no more
+        self._delayed: dict[GroupNumber, SealedItem] = {}  # some may no longer wait
         self.cancelled = threading.Event()
         self.running = 0
         # Items that were running when a process ended: one of them may be the cause.
@@ -115,7 +114,7 @@ class Sealed:
         return sealed
 
     def decide(self, judge: Judge, now: float) -> list[Event]:
-        """The outputs or dead letters of the calls that ended. Items that are tried again wait."""
+        """Return the outputs or dead letters of the calls that ended. Items that are retried wait."""
         events: list[Event] = []
         while self.results:
             item, outcome = self.results.popleft()
@@ -146,8 +145,8 @@ class Sealed:
         return list(verdict.letters)
 
     def _reduce(self, item: SealedItem, rest: Fire) -> None:
-        """Keep the item with fewer messages and try it again at once. A call that named the bad messages counts no
-        attempt."""
+        """Replace the item by one with fewer messages and retry it at once. A call that named the bad messages counts
+        no attempt."""
         self.bytes -= len(item.packed)
         item.item, item.packed, item.state, item.ready_at = rest, pack(rest), "waiting", 0.0
         item.attempts -= 1
@@ -155,7 +154,7 @@ class Sealed:
         self._items[item.number], self._attempts[item.number] = item.packed, item.attempts
 
     def end(self, item: SealedItem) -> None:
-        """The item is decided. The next commit says so."""
+        """Remove the item. The next commit removes it from the changelog."""
         del self.held[item.number]
         self.bytes -= len(item.packed)
         self._items[item.number] = None
@@ -169,8 +168,8 @@ class Sealed:
             del self._queues[item.key]
 
     def begin(self, judge: Judge, now: float, admitted: Sequence[SealedItem]) -> list[Event]:
-        """Let these items run after the next commit; their keys come last from now on. An item that ended too many
-        processes is given up."""
+        """Let these items run after the next commit. Their keys move to the end of the order. An item that ended too
+        many processes is given up."""
         events: list[Event] = []
         for item in admitted:
             if item.number in self.suspects and begins(Suspicion(alone=item.attempts), self.bounds) == "never":
@@ -183,27 +182,27 @@ class Sealed:
         return events
 
     def ready(self, now: float, suspects_only: bool) -> list[SealedItem]:
-        """The items that may begin: the first of each key, unless it runs or waits for its back-off. The key whose last
-        call began longest ago comes first."""
+        """The items that may begin: the first item of each key, unless it runs or waits for its back-off. The key whose
+        last call began longest ago comes first."""
         heads = [self.held[queue[0]] for queue in self._queues.values()]
         able = [item for item in heads if item.state == "waiting" and item.ready_at <= now]
         return [item for item in able if item.number in self.suspects] if suspects_only else able
 
     def blocks(self, item: object) -> bool:
-        """Whether an item of its key waits, so that this one has to wait behind it."""
+        """Whether an earlier item of its key waits, so this one must wait too."""
         return isinstance(item, Message | Fire) and (raw_key(item) or b"") in self._queues
 
     def undecided(self) -> SealedItem | None:
-        """The first group of which a retry has to decide what becomes of it."""
+        """The first retried group whose outcome is not decided yet."""
         return next((item for item in self.held.values() if item.state == "waiting" and _undecided(item)), None)
 
     def free(self) -> SealedItem | None:
-        """The first item that waits for nothing."""
+        """The first item of a key that is waiting and not parked."""
         waiting = [queue[0] for queue in self._queues.values() if self.held[queue[0]].state == "waiting"]
         return self.held[min(waiting, key=in_order)] if waiting else None
 
     def took(self, section: Section) -> None:
-        """These changes are durable."""
+        """Apply these changes after they are durable."""
         self.replay(section)
         self.settle(True)
 
@@ -212,14 +211,14 @@ class Sealed:
         return any(item.state == "parked" for item in self.held.values())
 
     def begun(self) -> list[SealedItem]:
-        """The commit is durable: mark these items as running, and return them."""
+        """Mark the items that begin as running, after the commit is durable. Returns them."""
         running = [item for item in self.held.values() if item.state == "begun"]
         for item in running:
             item.state = "running"
         return running
 
     def active(self) -> dict[GroupNumber, int]:
-        """The items that run, or will run after the commit, with the number of this attempt."""
+        """The items that run, or will run after the commit, with the number of their attempt."""
         return {item.number: item.attempts for item in self.held.values() if item.state in ("begun", "running")}
 
     @property
@@ -228,19 +227,19 @@ class Sealed:
         return bool(self._items or self._attempts or self._parked or self.results)
 
     def set_back(self, now: float) -> None:
-        """The owner's clock was ahead, and `now` is its time: what waits is tried at once."""
+        """The owner's clock was ahead; its time is now `now`. Items that wait longer are tried at once."""
         for item in self.held.values():
             item.ready_at = min(item.ready_at, now)
 
     def next_ready(self, now: float) -> float:
-        """The time, on the owner's clock, at which the first back-off ends. Items that wait only for a thread are not
-        included."""
+        """The time, on the owner's clock, at which the first back-off ends. It does not include items that wait only
+        for a thread."""
         for number in [number for number, item in self._delayed.items() if not item.delayed(now)]:
             del self._delayed[number]
         return min((item.ready_at for item in self._delayed.values()), default=inf)
 
     def delay(self, items: Iterable[SealedItem], now: float) -> None:
-        """Note those of the items that wait for a time."""
+        """Note the items that wait until a certain time."""
         self._delayed.update((item.number, item) for item in items if item.delayed(now))
 
     def changes(self) -> Section:
@@ -250,7 +249,7 @@ class Sealed:
         return self.logged
 
     def whole(self) -> Section:
-        """All items that are held."""
+        """All held items."""
         return Section(
             {item.number: item.packed for item in self.held.values()},
             {item.number: item.attempts for item in self.held.values() if item.attempts},
@@ -278,8 +277,8 @@ class Sealed:
                 self.held[number].state, self.held[number].error = "parked" if error else "waiting", error
 
     def settle(self, handled: bool) -> None:
-        """After the last entry: put the items of each key in order. Raises ConfigurationError if no handler takes
-        them."""
+        """After the last entry: put the items of each key in order. Raises ConfigurationError if there are items but no
+        handler."""
         if not handled and (waiting := [item for item in self.held.values() if not _undecided(item)]):
             raise ConfigurationError(
                 f"{len(waiting)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler: let it "
@@ -297,7 +296,7 @@ def _undecided(item: SealedItem) -> bool:
 
 
 def kept(events: Sequence[Event]) -> Section:
-    """The changes of a commit without slow handlers: the items that are parked, and those that wait behind them."""
+    """The changes of a commit without slow handlers: parked items, and items that wait behind them."""
     parked = [event for event in events if isinstance(event, KeptItem)]
     return Section(
         {number_of(event.item): pack(event.item) for event in parked},

@@ -1,4 +1,5 @@
-"""What a handler sends without a topic: the outputs of the agent that take it, and how each one is written."""
+"""Routes the messages that a handler sends without a topic: selects the outputs of the agent, and the encoding of
+each."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,8 +19,8 @@ Encode = Callable[[Any], bytes]
 
 
 class NotSent(Exception):
-    """An expression under `to` has no answer for what the handler sent (`clause`), or no route takes it. Another call
-    would send the same, so the call is not repeated."""
+    """An expression under `to` has no value for a message that the handler sent (`clause`), or no route matches.
+    Another call would send the same, so the call is not retried."""
 
     def __init__(self, reason: str, error: str, clause: str = "") -> None:
         super().__init__(error)
@@ -27,7 +28,7 @@ class NotSent(Exception):
 
 
 class RoutedOutput(NamedTuple):
-    """A message to send: the index in `Agent.outputs` (-1: another topic), the topic, the value, and what encodes a
+    """A message to send: the index in `Agent.outputs` (-1: another topic), the topic, the value, and the encoder for a
     value that is not bytes."""
 
     number: int
@@ -37,8 +38,8 @@ class RoutedOutput(NamedTuple):
 
 
 class HandlerOutputs:
-    """The outputs of an agent with a handler. `whole` is the one output of an agent that chooses nothing. Any thread
-    may call."""
+    """The outputs of an agent with a handler. `whole` is the only output of an agent without routes and `select`.
+    Thread-safe."""
 
     def __init__(self, agent: Agent, clusters: Clusters = NO_CLUSTERS) -> None:
         """Raises ConfigurationError, and ValueError for an output without a schema."""
@@ -58,8 +59,8 @@ class HandlerOutputs:
         return self._topics
 
     def place(self, topic: str) -> str:
-        """The topic as its rows name it: TOPIC@CLUSTER only in another cluster than the default one. Raises ValueError
-        for a cluster that is not known."""
+        """The name of the topic in rows: TOPIC@CLUSTER for any cluster except the default one. Raises ValueError for an
+        unknown cluster."""
         if (
             not isinstance(topic, str)
             or CLUSTER not in topic
@@ -71,8 +72,8 @@ class HandlerOutputs:
         return plain(topic)
 
     def named(self, topic: str, value: Any) -> RoutedOutput:
-        """The message for a topic that the handler names. No clause is asked. Raises ValueError for a cluster that is
-        not known, or that no transaction of the agent reaches."""
+        """The message for a topic that the handler names. No clause is evaluated. Raises ValueError for a cluster that
+        is unknown, or that the agent's transactions do not reach."""
         topic = self.place(topic)
         if self._transactional and cluster_of(topic) != self._cluster:
             raise ValueError(f"topic {topic}: delivery transactional sends to the cluster of the agent's input only")
@@ -82,8 +83,8 @@ class HandlerOutputs:
         return RoutedOutput(number, topic, value, self._encode[number])
 
     def of(self, value: Any) -> list[RoutedOutput]:
-        """One for each route that takes the value; none if it is dropped. Raises NotSent, and TypeError for a value
-        that `select` cannot take."""
+        """One message for each route that matches the value; empty if it is dropped. Raises NotSent, and TypeError for
+        a value to which `select` cannot be applied."""
         if self._routes is None:
             return [RoutedOutput(0, self._topics[0], value, self._encode[0])]
         fields = _fields(value)
@@ -101,14 +102,15 @@ class HandlerOutputs:
         return outputs
 
     def counted(self, outcomes: Counter[tuple[str, str]]) -> None:
-        """Add the answers since the last call to these."""
+        """Add the outcomes of clauses since the last call to `outcomes`."""
         with self._one_at_a_time:
             outcomes.update(self.outcomes)
             self.outcomes.clear()
 
 
 def _fields(value: Any) -> ResultFields:
-    """What expressions see: the fields of the value as JSON has them. None, bytes and what is no object have none."""
+    """The fields of the value for expressions, as JSON has them. None, bytes and values that are not objects have no
+    fields."""
     if value is None or isinstance(value, bytes):
         return {}
     content = json.decode_any(json.encode(value))
@@ -116,7 +118,7 @@ def _fields(value: Any) -> ResultFields:
 
 
 def _content(route: Route, value: Any, fields: ResultFields) -> Any:
-    """None, for a tombstone, stays None."""
+    """The value to send. None, for a tombstone, stays None."""
     if value is None or not route.select:
         return value
     if isinstance(value, bytes):

@@ -18,7 +18,7 @@ from sluicegate.streams.outbox.rows import Rows
 
 
 class PreparedCommit(NamedTuple):
-    """A commit that is ready for the store. `events` are counted when it is durable; `items` were handled."""
+    """A commit that is ready for the store. `events` are counted when it is durable. `items` were handled."""
 
     changes: Changes
     events: Sequence[Event]
@@ -34,10 +34,10 @@ def in_session(
     rows: Rows,
 ) -> tuple[Claim, PreparedCommit]:
     """Process the items in the transaction that commits their outputs and their `changes`. Items that failed for good
-    are left out and the rest is handled again. The store may run `work` more than once, so it changes nothing that a
-    later run sees. Raises HandlerFailed, and what `commit_with` raises."""
+    are left out, and the rest is handled again. The store may run `work` more than once, so it changes nothing that a
+    later run reads. Raises HandlerFailed, and the errors of `commit_with`."""
     made: list[PreparedCommit] = []
-    called: list[Any] = []  # not empty: the handlers ran, so an error may be theirs
+    called: list[Any] = []  # not empty: the handlers ran, so an error may come from them
 
     def work(session: Any) -> Changes:
         called.append(session)
@@ -66,7 +66,7 @@ class _Undo(Exception):
 
 
 def _undone(store: UnitOfWork, claim: Claim, call: Callable[[Any], object]) -> None:
-    """Make the call with a session, and roll back its writes."""
+    """Make the call with a session, and roll its writes back."""
 
     def work(session: Any) -> Changes:
         call(session)

@@ -1,4 +1,4 @@
-"""Calls handlers outside of the loop: sealed items run in the pool, and a failure is judged for its item and key."""
+"""Calls handlers outside of the loop. Sealed items run in the pool. A failure is judged for its item and key."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -40,7 +40,7 @@ class Slow:
         self._log = structlog.get_logger()
 
     def sealed(self, place: tuple[str, int]) -> Sealed:
-        """The sealed items of one partition, with nothing in it yet."""
+        """Create the empty container for the sealed items of one partition."""
         bound = bounds(self._handler.attempts)
         made = Sealed(place, bound, self._handling.unsealed, self._ours.setdefault(place, {}))
         self._all.add(made)
@@ -48,7 +48,8 @@ class Slow:
 
     def resumed(self, sealed: Sealed) -> None:
         """After a restore: do not count the last attempt of an item that began in this process. The loss of the claim
-        ended it, not the end of a process. If another process began an attempt since then, the item stays a suspect."""
+        interrupted it, not the end of a process. If another process began an attempt since then, the item stays a
+        suspect."""
         for number, (began, _) in sealed.ours.items():
             again = sealed.held.get(number)
             if again is None or again.attempts < began:
@@ -63,7 +64,7 @@ class Slow:
         self._stopped = True
 
     def work(self, sealed: Sealed, now: float) -> bool:
-        """Whether there is anything for a commit."""
+        """Whether there is work for a commit."""
         self._admission.turn(now)
         if sealed.changed:
             return True
@@ -71,9 +72,9 @@ class Slow:
         return slots > 0 and bool(sealed.ready(now, suspects_only))
 
     def _room(self) -> tuple[int, bool]:
-        """How many calls may begin, and whether only suspects may. During an outage none may begin. After a process end
-        the items that were running then run alone, one after the other. So the item that ends its process again is
-        identified, and no other item is blamed."""
+        """The number of calls that may begin, and whether only suspects may begin. During an outage no call may begin.
+        After a process end, the items that were running then run alone, one after the other. So the item that ends its
+        process again is identified, and no other item is blamed."""
         if self._stopped or self._policy.away:
             return 0, False
         here = [sealed for sealed in self._all if not sealed.cancelled.is_set()]
@@ -82,7 +83,8 @@ class Slow:
         return self._pool.free(), False
 
     def decide(self, sealed: Sealed, items: Sequence[Item], identify: Identify, now: float) -> list[Event]:
-        """Seal new items, judge the calls that ended, and let calls begin. Call `start` after the commit."""
+        """Seal new items, judge the calls that ended, and select the calls that begin. Call `start` after the
+        commit."""
         events: list[Event] = []
         for item in self._admission.accepted(items, sealed.place):
             if isinstance(item, Decided):
@@ -108,7 +110,7 @@ class Slow:
     def with_rows(
         self, sealed: Sealed, now: float, ready: Sequence[SealedItem]
     ) -> tuple[Sequence[SealedItem], Sequence[Event]]:
-        """Of these items those that have what their call needs, and what becomes of others that end here."""
+        """The items with the rows that their calls need, and the events of items that end here."""
         return ready, ()
 
     def _remember(self, sealed: Sealed, ended: bool) -> None:
@@ -124,7 +126,7 @@ class Slow:
         ours.update(kept | {number: (attempts, attempts) for number, attempts in sealed.active().items()})
 
     def start(self, sealed: Sealed, identify: Identify) -> None:
-        """The attempts are durable: run the items that were begun."""
+        """Run the items that were begun. Call it when their attempts are durable."""
         if failpoints.armed:
             _hit(sealed.logged)
         self._remember(sealed, ended=False)
@@ -132,7 +134,7 @@ class Slow:
             self._pool.submit(partial(self._job, sealed, item, identify(item.number)))
 
     def _job(self, sealed: Sealed, item: SealedItem, identity: str) -> None:
-        """Runs in a thread of the pool. Never raises."""
+        """Run one call in a thread of the pool. Never raises."""
         if not self._admission.enters(item, sealed.cancelled):
             sealed.results.append((item, NotAdmitted()))
             return
@@ -165,9 +167,9 @@ class Slow:
 
 
 def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False) -> Claim:
-    """Uncount the attempts that a stop, or the loss of the partition, cuts off; this needs the claim to be valid still.
-    `halted`: also uncount the last attempt of items that failed for good, so that a corrected handler is called.
-    Returns the next claim."""
+    """Uncount the attempts that a stop, or the loss of the partition, interrupts. This requires a valid claim.
+    `halted`: also uncount the last attempt of items that failed for good, so a corrected handler is called. Returns the
+    next claim."""
     last = sealed.bounds.most if halted else inf
     cut_off = {
         item.number: item.attempts - 1

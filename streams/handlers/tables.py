@@ -1,8 +1,9 @@
-"""An agent that keeps the rows of a table, and writes how the groups of the table change.
+"""An agent that stores the rows of a table, and writes the changes of the table's groups.
 
-Its records are change events, under the primary key. The row of each key is kept as it was added to its group, so that
-the same row is taken back, whatever the change says of the row before it. A change of a row that is known already
-changes nothing. A row that moves to another group becomes two records: the groups may be in different partitions.
+Its records are change events, under the primary key. For each key it stores the row that was last added to a group. A
+later change subtracts exactly this row, even if the change contains another row before. A change that does not change
+the row has no effect. A row that moves to another group produces two records, because the groups may be in different
+partitions.
 """
 
 from collections.abc import Sequence
@@ -28,13 +29,13 @@ from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import OVERHEAD, Message
 
 KeyedRow = tuple[bytes, bytes]
-"""The key of the group that has the row, and the row."""
+"""The key of the group that contains the row, and the row."""
 GroupChange = tuple[bytes, bytes]
-"""The key of a group, and how its rows change, as a record says it."""
+"""The key of a group, and the change of its rows, encoded as a record's value."""
 
 
 class KeepingRows(RecordProcessor):
-    """The groups of the agent are rows: each has the name of a primary key."""
+    """The groups of this agent are rows: the name of each group is a primary key."""
 
     batches = False
 
@@ -48,7 +49,7 @@ class KeepingRows(RecordProcessor):
         return None if row is None else self._keyed(RecordView(record, row, record.headers()), row)
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records that change a group, with what they write as `value`, and refused records. Raises Halt."""
+        """The records that change a group, with the values to write, and refused records. Raises Halt."""
         items: list[Item] = []
         for record in records:
             if record.error() is None and (outputs := self._changed(groups, record)):
@@ -70,7 +71,7 @@ class KeepingRows(RecordProcessor):
         ]
 
     def _changed(self, groups: Groups, record: Record) -> list[GroupChange]:
-        """Keep the row behind the change in place of the one before it. Returns what changes in the groups of both."""
+        """Replace the stored row by the row after the change. Returns the changes of both groups."""
         name = record.key()
         if name is None or len(name) > LONGEST_KEY:
             groups.refuse_key(record, name, LONGEST_KEY)
@@ -87,8 +88,9 @@ class KeepingRows(RecordProcessor):
         return _outputs(before, after)
 
     def _after(self, groups: Groups, record: Record, before: KeyedRow | None) -> KeyedRow | None:
-        """The row behind the change and the key of its group; None: no group has it. A row that no group can have is
-        refused, and the row before it is taken back. Raises Halt, and DecodeError for what is not a change of a row."""
+        """The row after the change and the key of its group; None if it is in no group. A row that no group can hold is
+        refused, and the stored row is subtracted. Raises Halt, and DecodeError for a value that is not a change of a
+        row."""
         value = record.value()
         row = None if value is None else change_events.row_after(value, None if before is None else before[1])
         if row is None:
@@ -103,7 +105,8 @@ class KeepingRows(RecordProcessor):
         return keyed
 
     def _keyed(self, record: Record, row: bytes) -> KeyedRow | None:
-        """None: `where` is false. Raises ClauseFailed, OverflowError, and what decoders raise."""
+        """The row with its group's key. None: `where` is false. Raises ClauseFailed, OverflowError, and the errors of
+        decoders."""
         rule = self._rule
         if len(row) > rule.max_record_bytes:
             raise OverflowError
@@ -118,14 +121,14 @@ class KeepingRows(RecordProcessor):
 
 
 def of_rows(agent: Agent) -> Agent:
-    """The agent as one that reads the rows by themselves."""
+    """The agent in a form that reads plain rows."""
     known = agent.aggregation or Aggregation()
     keyed = Aggregation(key=agent.key, on_missing=known.on_missing, on_null=known.on_null)
     return replace(agent, aggregation=keyed, changes=(), rekeys="", dedupe=None)
 
 
 def row_of(rule: Rule, record: Record) -> Record | None:
-    """The row behind a change, for either agent of a table; None: there is none. Raises DecodeError."""
+    """The row after a change, for either agent of a table; None if there is none. Raises DecodeError."""
     value = one_as_read(rule, record).value()
     if rule.agent.keeps_rows:
         row = None if value is None else change_events.row_after(value)
@@ -135,7 +138,7 @@ def row_of(rule: Rule, record: Record) -> Record | None:
 
 
 def _keep(groups: Groups, name: bytes, record: Record, after: KeyedRow | None) -> None:
-    """Raises BufferFull."""
+    """Store the row after the change, or delete the stored row. Raises BufferFull."""
     now = max(0, record.timestamp()[1]) / 1000
     state = groups.states.get(name)
     if after is None:
@@ -155,7 +158,7 @@ def _keep(groups: Groups, name: bytes, record: Record, after: KeyedRow | None) -
 
 
 def _outputs(before: KeyedRow | None, after: KeyedRow | None) -> list[GroupChange]:
-    """The records that change the groups: one for a group that has both rows, else one for each."""
+    """The changes of the groups: one if both rows are in the same group, otherwise one for each row."""
     if before == after:
         return []
     if before is not None and after is not None and before[0] == after[0]:

@@ -1,5 +1,5 @@
-"""Turns JSON into the types of a handler's parameters: those that msgspec knows (a Struct, a dataclass, a TypedDict,
-list[T] and so on), and models of pydantic."""
+"""Converts JSON to the types of a handler's parameters: the types that msgspec supports (a Struct, a dataclass, a
+TypedDict, list[T] and so on), and models of pydantic."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
@@ -17,14 +17,15 @@ ConvertValue = Callable[[Any], Any]
 
 
 def decoder(value_type: Any, text: Callable[[bytes], bytes] | None = None) -> DecodeJson:
-    """A decoder of JSON into the type. `text` makes JSON of another format. Raises ConfigurationError for a type that
-    cannot be decoded."""
+    """A decoder of JSON into the type. `text` converts another format to JSON. Raises ConfigurationError for a type
+    that cannot be decoded."""
     decode = _pydantic(value_type, "validate_json") if _has_model(value_type) else _msgspec(value_type)
     return decode if text is None else lambda value: decode(text(value))
 
 
 def converter(value_type: Any) -> ConvertValue:
-    """A function from plain values to the type. Raises ConfigurationError for a type that cannot be decoded."""
+    """A function that converts plain values to the type. Raises ConfigurationError for a type that cannot be
+    decoded."""
     if _has_model(value_type):
         return _pydantic(value_type, "validate_python")
     _msgspec(value_type)
@@ -32,7 +33,7 @@ def converter(value_type: Any) -> ConvertValue:
 
 
 def each(convert: ConvertValue, values: Sequence[Any]) -> list[Any]:
-    """All values converted. Raises Misfits for those that do not fit."""
+    """Convert all values. Raises Misfits for the values that do not fit."""
     converted, reasons, words = [], {}, {}
     for index, value in enumerate(values):
         try:
@@ -46,8 +47,8 @@ def each(convert: ConvertValue, values: Sequence[Any]) -> list[Any]:
 
 
 def misfit(error: Exception) -> Exception:
-    """The error of a decoder or a converter: a ValidationError says that a field is missing, which is a reason of its
-    own. Any other misfit makes the record undecodable."""
+    """Convert an error of a decoder or a converter. ValidationError means that a field is missing, which has its own
+    reason. Any other error makes the record undecodable."""
     if isinstance(error, msgspec.ValidationError) and not str(error).startswith(_MISSING):
         failure = msgspec.DecodeError(str(error)).with_traceback(error.__traceback__)
         failure.__cause__ = error.__cause__  # an error that the type itself raised
@@ -71,7 +72,7 @@ def _has_model(value_type: Any) -> bool:
 
 
 def _pydantic(value_type: Any, method: str) -> Callable[[Any], Any]:
-    """Its errors as errors of msgspec. They name the fields and quote no values."""
+    """A function that raises pydantic's errors as errors of msgspec. They name the fields and quote no values."""
     from pydantic import TypeAdapter, ValidationError
 
     validate = getattr(TypeAdapter(value_type), method)

@@ -39,7 +39,7 @@ IsCancelled = Callable[[], bool]
 
 
 def never() -> bool:
-    """For calls that cannot be cancelled."""
+    """The cancellation check for calls that cannot be cancelled."""
     return False
 
 
@@ -69,7 +69,7 @@ class Misfits(BadItems):
 
 
 class UnusedAnswer(TypeError):
-    """A function of the user returned a value. It would do so again, so the call is not repeated."""
+    """A user function returned a value. It would do so again, so the call is not retried."""
 
     def __init__(self, value: object) -> None:
         kind = type(value).__name__
@@ -182,8 +182,8 @@ def no_rows(item: Any) -> Mapping[str, Any]:
 
 class CommitCalls(NamedTuple):
     """The data that all calls for one commit share. The three functions take a message or a completed group. `gathered`
-    holds, for each function of `together`, its rows and the messages that added them. `gives`: handlers get the
-    session; otherwise only lookups read in it."""
+    has, for each function of `together`, its rows and the messages that added them. `gives`: handlers get the session;
+    otherwise only lookups use it."""
 
     session: Any
     outputs: OutputTarget
@@ -208,12 +208,12 @@ class Context:
     def __init__(self, item: Any, calls: CommitCalls) -> None:
         self._item, self._calls, self.ended = item, calls, False
         self.sent: list[SentMessage] = []
-        self.not_sent: NotSent | None = None  # why nothing of this call is sent
+        self.not_sent: NotSent | None = None  # the reason why no message of this call is sent
         self.timers: Sequence[Scheduled | Cancelled] = ()
 
     @property
     def id(self) -> str:
-        return self._calls.identify(self._item)  # takes 1 µs, so it is made on demand
+        return self._calls.identify(self._item)  # takes 1 µs, so it is computed on demand
 
     @property
     def attempt(self) -> int:
@@ -351,14 +351,15 @@ def _encoded(
     encode: Callable[[Any], bytes],
     most: int,
 ) -> tuple[bytes | None, bytes | None, Headers]:
-    """Key, value and headers. Raises ValueError for a bad topic, and when they are too large for a message."""
+    """Encode key, value and headers. Raises ValueError for an invalid topic, and if they are too large for a
+    message."""
     if topic is not None and not (isinstance(topic, str) and len(topic) <= 249 and re.fullmatch(TOPIC, topic)):
         raise ValueError(f"{call}(): Kafka allows no such topic name: write 1 to 249 of A-Z a-z 0-9 . _ -")
     if value is not None and not isinstance(value, bytes):
         value = encode(value)
     size, packed = len(value or b"") + len(key or b""), []
     for name, text in headers.items() if isinstance(headers, Mapping) else headers:
-        if name.startswith(OWN):  # of the message that the handler received: it says what that message was
+        if name.startswith(OWN):  # it describes the message that the handler received
             continue
         packed.append((name, text.encode() if isinstance(text, str) else text))
         size += len(name) + len(text or b"")
@@ -385,5 +386,5 @@ def text_or_bytes(key: bytes | None) -> str | bytes | None:
 
 
 def plain(document: dict[str, Any]) -> dict[str, Any]:
-    """A result document without the values that only its encoder understands."""
+    """A result document without values that only its encoder knows."""
     return json.decode_any(json.encode(document))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Changelog entries for changes by operators, and the journal of these changes.
+"""Changelog entries for changes by operators, and the audit journal of these changes.
 
 It imports aggregation and contracts.
 """

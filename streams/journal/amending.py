@@ -1,4 +1,4 @@
-"""Changes that an operator makes to the state of a partition: a claim, and one commit with one changelog entry."""
+"""Changes by an operator to the state of a partition: one claim, and one commit with one changelog entry."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,11 +17,11 @@ MadeRows = Callable[[Claim, PartitionView], Sequence[OutboxRow]]
 
 
 Leaving = tuple[Sequence[bytes], ColdState]
-"""Keys of cold groups that are removed, and what is known of the cold groups then."""
+"""The keys of cold groups to remove, and the state of the cold groups after that."""
 
 
 class Person(NamedTuple):
-    """The operator who makes a change, and the reason. `token` is the random token of the claim."""
+    """The operator that makes a change, and the reason. `token` is the random token of the claim."""
 
     who: str
     why: str
@@ -40,9 +40,9 @@ def amend(
     **fields: Any,
 ) -> Claim:
     """Append an entry with these fields, and a note that the operator did `what` to `key`. The claim fences the owner
-    of the partition. The owner then claims again and reads the entry. `still` checks under the claim that there is
-    something to change. `rows` makes rows of the outbox for the same commit; the owner sends them. `cold` tells which
-    cold groups it removes.
+    of the partition. The owner then claims again and reads the entry. `still` checks under the claim that the change is
+    still possible. `rows` makes outbox rows for the same commit; the owner sends them. `cold` selects the cold groups
+    that the change removes.
 
     Raises ConfigurationError if there is nothing to change. Raises Fenced if another process claimed in between;
     nothing was changed. Raises PersistenceError if it is unknown whether the change was made; read the state again.
@@ -63,8 +63,8 @@ def amend(
 def appended(
     store: StateStore, claim: Claim, also: Changes | None = None, more: Sequence[Said] = (), **fields: Any
 ) -> Claim:
-    """Commit an entry with these fields, and one with each of `more`, together with `also`, which has no entries.
-    Raises Fenced and PersistenceError."""
+    """Commit an entry with these fields, and one entry for each of `more`, together with `also`. `also` must not have
+    entries. Raises Fenced and PersistenceError."""
     entries = [
         replace(ChangelogEntry(number, claim.store_time, {}, {}, {}, {}, {}), **entry)
         for number, entry in enumerate((fields, *more), claim.last + 1)

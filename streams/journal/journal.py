@@ -1,7 +1,7 @@
-"""The audit journal: what operators changed in outbox rows, timeouts and dead letters.
+"""The audit journal: changes of outbox rows, timeouts and dead letters by operators.
 
-The journal is the changelog of a partition that no agent can have, since `~` is not a name of an agent. So every store
-keeps it durably.
+The journal is the changelog of a partition that no agent can have, because `~` is not a name of an agent. So every
+store keeps it durably.
 """
 
 import random
@@ -18,7 +18,7 @@ from sluicegate.streams.errors import Fenced
 from sluicegate.streams.journal import amending
 from sluicegate.streams.journal.amending import Person
 
-ATTEMPTS = 12  # how often a command claims the journal when other commands claim it in between
+ATTEMPTS = 12  # claims of the journal before a command gives up
 BACK_OFF = 0.02, 1.0  # seconds: the longest sleep after the first lost claim, doubled each time, and the longest of all
 
 
@@ -33,7 +33,8 @@ def notes(store: Reader, app: str) -> list[Amendment]:
 
 
 def note(store: Store, app: str, person: Person, what: str, *keys: str) -> None:
-    """Write a note, before the change is made, that the operator does `what` to these keys. Raises as `written`."""
+    """Write a note, before the change is made, that the operator does `what` to these keys. Raises the errors of
+    `written`."""
     written(store, app, person, [Amendment(0.0, person.who, what, key, person.why) for key in keys])
 
 
@@ -54,13 +55,13 @@ def written(
 
 
 def back_off(attempt: int, wait: Callable[[float], object] = time.sleep) -> None:
-    """Sleep for a random time, so that two commands do not take the claim from each other again and again."""
+    """Sleep for a random time, so two commands do not fence each other repeatedly."""
     first, longest = BACK_OFF
     wait(random.uniform(0.0, min(longest, first * 2**attempt)))
 
 
 def begun(store: StateStore, app: str, person: Person) -> Claim:
-    """Claim the journal: older claims are fenced."""
+    """Claim the journal and fence older claims."""
     return store.claim(place(app), person.token, person.who)
 
 

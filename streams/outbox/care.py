@@ -1,4 +1,4 @@
-"""Regular care of an outbox: deletes old dispatched rows, measures the size, judges the health."""
+"""Maintains an outbox: deletes old dispatched rows, measures its size, and checks its health."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -17,7 +17,7 @@ from sluicegate.streams.units import spoken_duration
 SWEEP_EVERY = 3600.0  # seconds, or the retention if that is shorter
 SWEPT_AT_ONCE = 10_000
 MEASURE_EVERY = 5.0
-LAST = 1 << 62  # above every number: a claim that takes the lease and no row
+LAST = 1 << 62  # above every number: such a claim takes the lease but no row
 
 
 class Care(OutboxHealth, OutboxWriting, LaneClaims, LaneEnding, Protocol):
@@ -25,7 +25,7 @@ class Care(OutboxHealth, OutboxWriting, LaneClaims, LaneEnding, Protocol):
 
 
 class OutboxSize(NamedTuple):
-    """`age` in seconds of the oldest pending row, None: none is pending."""
+    """`age` is the age in seconds of the oldest pending row; None if no row is pending."""
 
     age: float | None
     pending: int
@@ -33,8 +33,9 @@ class OutboxSize(NamedTuple):
 
 
 class Sweeper:
-    """Deletes rows that were dispatched before the retention, at the start and then at intervals. Of all processes only
-    the holder of the first lane does so. `token` returns the token for its lease, and whether to release it at once."""
+    """Deletes rows that were dispatched before the retention, at the start and then at intervals. Among all processes
+    only the holder of the first lane does this. `token` returns the token for its lease, and whether to release it at
+    once."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Sweeper:
 
 
 class Health:
-    """Measures the outbox and judges it by the limits of the file."""
+    """Measures the outbox and checks it against the limits of the file."""
 
     def __init__(self, outbox: OutboxHealth, settings: Settings, calls: BackgroundCalls, meter: Meter) -> None:
         self._outbox, self._settings, self._calls, self._meter = outbox, settings, calls, meter
@@ -109,7 +110,7 @@ class Health:
         self._meter.set("outbox_rows_oldest_age_seconds", size.age or 0.0)
 
     def _failed(self, error: SluicegateError) -> None:
-        """The relay reports that the store does not answer."""
+        """Does nothing: the relay reports that the store does not answer."""
         self._busy, self.due = False, self._now + MEASURE_EVERY
 
     def unhealthy(self) -> list[str]:

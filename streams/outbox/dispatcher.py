@@ -1,4 +1,4 @@
-"""The process that sends rows of the outbox and emits due timeouts: a loop, and a few threads for calls of stores."""
+"""The process that sends rows of the outbox and emits due timeouts: a loop, and threads for calls of stores."""
 
 import os
 import threading
@@ -33,14 +33,14 @@ from sluicegate.streams.outbox.sender import Sender
 THREADS = 6
 REPORT_EVERY = 1.0
 IDLE, RELAYING = 0.25, 0.003  # seconds to rest, without and with rows under way
-LOOK_APART = 0.1  # seconds between two looks that `tell` asked for: each may cost a claim for every lane
+LOOK_APART = 0.1  # seconds between two polls that `tell` causes: each may need a claim for every lane
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # after a call that failed
 
 
 class DispatcherDependencies(NamedTuple):
     """The dependencies of a dispatcher. `time` returns seconds since 1970, `random` a number in [0, 1), `token` a new
-    random name; `source` is the store's incarnation; `spans` None: tracing is off. `outputs` are the producers of
-    several clusters, by the names that topics have for them; `producer` has all of them."""
+    random name. `source` is the store's incarnation. Without `spans` tracing is off. `outputs` are the producers of
+    several clusters, by the names that topics use for them; `producer` has all of them."""
 
     store: Leased
     close: Callable[[], object]
@@ -65,15 +65,15 @@ class Dispatcher:
         self._app, self._parts = app, parts
         self._log = structlog.get_logger().bind(agent=DISPATCHER)
         self._woken = threading.Event()
-        self._told = threading.Event()  # there are new rows
+        self._told = threading.Event()  # set if there are new rows
         self._calls = BackgroundCalls(parts.pool, self._woken.set)
         self.lanes = self._lane_sending() if app.outbox else None
         self._emitter = self._timeout_emitter() if app.timeouts else None
         self._sweeper, self.health = self._care()
         self._look_at = self._report_at = 0.0
         self._looking = self._looked = self._draining = False
-        self._away = ""  # why the last look got no answer
-        self._stuck = ""  # why the number of lanes is not what the file says
+        self._away = ""  # the error of the last poll
+        self._stuck = ""  # the reason why the number of lanes differs from the file
 
     def _backoff(self) -> Backoff:
         return Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._parts.random)
@@ -130,17 +130,19 @@ class Dispatcher:
         )
 
     def _first_token(self, own: str) -> tuple[str, bool]:
-        """The token for the lease of the first lane, and whether to release it: the relay's token, if it has lanes."""
+        """The token for the lease of the first lane, and whether to release it. It is the relay's token, if the relay
+        has lanes."""
         lane = self.lanes.lanes[0] if self.lanes and self.lanes.lanes else None
         return (own, True) if lane is None or lane.number < 0 else (lane.token, False)
 
     def tell(self) -> None:
-        """There are new rows; from any thread."""
+        """Wake the loop because there are new rows. Thread-safe."""
         self._told.set()
         self._woken.set()
 
     def run(self, stop: Callable[[], bool], drain: float = 30.0) -> int:
-        """Work until `stop()`, then wait up to `drain` seconds for calls and rows under way, and release the lanes."""
+        """Work until `stop()` is true. Then wait up to `drain` seconds for running calls and rows in flight, and
+        release the lanes."""
         self._log.info("dispatcher.running", pid=os.getpid())
         if self.lanes is not None:
             threading.Thread(target=self._listen, name="outbox-wait", daemon=True).start()
@@ -161,7 +163,7 @@ class Dispatcher:
         return 0
 
     def turn(self) -> None:
-        """One round: results of calls, reports and hand-overs, marks, looks, due timeouts."""
+        """Run one turn: results of calls, reports and hand-overs, marks, polls, and due timeouts."""
         now = self._parts.clock.monotonic()
         self._calls.turn()
         if self.lanes is not None:
@@ -177,7 +179,7 @@ class Dispatcher:
             self._parts.report(self.describe(now))
 
     def rest(self) -> float:
-        """Seconds until the next turn, unless `tell` or a call wakes the loop before."""
+        """The seconds until the next turn, unless `tell` or a call wakes the loop before."""
         now = self._parts.clock.monotonic()
         if self.lanes is not None and self.lanes.sending:
             return RELAYING
@@ -188,7 +190,7 @@ class Dispatcher:
     # -- looking for rows ----------------------------------------------------------------------------------------------
 
     def _look(self, now: float) -> None:
-        """Whether rows are pending. This is one cheap query; lanes are claimed only if it finds rows."""
+        """Poll for pending rows. This is one cheap query. Lanes are claimed only if it finds rows."""
         if self._looking or self._draining or self.lanes is None:
             return
         if self._told.is_set() and now >= self._look_at - self._poll() + LOOK_APART:
@@ -202,8 +204,8 @@ class Dispatcher:
         return 1.0 if self._app.outbox is None else self._app.outbox.poll
 
     def _pending(self) -> tuple[Sequence[int], bool, str]:
-        """Runs in a thread. The numbers of the lanes, whether rows are pending, and the reason if there are not as many
-        lanes as in the file."""
+        """Called in a thread. Returns the numbers of the lanes, whether rows are pending, and the reason if the number
+        of lanes differs from the file."""
         if self._parts.mac is not None:
             self._parts.mac.renew()
         outbox, wanted = self._parts.store.outbox, self._app.outbox.lanes if self._app.outbox else None
@@ -235,7 +237,7 @@ class Dispatcher:
         self._away = str(error)
 
     def _listen(self) -> None:
-        """In a thread of its own: wait for the store's notice of new rows, if it sends notices."""
+        """Called in its own thread. Wait for the store's notice of new rows, if it sends notices."""
         while not self._draining:
             began = self._parts.clock.monotonic()
             try:
@@ -246,7 +248,7 @@ class Dispatcher:
             except SluicegateError:
                 threading.Event().wait(self._poll())
 
-    # -- the end, and what is said -------------------------------------------------------------------------------------
+    # -- the end, and the reports --------------------------------------------------------------------------------------
 
     def _drain(self, deadline: float) -> None:
         clock = self._parts.clock

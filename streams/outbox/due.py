@@ -1,4 +1,5 @@
-"""Moves due timeouts into the outbox: claimed in batches, each emitted and removed in one transaction."""
+"""Moves due timeouts into the outbox: they are claimed in batches, and each is emitted and removed in one
+transaction."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -14,9 +15,9 @@ from sluicegate.streams.contracts.leased_values import TimeoutBatch
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.observe.metrics import Meter
 
-MOST_BATCHES = 32  # of one turn
+MOST_BATCHES = 32  # in one turn
 COUNT_EVERY = 10.0
-SHORTEST_WAIT = 0.02  # seconds, after a look that found nothing
+SHORTEST_WAIT = 0.02  # seconds, after a poll that found nothing
 
 
 class Due(DueTimeouts, TimeoutEmission, TimeoutReading, Protocol):
@@ -24,7 +25,8 @@ class Due(DueTimeouts, TimeoutEmission, TimeoutReading, Protocol):
 
 
 class Emitted(NamedTuple):
-    """How many timeouts became messages, how many seconds late each was claimed, and seconds until the next look."""
+    """The number of emitted timeouts, the delay of each in seconds when it was claimed, and the seconds until the next
+    poll."""
 
     messages: int
     lateness: Sequence[float]
@@ -32,9 +34,9 @@ class Emitted(NamedTuple):
 
 
 class TimeoutEmitter:
-    """`time` returns seconds since 1970 and only decides when to look again; the store's clock decides what is due.
-    `emitted` is called when the outbox has new rows, and `arrange` once before the first look: it makes the rows of the
-    schedules."""
+    """`time` returns seconds since 1970 and only determines the time of the next poll. The store's clock determines
+    which timeouts are due. `emitted` is called when the outbox has new rows. `arrange` is called once before the first
+    poll: it creates the rows of the schedules."""
 
     def __init__(
         self,
@@ -51,14 +53,14 @@ class TimeoutEmitter:
         self._backoff, self._time, self._told = backoff, time, emitted
         self._arrange, self._arranged = arrange, False
         self._log = structlog.get_logger()
-        self._claimed: TimeoutBatch | None = None  # locked by us, and perhaps not emitted
+        self._claimed: TimeoutBatch | None = None  # locked by this process, possibly not emitted
         self._now = 0.0
         self.due = self._count_at = 0.0
         self.busy = False
         self.away = ""
 
     def turn(self, now: float) -> None:
-        """Look again when it is time."""
+        """Poll when it is time."""
         self._now = now
         if not self.busy and now >= self.due:
             self.busy = True
@@ -70,7 +72,7 @@ class TimeoutEmitter:
             )
 
     def _emit(self) -> Emitted:
-        """In a thread: emit batch after batch while they are full."""
+        """Called in a thread. Emit batch after batch while they are full."""
         if not self._arranged:
             self._arrange()
             self._arranged = True
@@ -93,7 +95,8 @@ class TimeoutEmitter:
         return Emitted(count, late, 0.0)
 
     def _wait(self, batch: TimeoutBatch) -> float:
-        """Seconds until the next look: when the next timeout is due, or earlier, since other processes insert too."""
+        """The seconds until the next poll: when the next timeout is due, or earlier, because other processes also
+        insert timeouts."""
         if batch.next_due is None:
             return self._settings.poll
         return min(self._settings.poll, max(SHORTEST_WAIT, batch.next_due.timestamp() - self._time()))
@@ -109,10 +112,10 @@ class TimeoutEmitter:
             self._meter.observe("timeout_lateness_seconds", seconds)
 
     def _failed_to_count(self, error: SluicegateError) -> None:
-        """The next look reports that the store does not answer."""
+        """Does nothing: the next poll reports that the store does not answer."""
 
     def _failed(self, error: SluicegateError) -> None:
-        """The claimed batch is emitted first at the next turn, or claimed again after its lease."""
+        """Emit the claimed batch first in the next turn, or claim it again after its lease."""
         self.busy = False
         self.due = self._now + self._backoff.delay()
         if not self.away:

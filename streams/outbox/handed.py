@@ -1,8 +1,8 @@
-"""The rows of one outbox under one claim or lease: waiting rows, rows that the producer has, and delivery reports.
+"""The rows of one outbox under one claim or lease: waiting rows, rows in flight, and delivery reports.
 
-A claim or a lease can end while its process, its producer and its broker connection live. The store then still holds
-the rows that the producer has, so the next claim reads them again. It follows the last claim of this process: a row
-that was handed over is not handed over again.
+A claim or a lease can end while its process, its producer and its broker connection continue. The store then still has
+the rows that the producer has, so the next claim reads them again. It follows the last claim of this process, so a row
+is not handed over twice.
 """
 
 import re
@@ -16,12 +16,12 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.contracts.values import DeadRow, OutboxRow
 from sluicegate.streams.observe.metrics import Meter
 
-CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # in the text of a broker's refusal
+CODE = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")  # an error code in a broker's text
 
 
 class UnrecordedReports:
-    """Reported rows, by number, that the store has not recorded yet. Another claim may give a number again, so each has
-    its `origin`."""
+    """Rows with a delivery report that the store has not recorded yet, by number. Another claim may use a number again,
+    so each row has its `origin`."""
 
     __slots__ = ("dead", "delivered")
 
@@ -38,15 +38,15 @@ class UnrecordedReports:
 
 
 class EarlierRows(NamedTuple):
-    """Rows that were handed over under earlier claims: without a report, and with one. A row counts only when the store
-    still holds it with the same number and origin: another process may have claimed in between, or the store may have
-    lost its last writes."""
+    """Rows that were handed over under earlier claims: `out` without a delivery report, `reports` with one. A row
+    counts only if the store still has it with the same number and origin: another process may have claimed in between,
+    or the store may have lost its last writes."""
 
     out: dict[int, OutboxRow]
     reports: UnrecordedReports
 
     def forget(self, up_to: int) -> None:
-        """Forget rows up to this number: the store's rows were read so far, and these were not among them."""
+        """Forget rows up to this number: the store was read up to it and did not have them."""
         for known in (self.out, self.reports.delivered, self.reports.dead):
             for number in [number for number in known if number <= up_to]:
                 del known[number]
@@ -58,37 +58,38 @@ class EarlierRows(NamedTuple):
 
 
 class RowSource:
-    """One source of a Sender. `waiting` rows are handed over next, in this order; `out` rows have no report yet."""
+    """One source of a Sender. `waiting` rows are handed over next, in this order. `out` rows are in flight: they have
+    no report yet."""
 
     __slots__ = ("_before", "_reports", "_taken", "heir", "left", "out", "refusal", "stops", "waiting")
 
     def __init__(self, stops: bool = False) -> None:
-        self.stops = stops  # a refused row stays in the store, and no row is sent after it
+        self.stops = stops  # a refused row stays in the store, and no later row is sent
         self.refusal = ""  # the broker's text about that row
-        self.left = False  # the claim ended: nothing more is handed over
+        self.left = False  # the claim ended: no more rows are handed over
         self.heir: RowSource | None = None  # the next claim in this process
         self.waiting: deque[OutboxRow] = deque()
         self.out: dict[int, OutboxRow] = {}
-        # to be recorded; being recorded by a call that is under way
+        # reports to record; reports that a running call records
         self._reports, self._taken = UnrecordedReports(), UnrecordedReports()
-        self._before = EarlierRows({}, UnrecordedReports())  # under earlier claims, until the store's pages confirm it
+        self._before = EarlierRows({}, UnrecordedReports())  # of earlier claims, until the store's pages confirm it
 
     @property
     def unsent(self) -> int:
-        """Rows in memory without a report; the store may hold more."""
+        """The number of rows in memory without a report. The store may have more."""
         return len(self.waiting) + len(self.out)
 
     @property
     def remembers(self) -> bool:
-        """Whether rows were handed over, under this claim or an earlier one, that the store has not recorded yet."""
+        """Whether the store has not yet recorded all rows that were handed over under this claim or an earlier one."""
         return bool(self.out or self._reports or self._taken or self._before.out or self._before.reports)
 
     def ready(self, now: float) -> Sequence[OutboxRow]:
-        """Rows to hand over now, the first of those that wait. Raises PersistenceError."""
+        """The next rows to hand over. Raises PersistenceError."""
         return self.waiting
 
     def hand(self, rows: Mapping[int, OutboxRow]) -> None:
-        """Note that these rows, the first waiting ones, were handed over; by number."""
+        """Note that these rows, the first waiting ones, were handed over."""
         if len(rows) == len(self.waiting):
             self.waiting.clear()
         else:
@@ -97,12 +98,12 @@ class RowSource:
         self.out.update(rows)
 
     def under_way(self, row: OutboxRow) -> bool:
-        """Whether the producer has this row object. If not, its delivery report changes nothing."""
+        """Whether this row object is in flight. If not, its delivery report has no effect."""
         return self.out.get(row.number) is row or self._before.out.get(row.number) is row
 
     def delivered(self, numbers: Sequence[int]) -> int:
-        """The broker has the rows with these numbers, handed over under this claim; returns how many of them were
-        under way."""
+        """Process the delivery of rows that were handed over under this claim. Returns the number of them that were in
+        flight."""
         if failpoints.armed:
             for _ in numbers:
                 failpoints.hit("acked-not-recorded")
@@ -112,8 +113,8 @@ class RowSource:
         return len(ended)
 
     def arrived(self, rows: Sequence[OutboxRow]) -> int:
-        """The broker has these rows, handed over under this claim or an earlier one; returns how many of them were
-        under way."""
+        """Process the delivery of rows that were handed over under this claim or an earlier one. Returns the number of
+        them that were in flight."""
         if failpoints.armed:
             for _ in rows:
                 failpoints.hit("acked-not-recorded")
@@ -128,7 +129,7 @@ class RowSource:
         return arrived
 
     def refused(self, row: OutboxRow, text: str, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
-        """The broker will never take this row, which is under way: it becomes dead, or the source stops."""
+        """The broker will never accept this row, which is in flight. It becomes dead, or the source stops."""
         reports = self._end(row)
         meter.count("dispatch_attempts", outcome="rejected")
         if why := self.keeps(row):
@@ -140,15 +141,16 @@ class RowSource:
             reports.dead[row.number] = origin(row), DeadRow(row.number, text, 1)
 
     def keeps(self, row: OutboxRow) -> str:
-        """Why this refused row stays unsent and stops the source; empty: it becomes dead."""
+        """The reason why this refused row stays unsent and stops the source. Empty: it becomes dead."""
         return "on_error.produce is stop: let the broker take it, and restart" if self.stops else ""
 
     def denied(self, row: OutboxRow, text: str) -> bool:
-        """The topic does not take the row now. False: this source does not support that, so the delivery failed."""
+        """The topic does not accept the row now. Returns False if this source does not support that, so the delivery
+        failed."""
         return False
 
     def _end(self, row: OutboxRow) -> UnrecordedReports | None:
-        """The row is no longer under way; returns the reports that its report belongs to."""
+        """Remove the row from the rows in flight. Returns the reports to which its report belongs."""
         number = row.number
         if self.out.get(number) is row:
             del self.out[number]
@@ -159,14 +161,14 @@ class RowSource:
         return None
 
     def send_again(self) -> None:
-        """The producer was replaced: rows without a report wait again, lowest first, before newer ones."""
+        """The producer was replaced: rows in flight wait again, lowest first, before newer ones."""
         if not self.left:
             self.waiting.extendleft(row for _, row in sorted(self.out.items(), reverse=True))
         self.out.clear()
         self._before.out.clear()
 
     def take(self) -> UnrecordedReports:
-        """All reports, for a call that records them."""
+        """Take all reports, for a call that records them."""
         if self._taken:
             self._taken.join(self._reports)
         else:
@@ -175,16 +177,16 @@ class RowSource:
         return self._taken
 
     def recorded_all(self) -> None:
-        """The call of `take` succeeded."""
+        """The call for which `take` returned the reports succeeded."""
         self._taken = UnrecordedReports()
 
     def leave(self) -> None:
-        """The claim ended: nothing more is handed over, and reports still count."""
+        """The claim ended: no more rows are handed over. Reports still count."""
         self.waiting.clear()
         self.left = True
 
     def follow(self, last: "RowSource") -> None:
-        """This is a newer claim of the same source in this process: remember the rows that `last` handed over."""
+        """This source belongs to a newer claim in this process: remember the rows that `last` handed over."""
         before = last._before
         for reports in (last._taken, last._reports):
             before.reports.join(reports)
@@ -193,7 +195,8 @@ class RowSource:
         last.heir = self
 
     def _take_over_row(self, row: OutboxRow) -> bool:
-        """Take over the row, or its report, if it was handed over under an earlier claim. False: it was not."""
+        """Take over the row, or its report, if it was handed over under an earlier claim. Returns False if it was
+        not."""
         number, known, before = row.number, origin(row), self._before
         if number in before.out and origin(before.out[number]) == known:
             self.out[number] = before.out.pop(number)
@@ -208,5 +211,6 @@ class RowSource:
 
 
 def origin(row: OutboxRow) -> str:
-    """Distinguishes rows with the same number: the claim that wrote the row, or, in a lane, the row's id."""
+    """A text that distinguishes rows with the same number: the claim that wrote the row, or, in a lane, the row's
+    id."""
     return row.lineage or row.id

@@ -1,9 +1,9 @@
-"""The history of an agent (`history: TOPIC`): one message for each group that ends and has no result.
+"""The history of an agent (`history: TOPIC`): one message for each group that ends without a result.
 
-A message has the headers of a result, and the fields that every result has: key, count, reason and the times. Groups
-that go to a handler always have one, because nothing else tells when they ended. Other groups have one if nothing in
-the same commit tells it: the group timed out and is discarded, `having` or the routes left its result out, or an
-operator or a deployment dropped it.
+A message has the headers of a result, and the fields that every result has: key, count, reason and the times. Each
+group that goes to a handler has one, because no other message reports when it ended. Other groups have one if no other
+message of the same commit reports their end: the group timed out and is discarded, `having` or the routes omitted its
+result, or an operator or a deployment dropped it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from sluicegate.streams.contracts.values import GroupNumber
 
 
 def untold(agent: Agent, events: Sequence[Event]) -> set[GroupNumber]:
-    """The groups of which none of these events tells that they ended."""
+    """The groups whose end is reported by none of these events."""
     if not agent.history:
         return set()
     ended = {event.fire.number for event in events if isinstance(event, GroupEnded)}
@@ -32,7 +32,7 @@ def _told(events: Iterable[Event]) -> Iterable[GroupNumber]:
 
 
 def with_history(agent: Agent, fire: Fire, events: Sequence[Event]) -> Sequence[Event]:
-    """These events of a completed group, without the call of a handler and with what the history notes."""
+    """The events of a completed group with the events for the history, and without the call of a handler."""
     if not agent.history or fire.goes_on:
         return events
     others = events if agent.handler is None else [event for event in events if not isinstance(event, Fire)]
@@ -40,12 +40,12 @@ def with_history(agent: Agent, fire: Fire, events: Sequence[Event]) -> Sequence[
 
 
 def is_silent(agent: Agent, fire: Fire) -> bool:
-    """Whether nothing is decided about the completed group: it timed out and is discarded, or it was dropped."""
+    """Whether the completed group produces no event: it timed out and is discarded, or it was dropped."""
     return fire.reason == DROPPED or _times_out(agent, fire, "discard")
 
 
 def is_letter(agent: Agent, fire: Fire) -> bool:
-    """Whether the completed group is a dead letter, because it timed out."""
+    """Whether the completed group is a dead letter because it timed out."""
     return _times_out(agent, fire, "dead-letter")
 
 
@@ -55,6 +55,6 @@ def _times_out(agent: Agent, fire: Fire, policy: str) -> bool:
 
 
 def telling(agent: Agent) -> list[str]:
-    """The topics whose messages tell when groups ended, and which records were refused. A handler's outputs do not."""
+    """The topics whose messages report when groups ended and which records were refused. A handler's outputs do not."""
     results = [] if agent.handler is not None else [to.topic for to in agent.outputs]
     return list(dict.fromkeys([*results, *([agent.history] if agent.history else []), agent.dead_letters]))

@@ -1,6 +1,5 @@
-"""The lanes of an outbox whose rows go to several clusters. Each cluster has a relay and a producer of its own, which
-looks for its rows behind those that wait for another cluster. The relays of a process share the lease of a lane.
-"""
+"""The lanes of an outbox whose rows go to several clusters. Each cluster has its own relay and producer. The relay
+skips rows that wait for another cluster. The relays of a process share the lease of a lane."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
@@ -11,7 +10,7 @@ from sluicegate.streams.topic_names import cluster_of
 
 
 class LaneSending(Protocol):
-    """What a dispatcher does with its lanes: those of LaneRelay."""
+    """The methods of LaneRelay that a dispatcher uses."""
 
     @property
     def lanes(self) -> Sequence[HeldLane]: ...
@@ -42,8 +41,8 @@ class LaneTokens:
 
 
 def going_to(cluster: str, known: Collection[str]) -> Callable[[LaneRow], bool]:
-    """Whether a row goes to the cluster. Those of a cluster that is not known count as of the default one, whose
-    producer refuses them."""
+    """A function that tells whether a row goes to the cluster. The default cluster gets rows of unknown clusters, too;
+    its producer refuses them."""
     others = {name for name in known if name}
     if cluster:
         return lambda row: cluster_of(row.topic) == cluster
@@ -58,7 +57,7 @@ class ClusterLanes:
 
     @property
     def lanes(self) -> Sequence[HeldLane]:
-        """Those of the first relay: all have the same ones."""
+        """The lanes of the first relay: all relays have the same lanes."""
         return self._relays[0].lanes
 
     @property

@@ -1,6 +1,7 @@
-"""Sends the lanes of the outbox: claims a batch, sends it in order, marks it, one batch of a lane after the other.
+"""Sends the lanes of the outbox: claims a batch of a lane, sends it in order, marks it, and continues with the next
+batch.
 
-The next batch of a lane is claimed when the last one is marked, so a row that fails holds up its lane and no other.
+The next batch of a lane is claimed when the last one is marked, so a row that fails delays only its own lane.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +25,9 @@ from sluicegate.streams.outbox.lane_rows import LaneRows, Sendable
 from sluicegate.streams.outbox.lane_run import LaneRun, near
 from sluicegate.streams.outbox.sender import Sender
 
-RENEW_AFTER, MARGIN = 0.3, 0.07  # of a lease: renewed so long after it was taken; given up so long before it ends
-UNORDERED = 4  # batches at a time when there is no order
-LONGEST_WAIT = 5.0  # for a lane whose first row waits for its back-off
+RENEW_AFTER, MARGIN = 0.3, 0.07  # parts of a lease: when it is renewed; how long before its end it is given up
+UNORDERED = 4  # concurrent batches if there is no order
+LONGEST_WAIT = 5.0  # for a lane whose first row waits for its back-off, in seconds
 
 Phase = Literal["idle", "claiming", "sending", "marking"]
 
@@ -36,27 +37,27 @@ class Lanes(LaneClaims, LaneEnding, Protocol):
 
 
 class HeldLane:
-    """A lane that this process holds or tries to claim; `number` -1: rows without order. `until` is the end of its
-    lease by the loop's clock, counted from before the call; `checked` is when it may be claimed again."""
+    """A lane that this process holds or tries to claim. `number` is -1 for rows without order. `until` is the end of
+    its lease by the loop's clock, measured from before the call. `checked` is the time of the next claim."""
 
     def __init__(self, number: int, token: str) -> None:
         self.number, self.token = number, token
-        self.after = self.read = 0  # up to this number no row is ours; rows that the last claim read
+        self.after = self.read = 0  # no row up to this number is ours; the number of rows that the last claim read
         self.phase: Phase = "idle"
         self.checked = self.until = self.renew_at = 0.0
         self.renewing = False
-        self.run: LaneRun | None = None  # while it is being sent
-        self.left: LaneRun | None = None  # the last one before it
+        self.run: LaneRun | None = None  # the batch that is being sent
+        self.left: LaneRun | None = None  # the batch before it
         self.held: LaneBatch | None = None
         self.last = self.asked = 0  # number of the run's last row; size of the claimed batch
         self.failed: Sequence[Outcome] = ()
-        self.unmarked: Sequence[Outcome] = ()  # to be marked again: it is unknown whether the last call succeeded
-        self.away = ""  # why the store or the broker did not answer
+        self.unmarked: Sequence[Outcome] = ()  # outcomes to mark again: it is unknown whether the last call succeeded
+        self.away = ""  # the error if the store or the broker did not answer
 
 
 class LaneRelay:
-    """All lanes of one process, or of its rows for one of several clusters. `time` returns seconds since 1970, `token`
-    the random name by which a lane of this number is claimed."""
+    """All lanes of one process, or their rows for one of several clusters. `time` returns seconds since 1970. `token`
+    returns the random name with which a lane is claimed."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class LaneRelay:
         token: Callable[[int], str],
         mine: Callable[[LaneRow], bool] | None = None,
     ) -> None:
-        """`mine` chooses the rows that it sends; None: all."""
+        """`mine` selects the rows to send; None: all."""
         self._mine = mine
         self._outbox, self._settings, self._rows, self._sender, self._calls = outbox, settings, rows, sender, calls
         self._meter, self._backoff, self._time, self._token = meter, backoff, time, token
@@ -86,7 +87,7 @@ class LaneRelay:
 
     @property
     def away(self) -> str:
-        """Why the store or the broker did not answer."""
+        """The error if the store or the broker did not answer; empty otherwise."""
         return next((lane.away for lane in self.lanes if lane.away), "")
 
     @property
@@ -99,14 +100,14 @@ class LaneRelay:
         self._sender.turn(runs, now, more=any(lane.phase == "claiming" for lane in self.lanes))
 
     def resize(self, numbers: Sequence[int]) -> None:
-        """These are the store's lanes now. They change only when no row is pending."""
+        """Follow the number of lanes in the store. It changes only when no row is pending."""
         wanted = [-1] * UNORDERED if self._settings.order == "none" else list(numbers)
         if [lane.number for lane in self.lanes] != wanted and not self.busy:
             known = {lane.number: lane for lane in self.lanes if lane.number >= 0}
             self.lanes = [known.get(number) or HeldLane(number, self._token(number)) for number in wanted]
 
     def claim_all(self, now: float) -> None:
-        """Claim every idle lane, since rows are pending."""
+        """Claim every idle lane, because rows are pending."""
         self._now = now
         for lane in self.lanes:
             if lane.phase == "idle" and now >= lane.checked and not self.closing:
@@ -152,7 +153,7 @@ class LaneRelay:
         )
 
     def _fetched(self, lane: HeldLane) -> Sendable | None:
-        """In a thread: claim a batch and make its rows for the producer."""
+        """Called in a thread. Claim a batch and convert its rows for the producer."""
         lease = timedelta(seconds=self._lease)
         if lane.number < 0:
             return self._rows.unordered(self._outbox.claim_any(lane.asked, lease))
@@ -169,7 +170,8 @@ class LaneRelay:
     def _own(
         self, lane: HeldLane, batch: LaneBatch, mine: Callable[[LaneRow], bool], lease: timedelta
     ) -> LaneBatch | None:
-        """Our rows of the batch, or of the ones behind it: others may wait for their cluster."""
+        """The rows of this relay in the batch, or in the batches after it, because other rows may wait for their
+        cluster."""
         while not (own := list(filter(mine, batch.rows))) and batch.rows:
             lane.after = batch.rows[-1].number
             if lane.read < lane.asked:
@@ -191,7 +193,7 @@ class LaneRelay:
             lane.away, lane.checked = sendable.away, self._now + self._backoff.delay()
         if batch.blocked_until is not None and not batch.rows:
             lane.checked = self._now + min(max(batch.blocked_until.timestamp() - self._time(), 0.05), LONGEST_WAIT)
-        # `release` gives the lane back: its next holder sends the rows
+        # `release` releases the lane: its next holder sends the rows
         if self.closing or not (sendable.rows or sendable.failed):
             return
         if failpoints.armed:
@@ -227,14 +229,15 @@ class LaneRelay:
             self._lose(lane, "another has it")
 
     def _not_renewed(self, lane: HeldLane, error: SluicegateError) -> None:
-        """Renewing is tried again until the lease is almost over."""
+        """Note the error. The renewal is retried until the lease is almost over."""
         lane.renewing = False
         lane.renew_at = self._now + self._backoff.delay()
         lane.away = str(error)
 
     def _lose(self, lane: HeldLane, why: str) -> None:
-        """The next holder sends the rows without marks, with the same ids and numbers, so rows under way arrive twice.
-        If this process is the next holder, it does not send rows that it handed over before."""
+        """Give up the lane. Its next holder sends the rows without marks, with the same ids and numbers, so rows in
+        flight arrive twice. If this process is the next holder, it does not send rows again that it handed over
+        before."""
         self._meter.count("lease_lost")
         self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
         self._forget(lane)
@@ -302,7 +305,7 @@ class LaneRelay:
     def _unmarked(
         self, lane: HeldLane, batch: LaneBatch, outcomes: Sequence[Outcome] | None, error: SluicegateError
     ) -> None:
-        """It is unknown whether the call succeeded: mark again, until it succeeds or another process has the lane."""
+        """It is unknown whether the call succeeded: mark again until it succeeds or another process has the lane."""
         if isinstance(error, ConcurrencyError):
             self._lose(lane, str(error))
         else:
@@ -312,14 +315,14 @@ class LaneRelay:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Claim and hand over nothing more; rows under way are waited for and marked."""
+        """Claim and hand over no more rows. Rows in flight are awaited and marked."""
         self.closing = True
         for lane in self.lanes:
             if lane.run is not None:
                 lane.run.stop()
 
     def release(self) -> None:
-        """Release all lanes, so that other processes can claim them at once."""
+        """Release all lanes, so other processes can claim them at once."""
         for lane in self.lanes:
             if lane.held is not None and lane.phase == "idle" and self._now < lane.until:
                 self._calls.begin(partial(self._outbox.release, lane.held), _ignored, _ignored)
@@ -327,4 +330,4 @@ class LaneRelay:
 
 
 def _ignored(result: object) -> None:
-    """Nothing follows."""
+    """Does nothing with the result."""

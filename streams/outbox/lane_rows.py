@@ -1,4 +1,5 @@
-"""Makes rows of a lane into rows for the producer, with a partition and the headers by which receivers drop repeats."""
+"""Converts rows of a lane to rows for the producer: adds a partition and the headers by which receivers drop
+repeats."""
 
 import zlib
 from collections.abc import Sequence
@@ -15,18 +16,18 @@ from sluicegate.streams.errors import SystemNotReady, TopicMissing
 from sluicegate.streams.topic_names import plain
 
 OUTBOX = SENDER.encode()
-KEYS = 50_000  # whose partitions are remembered
+KEYS = 50_000  # the number of keys whose partitions are cached
 
 
 def lane_of(row: OutboxRow) -> int:
-    """The lane of a row that was made here; -1: rows without order."""
+    """The lane of a row that this module made; -1 for rows without order."""
     shard = next((value for name, value in row.headers if name == SHARD and value is not None), b"")
     return int(shard[len(OUTBOX) : shard.index(b">")]) if shard else -1
 
 
 class Sendable(NamedTuple):
-    """The rows of a batch that can be handed over now, in order; rows that failed; and, in `away`, why Kafka did not
-    answer."""
+    """The rows of a batch that can be handed over now, in order; the rows that failed; and in `away` the error if Kafka
+    did not answer."""
 
     batch: LaneBatch
     rows: Sequence[OutboxRow]
@@ -35,7 +36,7 @@ class Sendable(NamedTuple):
 
 
 class LaneRows:
-    """`source` names the store's data. Receivers drop repeats by `source` and lane (docs/protocol.md, Receive)."""
+    """`source` identifies the store's data. Receivers drop repeats by `source` and lane (docs/protocol.md, Receive)."""
 
     def __init__(self, facts: OutputFacts, source: str, mac: Mac | None = None) -> None:
         self._facts, self._source, self._mac = facts, source, mac
@@ -43,7 +44,7 @@ class LaneRows:
         self._places: dict[int, dict[bytes, int]] = {}  # partitions by key, by the number of partitions
 
     def _counts(self, batch: LaneBatch) -> dict[str, int | SystemNotReady]:
-        """The number of partitions by topic, or the error, with one request for a topic."""
+        """The number of partitions of each topic, or the error. Makes one request for each topic."""
         counts: dict[str, int | SystemNotReady] = {}
         for topic in {row.topic for row in batch.rows}:
             try:
@@ -53,15 +54,16 @@ class LaneRows:
         return counts
 
     def ordered(self, batch: LaneBatch) -> Sendable:
-        """`_in_order`, signed. Rows of no app are sent by the dispatchers of all apps, which have different keys."""
+        """`_in_order`, signed. Rows of no app are not signed: dispatchers of all apps send them, with different
+        keys."""
         sendable = self._in_order(batch)
         if self._mac is None or batch.lane < MOST_LANES:
             return sendable
         return sendable._replace(rows=[self._mac.signed(row) for row in sendable.rows])
 
     def _in_order(self, batch: LaneBatch) -> Sendable:
-        """Up to the first row that cannot be sent. A row that failed before goes alone, so that nothing passes it while
-        it is under way."""
+        """The rows before the first one that cannot be sent. A row that failed before is sent alone, so no row passes
+        it while it is in flight."""
         counts = self._counts(batch)
         if (
             len(counts) == 1
@@ -84,7 +86,8 @@ class LaneRows:
         return Sendable(batch, rows)
 
     def _made_alike(self, batch: LaneBatch, count: int) -> Sequence[OutboxRow]:
-        """`_made` of each row, for new rows of one topic. It takes half the time, without a call for each row."""
+        """`_made` for each row, for new rows of one topic. It takes half the time, because it makes no call for each
+        row."""
         topic = batch.rows[0].topic
         shard, places = self._shard(batch.lane, topic), self._places.setdefault(count, {})
         rows: list[OutboxRow] = []
@@ -100,7 +103,7 @@ class LaneRows:
         return rows
 
     def unordered(self, batch: LaneBatch) -> Sendable:
-        """All rows that can be sent, numbered by their place: receivers know them by their ids alone."""
+        """All rows that can be sent, numbered by their index. Receivers recognize them only by their ids."""
         rows: list[OutboxRow] = []
         failed: list[Outcome] = []
         away, counts = "", self._counts(batch)
@@ -126,7 +129,7 @@ class LaneRows:
         return OutboxRow(number, "", row.id, topic, place, key, row.value, headers)
 
     def _place(self, key: bytes, count: int) -> int:
-        """The partition of the key, which is hashed once."""
+        """The partition of the key, cached."""
         known = self._places.setdefault(count, {})
         place = known.get(key)
         if place is None:

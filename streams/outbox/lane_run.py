@@ -14,10 +14,10 @@ class LaneRun(RowSource):
     __slots__ = ("refusals",)
 
     def __init__(self, rows: Sequence[OutboxRow], last: "LaneRun | None" = None) -> None:
-        """`last`: the run of the lane's last batch in this process. Rows that it handed over are not handed over
+        """`last` is the run of the lane's last batch in this process. Rows that it handed over are not handed over
         again."""
         super().__init__()
-        self.refusals: dict[int, str] = {}  # rows that their topics do not take now: the broker's text by number
+        self.refusals: dict[int, str] = {}  # the broker's text by number, for rows that their topic does not accept now
         if last is None:
             self.waiting.extend(rows)
             return
@@ -27,18 +27,18 @@ class LaneRun(RowSource):
             self._before.forget(rows[-1].number)
 
     def stop(self) -> None:
-        """Nothing more is handed over."""
+        """Hand over no more rows."""
         self.waiting.clear()
 
     def denied(self, row: OutboxRow, text: str) -> bool:
         self._end(row)
         self.refusals[row.number] = text
-        self.stop()  # nothing goes past it
+        self.stop()  # no row may pass it
         return True
 
     def outcomes(self, batch: LaneBatch, failed: Sequence[Outcome]) -> Sequence[Outcome] | None:
-        """The outcomes to mark; None: all rows were sent. `failed` are rows behind those of the run that could not be
-        handed over."""
+        """The outcomes to mark; None if all rows were sent. `failed` are rows after this run that could not be handed
+        over."""
         reports = self.take()
         if len(reports.delivered) == len(batch.rows):
             return None
@@ -47,18 +47,19 @@ class LaneRun(RowSource):
         outcomes = [Outcome(ids[number], "dispatched") for number in reports.delivered]
         outcomes += [Outcome(ids[number], "rejected", dead.reason) for number, (_, dead) in reports.dead.items()]
         denied = sorted(self.refusals.items())
-        if ordered and denied:  # the first one holds up the others: they did not fail by themselves
+        if ordered and denied:  # the first one blocks the others: they did not fail themselves
             denied, failed = denied[:1], ()
         outcomes += [*failed, *(Outcome(ids[number], "failed", text) for number, text in denied)]
         return outcomes if ordered else [*outcomes, *_left(batch, outcomes)]
 
 
 def _left(batch: LaneBatch, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Rows without order that were not sent: any process may claim them at once."""
+    """Rows without order that were not sent. Any process may claim them at once."""
     named = {outcome.id for outcome in outcomes}
     return [Outcome(row.id, "outage") for row in batch.rows if row.id not in named]
 
 
 def near(rows: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
-    """The rows within SPREAD of the first number, the window of receivers; the others go with a later batch."""
+    """The rows within SPREAD of the first number, which is the window of receivers. The others are sent with a later
+    batch."""
     return [row for row in rows if row.number < rows[0].number + SPREAD]

@@ -1,6 +1,7 @@
-"""The outbox of each partition as a source of the sender: unsent rows, paged from the store, under one claim.
+"""The outbox of each partition as a source of the sender: unsent rows, read in pages from the store, under one claim.
 
-A row is handed over again only when its producer failed. The end of an owner makes no copy: the relay outlives it.
+A row is handed over again only if its producer failed. The relay outlives an owner, so the end of an owner causes no
+repeat.
 """
 
 from collections import deque
@@ -22,13 +23,13 @@ from sluicegate.streams.windows.marks import withdrawn
 SPREAD = 10_000
 IN_MEMORY = 20_000  # rows of a shard waiting in memory, at most; more are read back from the store
 RESUME_BELOW = 5_000  # rows waiting, after intake was paused
-IN_MEMORY_BYTES = 8 * 1024 * 1024  # of their values: 20,000 results of 900 KB would be 18 GB
+IN_MEMORY_BYTES = 8 * 1024 * 1024  # size of their values: 20,000 results of 900 KB would be 18 GB
 LARGE_ROW = 16_384  # bytes
 PAGE = 1_000
-# rows of the first page; the next ones have as many as should make so many bytes
+# rows of the first page, and the target size of the next pages in bytes
 FIRST_PAGE, PAGE_BYTES = 16, 4 * 1024 * 1024
 
-MOST_DEAD = 16 * 1024 * 1024  # bytes of the dead rows of a partition; with more, the next refused row halts it
+MOST_DEAD = 16 * 1024 * 1024  # bytes of dead rows of a partition; beyond it, the next refused row halts the partition
 ReadPage = Callable[[int, int], Sequence[OutboxRow]]
 ReadDead = Callable[[int], Sequence[tuple[OutboxRow, DeadRow]]]
 NOWHERE = Partition("", "", "", -1)
@@ -39,7 +40,7 @@ def no_dead(limit: int) -> Sequence[tuple[OutboxRow, DeadRow]]:
 
 
 def dead_bytes(dead: ReadDead) -> int:
-    """The bytes of the dead rows, counted until they are more than MOST_DEAD."""
+    """The bytes of the dead rows. Stops counting at MOST_DEAD."""
     limit = 8
     while True:
         rows = [row for row, _ in dead(limit)]
@@ -50,8 +51,8 @@ def dead_bytes(dead: ReadDead) -> int:
 
 
 class Shard(RowSource):
-    """The unsent rows of one partition under one claim. `read(after, limit)` pages through the store's outbox;
-    `claimed` was the last outbox number when it was claimed, `lineage` is the claim's token."""
+    """The unsent rows of one partition under one claim. `read(after, limit)` reads pages of the store's outbox.
+    `claimed` is the last outbox number at the claim, `lineage` is the claim's token."""
 
     __slots__ = (
         "_after",
@@ -83,25 +84,25 @@ class Shard(RowSource):
         dead: ReadDead = no_dead,
         mine: Callable[[OutboxRow], bool] | None = None,
     ) -> None:
-        """`dead(limit)` gives the first dead rows of the store. `mine` chooses the rows of the store that it has; None:
-        it has all."""
+        """`dead(limit)` returns the first dead rows in the store. `mine` selects the rows of this shard; None: all
+        rows."""
         super().__init__(stops)
         self._mine = mine
         self._dead = dead
         self._dead_bytes: int | None = None  # None: no row was refused under this claim
         self._read, self._claimed, self._lineage, self.partition = read, claimed, lineage, partition
-        # a commit must check that the claim still stands; that commit is under way
+        # a commit must check that the claim is still valid; that commit is running
         self.doubted = self._asked = False
         self._after, self._bytes, self._page = 0, 0, FIRST_PAGE
         self._handed: deque[int] = deque()  # numbers handed over that the store may still hold, ascending
-        self._recorded: set[int] = set()  # those of them that it does not
+        self._recorded: set[int] = set()  # numbers in `_handed` that the store has recorded
         self.more = claimed > 0  # the store may hold rows beyond those in memory
-        self.large = False  # the last ones that went beyond memory were large
-        self._since = 0.0  # monotonic time since when rows are unsent
+        self.large = False  # the last rows that did not fit into memory were large
+        self._since = 0.0  # monotonic time since which rows are unsent
 
     @property
     def full(self) -> bool:
-        """Too much is unsent: intake should pause."""
+        """Whether intake should pause because too many rows are unsent."""
         return self.more or len(self.waiting) >= IN_MEMORY
 
     @property
@@ -111,34 +112,34 @@ class Shard(RowSource):
 
     @property
     def oldest(self) -> float | None:
-        """Monotonic time since when rows are unsent; None: none is."""
+        """The monotonic time since which rows are unsent; None if all are sent."""
         return self._since if self.unsent else None
 
     @property
     def reported(self) -> bool:
-        """Reports came that no commit has recorded yet."""
+        """Whether reports wait for a commit."""
         return bool(self._reports)
 
     @property
     def dead(self) -> bool:
-        """Rows were declared dead that no commit has recorded yet."""
+        """Whether dead rows wait for a commit."""
         return bool(self._reports.dead)
 
     @property
     def pressing(self) -> bool:
-        """Whether a commit is needed at once: to record many reports, so that more rows are admitted, or to check the
+        """Whether a commit is needed at once: to record many reports, so more rows can be handed over, or to check the
         claim."""
         return self.doubted or len(self._reports.delivered) >= SPREAD // 2
 
     @property
     def lowest(self) -> int | None:
-        """The lowest number that the store may hold; None: it holds no row."""
+        """The lowest number that the store may have; None if it has no rows."""
         if self._handed or self.waiting:
             return self._handed[0] if self._handed else self.waiting[0].number
         return self._after + 1 if self.more else None
 
     def add(self, rows: Sequence[OutboxRow], now: float) -> None:
-        """Rows that a commit just made durable."""
+        """Add rows that a commit just made durable."""
         size = weight(rows)
         if self.more or len(self.waiting) + len(rows) > IN_MEMORY or self._bytes + size > IN_MEMORY_BYTES:
             self.more, self.large = True, size >= LARGE_ROW * len(rows)
@@ -151,8 +152,8 @@ class Shard(RowSource):
             self._after = rows[-1].number
 
     def refill(self, now: float) -> None:
-        """Read the next page when memory is empty; where rows are chosen, the next one that has some. Raises
-        PersistenceError."""
+        """Read the next page when no row waits in memory. With `mine`, read on to the next page with a row of this
+        shard. Raises PersistenceError."""
         while self.more and not self.waiting:
             if not self.unsent:
                 self._since = now
@@ -173,12 +174,12 @@ class Shard(RowSource):
                 break
 
     def _ours(self, row: OutboxRow) -> OutboxRow:
-        """The row as this claim sends it. What an earlier claim knew of the end of its partition holds no longer."""
+        """The row in the form in which this claim sends it. A time mark of an earlier claim is no longer valid."""
         return row if row.lineage == self._lineage else withdrawn(row)
 
     def _sort(self, rows: Sequence[OutboxRow]) -> None:
         """Take over rows of the store that were handed over under an earlier claim; the others wait. All rows up to the
-        highest one that was handed over count as handed, since receivers may know that number."""
+        highest one that was handed over count as handed over, because receivers may know that number."""
         highest = 0
         for row in rows:
             if self._take_over_row(row):
@@ -192,13 +193,13 @@ class Shard(RowSource):
         self._bytes = 0
 
     def keeps(self, row: OutboxRow) -> str:
-        """With more than MOST_DEAD bytes of dead rows the next refused row stops the partition."""
+        """As in RowSource. If dead rows exceed MOST_DEAD bytes, the next refused row also stops the partition."""
         if why := super().keeps(row):
             return why
         if self._dead_bytes is None:
             try:
                 self._dead_bytes = dead_bytes(self._dead)
-            except PersistenceError:  # the next refused row asks again
+            except PersistenceError:  # the next refused row retries this
                 return ""
         self._dead_bytes += weight([row])
         if self._dead_bytes <= MOST_DEAD:
@@ -214,7 +215,7 @@ class Shard(RowSource):
         return number - (self.lowest or number) < SPREAD
 
     def ready(self, now: float) -> Sequence[OutboxRow]:
-        """The first waiting rows, as far as they are admitted."""
+        """The first waiting rows that are admitted."""
         if self.refusal or self.left:
             return ()
         self.refill(now)
@@ -235,7 +236,7 @@ class Shard(RowSource):
         return bool(self.refusal) and not self.out
 
     def recorded(self, numbers: Sequence[int]) -> None:
-        """A commit took these rows out of the store."""
+        """Process a commit that removed these rows from the store."""
         self.recorded_all()
         if self._asked:
             self.doubted = self._asked = False
@@ -244,7 +245,8 @@ class Shard(RowSource):
             self._recorded.discard(self._handed.popleft())
 
     def taken(self) -> tuple[list[int], list[DeadRow]]:
-        """For a commit: the numbers that were delivered since the last commit, ascending, and the dead rows."""
+        """Take the reports for a commit: the numbers that were delivered since the last commit, ascending, and the dead
+        rows."""
         self._asked = self.doubted
         taken = self.take()
         delivered, dead = sorted(taken.delivered), [dead for _, dead in taken.dead.values()]
@@ -256,7 +258,7 @@ class Shard(RowSource):
 
 
 def weight(rows: Iterable[OutboxRow]) -> int:
-    """Bytes of their values."""
+    """The bytes of the rows' values."""
     return sum(len(row.value or b"") for row in rows)
 
 
@@ -265,29 +267,29 @@ class Outgoing(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a call runs in another thread, whose result the next turn handles."""
+        """Whether a call runs in another thread. The next turn handles its result."""
 
     def turn(self, shards: Sequence[Any], now: float) -> int:
-        """Handle reports and hand over rows of exactly these shards while there is room; returns how many rows have no
-        report. Never blocks. The shards are of the kind that their owners have."""
+        """Handle reports and hand over rows of exactly these shards while there is room. Returns the number of rows in
+        flight. Never blocks. The shards have the type that this class requires."""
 
     def unrecorded(self) -> Collection[Partition]:
-        """Partitions without an owner here whose rows were handed over and are not recorded as sent."""
+        """The partitions without an owner in this process whose rows were handed over and are not recorded as sent."""
 
     def close(self) -> None: ...
 
 
 class Relay:
     """All shards of one worker on one producer. Satisfies Outgoing. It remembers rows that were handed over for a
-    partition without an owner, so that the next shard does not hand them over again."""
+    partition that has lost its owner, so the next shard does not hand them over again."""
 
     busy = False
 
     def __init__(self, output: Output, meter: Meter, backoff: Backoff, by_topic: bool = False) -> None:
         self._sender = Sender(output, meter, backoff, by_topic)
-        self._shards: list[Shard] = []  # of the last turn
-        self._newest: dict[Partition, Shard] = {}  # claimed in this process, with or without an owner now
-        self._sources: list[Shard] = []  # these, owned ones first
+        self._shards: list[Shard] = []  # the shards of the last turn
+        self._newest: dict[Partition, Shard] = {}  # the newest shard of each partition, with or without an owner
+        self._sources: list[Shard] = []  # the same shards, owned ones first
 
     def turn(self, shards: Sequence[Shard], now: float) -> int:
         if shards != self._shards:
@@ -295,7 +297,7 @@ class Relay:
         return self._sender.turn(self._sources, now)
 
     def _follow(self, shards: Sequence[Shard]) -> None:
-        """The shard of a newer claim follows the last shard of its partition."""
+        """Let the shard of a newer claim follow the last shard of its partition."""
         here = {shard.partition: shard for shard in shards}
         for partition, last in self._newest.items():
             if here.get(partition) is not last:
@@ -312,4 +314,4 @@ class Relay:
         return [partition for partition, shard in self._newest.items() if shard.left and shard.remembers]
 
     def close(self) -> None:
-        """Nothing: the caller closes the producer."""
+        """Does nothing: the caller closes the producer."""

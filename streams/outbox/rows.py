@@ -1,4 +1,4 @@
-"""Makes outbox rows of decisions: result documents and dead letters with their ids, headers and output partitions."""
+"""Converts events to outbox rows: result documents and dead letters with their ids, headers and output partitions."""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -74,11 +74,11 @@ NO_DESTINATION: WhyDead = ("produce", "no-destination", "the agent has no `to`",
 
 
 class _LeftOut(Exception):
-    """An early result cannot be written."""
+    """An early result cannot be encoded."""
 
 
 class AnyPartition:
-    """Satisfies OutputFacts where the partition of a row is chosen later, or never."""
+    """Satisfies OutputFacts for rows whose partition is chosen later, or never."""
 
     def partitions(self, topic: str) -> int:
         return 1
@@ -91,7 +91,7 @@ class AnyPartition:
 
 
 class Target(NamedTuple):
-    """A topic, how a result is written for it, and the event that the message is."""
+    """A topic, the encoder of results for it, and the event envelope of the message."""
 
     topic: str
     encode: Callable[[Any], bytes]
@@ -100,8 +100,8 @@ class Target(NamedTuple):
 
 
 class Rows:
-    """Makes the rows of one claim of a partition. `number` is the last number that was given. `under_rule` False: the
-    groups were filled under an earlier rule, whose digest is not known."""
+    """Makes the rows of one claim of a partition. `number` is the last number that was used. If `under_rule` is False,
+    the groups were filled under an earlier rule, whose digest is unknown."""
 
     __slots__ = (
         "_agent",
@@ -131,7 +131,7 @@ class Rows:
             target(output.topic, formats.writes(replace(agent, to=output)), output.envelope) for output in outputs
         ]
         events = [(output.envelope, agent.format_of(output)) for output in agent.outputs]
-        self._envelopes = [*events, (None, "")]  # the last: of a topic that a handler names
+        self._envelopes = [*events, (None, "")]  # the last one is for topics that a handler names
         self._letters = target(agent.dead_letters, letters_codec(agent, codec))
         self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
@@ -142,15 +142,15 @@ class Rows:
         self.begin("", 0, "")
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
-        """Rows from now on belong to this claim; `topic_id` as sluicegate.streams.contracts.values.Source.name."""
+        """Set the claim of the next rows. `topic_id` is as in sluicegate.streams.contracts.values.Source.name."""
         self._lineage, self.number = lineage, number
         self.fire_id: Identify = fire_ids(self._partition, topic_id)
         self._dead_id = dead_ids(self._partition, topic_id)
         self._topics: dict[str, tuple[bytes, int]] = {}
 
     def make(self, events: Sequence[Event]) -> list[OutboxRow]:
-        """The rows of these events, in order; timeouts make none, and a group that ended only if no other event tells
-        it. Raises SystemNotReady when an output topic cannot be described, and EngineFault."""
+        """The rows of these events, in order. Timeouts make no rows. The end of a group makes one only if no other
+        event reports it. Raises SystemNotReady if an output topic cannot be described, and EngineFault."""
         rows: list[OutboxRow] = []
         event: Event | None = None
         self._topics.clear()
@@ -179,7 +179,8 @@ class Rows:
         return rows
 
     def _results(self, fire: Fire) -> list[OutboxRow]:
-        """One for each output. An early result that cannot be written is left out: the last one will tell."""
+        """One row for each output. An early result that cannot be encoded is omitted, because the last result will
+        report the error."""
         try:
             if fire.outputs is None:
                 return [self._fire(fire, None)]
@@ -212,7 +213,8 @@ class Rows:
         headers: list[Header],
         time: str = "",
     ) -> tuple[bytes | None, list[Header]]:
-        """The value, whose format is `form`, and the headers of the message as an event with the id of the output."""
+        """The value and the headers of the message as a CloudEvent with the id of the output. `form` is the format of
+        the value."""
         source = envelope.source or f"/{self._partition.app}/{self._partition.agent}"
         attributes = {"specversion": "1.0", "id": identity, "source": source, "type": envelope.type}
         attributes |= {"time": time} if time else {}
@@ -221,7 +223,7 @@ class Rows:
         return written, [*cloud_events.others(headers), *ours]
 
     def _fire(self, fire: Fire, dead: WhyDead | None) -> OutboxRow:
-        """The whole result document, for the agent's destination or as a dead letter."""
+        """The row of the whole result document, for the agent's destination or as a dead letter."""
         its, to = self.fire_id(fire.number), self._to
         headers = self._of_group(fire, its)
         if dead is not None or to is None:
@@ -234,7 +236,7 @@ class Rows:
         return self._encoded(output_id(its, 0), fire, to, document(fire), headers)
 
     def _ended(self, ended: GroupEnded) -> OutboxRow:
-        """The message of the history."""
+        """The row of the history."""
         fire, its = ended.fire, self.fire_id(ended.fire.number)
         return self._encoded(
             history_id(its), fire, self._history, document(fire), self._of_group(fire, its, ended.rule)
@@ -284,7 +286,7 @@ class Rows:
         return headers
 
     def _marks(self, mark: TimeMark) -> list[OutboxRow]:
-        """One for each partition of the topic."""
+        """One row for each partition of the topic."""
         topic, identify = self._agent.outputs[0].topic, self.fire_id
         headers: list[Header] = [*of_mark(mark, *self._partition[2:]), self._sender]
         return [
@@ -293,8 +295,8 @@ class Rows:
         ]
 
     def _bad_item(self, bad: BadItem) -> OutboxRow:
-        """A message of a group, whose key and offset are unknown: the row has the key and offset of the group, and the
-        index of the message."""
+        """The dead letter of a message in a group. The key and offset of the message are unknown, so the row has the
+        key and offset of the group, and the index of the message."""
         fire, stage = bad.fire, "handler" if bad.reason == "bad-item" else "decode"
         its = self.fire_id(fire.number)
         headers = self._of_group(fire, its) + self._explained(stage, bad.reason, bad.error, fire.first, fire.opened)
@@ -312,15 +314,15 @@ class Rows:
         raised_at: str = "",
         shown: str = "",
     ) -> OutboxRow:
-        """A dead letter for a result that no broker would take; it names the records of the result. Raises
-        ProduceStopped, whose text is logged: with `shown` in place of `why`."""
+        """The dead letter of a result that no broker would accept. It names the records of the result. Raises
+        ProduceStopped. The text of that error is logged, so it has `shown` instead of `why`."""
         if fire.goes_on and DEAD_ERROR not in dict(headers):
             raise _LeftOut
         if self._agent.on_error.produce == "stop":
             records = f"its records are {fire.first} to {fire.last}, and on_error.produce is stop"
             raise ProduceStopped(f"{self._partition.topic}/{self._partition.number}: {shown or why}; {records}")
         error = f"{why}; its records are {fire.first} to {fire.last}"
-        if DEAD_ERROR in dict(headers):  # a dead letter already, whose reason stays
+        if DEAD_ERROR in dict(headers):  # it is already a dead letter: its reason stays
             headers = [
                 (name, _and(text, error) if name in (DEAD_ERROR, OF_CONNECT) else text) for name, text in headers
             ]
@@ -352,7 +354,7 @@ class Rows:
         return self._row(self._dead_id(read.offset()), self._agent.dead_letters, *letter)
 
     def _original(self, record: Record) -> OriginalRecord | None:
-        """The record that was re-keyed for this agent, None where none was."""
+        """The original of a record that was re-keyed for this agent; None for any other record."""
         if not reads(self._agent.receive, self._partition.topic):
             return None
         return original(record, self._agent.name, self._agent.correlates)
@@ -369,7 +371,8 @@ class Rows:
         clause: str = "",
         rekeyed: OriginalRecord | None = None,
     ) -> list[Header]:
-        """`rekeyed` is the record that was re-keyed, and that the letter names."""
+        """The headers that explain a dead letter. `rekeyed` is the original of a re-keyed record; the letter names the
+        original."""
         place = self._partition if rekeyed is None else Partition(*self._partition[:2], *rekeyed.place[:2])
         tries = "3" if reason == "crash" else str(attempts)
         what = reason, error[:LONGEST_ERROR].replace("\n", " "), where[:LONGEST_WHERE], clause, stage, tries
@@ -389,7 +392,7 @@ class Rows:
         headers: list[Header],
         place: int | None = None,
     ) -> OutboxRow:
-        """`place` None: the partition of the key, or without one a partition that stays the same."""
+        """A row with the next number. `place` None: the partition of the key; without a key, a fixed partition."""
         self.number = number = self.number + 1
         shard, count = self._topics.get(topic) or self._topic(topic)
         if place is None:
@@ -401,30 +404,30 @@ class Rows:
         return OutboxRow(number, self._lineage, identity, topic, place, key, value, ours + headers)
 
     def _topic(self, topic: str) -> tuple[bytes, int]:
-        """The shard of rows to the topic, and the number of its partitions, which `make` asks for once."""
+        """The shard of rows to the topic, and its number of partitions, which `make` requests once."""
         shard = shard_name(self._partition, topic, self._lineage)
         known = self._topics[topic] = shard, self._facts.partitions(topic)
         return known
 
 
 def _and(text: bytes | None, error: str) -> bytes:
-    """The text of a header with a second error."""
+    """Append a second error to the text of a header."""
     return (text or b"")[: LONGEST_ERROR // 2] + f"; {error}".encode("ascii", "replace")[: LONGEST_ERROR // 2]
 
 
 def chooses(agent: Agent) -> bool:
-    """Whether its outputs hold what its routes select, or looked-up rows."""
+    """Whether the outputs have the fields that its routes select, or rows of lookups."""
     return bool(agent.routes or agent.lookups or any(output.select for output in agent.outputs))
 
 
 def letters_codec(agent: Agent, codec: Codec) -> Codec:
-    """How the dead letter of a completed group is written. `codec` writes the results of the agent."""
+    """The codec for dead letters of completed groups. `codec` is the codec of the agent's results."""
     return named_codec("json") if chooses(agent) else codec
 
 
 def shard_name(partition: Partition, topic: str, lineage: str) -> bytes:
-    """The name of a sequence of numbers, as receivers know it. They know the topic by its plain name: another app may
-    have another name for its cluster."""
+    """The name of a sequence of numbers for receivers. It has the topic's plain name, because another app may use
+    another name for its cluster."""
     app, agent, source, number = partition
     return f"{app}/{agent}/{source}/{number}>{plain(topic)}#{lineage}".encode()
 
@@ -437,7 +440,7 @@ def renumbered(row: OutboxRow, partition: Partition, number: int, lineage: str) 
 
 
 def contents(fire: Fire) -> Iterator[object]:
-    """The payload that the group holds, for sluicegate.streams.causes."""
+    """The payload in the group, for sluicegate.streams.causes."""
     yield fire.key
     for value in fire.values.values():
         try:
@@ -447,23 +450,23 @@ def contents(fire: Fire) -> Iterator[object]:
 
 
 def _mended(fire: Fire) -> list[Header]:
-    """What a dead letter says of a group that lost messages, or that was retried: `dead retry` makes the group of it
-    again."""
+    """The headers of a dead letter for a group that lost messages or was retried. `dead retry` rebuilds the group from
+    them."""
     removed = [(REMOVED, ",".join(map(str, fire.removed)).encode())] if fire.removed else []
     retries = [(DEAD_RETRIES, b"%d" % fire.retries)] if fire.retries else []
     return [*removed, *retries]
 
 
 def _of_window(window: Closing) -> Headers:
-    """What the closing of the window rests on: for one that the owner's clock closed, also the offset of the next
-    record, and for silence the watermark."""
+    """The headers with the reason why the window closed. If the owner's clock closed it, they include the offset of the
+    next record; for silence also the watermark."""
     start, end = window_times(window.start, window.end)
     rests = (window.next, window.watermark) if window.by == "idle" else (window.next,) if window.by == "at_most" else ()
     return window_headers(f"{start}/{end}", window.revision, window.by, rests)
 
 
 def _attribute(key: bytes | None) -> str:
-    """The key as the value of an attribute; empty if it cannot be one: it is not text, or has control characters."""
+    """The key as the value of an attribute. Empty if it is not text or has control characters."""
     try:
         text = (key or b"").decode()
     except UnicodeDecodeError:
@@ -472,13 +475,13 @@ def _attribute(key: bytes | None) -> str:
 
 
 def target(topic: str, codec: Codec, envelope: EventEnvelope | None = None) -> Target:
-    """How a document is written for a topic. A codec of the user's gets plain values."""
+    """The encoding of documents for a topic. A user codec gets plain values."""
     own = ":" in codec.name
     return Target(topic, partial(_written, codec.encode) if own else codec.encode, codec.name, envelope)
 
 
 def _written(encode: Callable[[Any], bytes], values: dict[str, object]) -> bytes:
-    """Encode with the user's codec, which gets plain values and must return bytes."""
+    """Encode with the user's codec. It gets plain values and must return bytes."""
     written = encode(json.decode_any(json.encode(values)))
     if not isinstance(written, bytes):
         raise TypeError("encode gave no bytes")

@@ -1,8 +1,8 @@
-"""The schedules of the file as timeouts that recur: one row of the store for each.
+"""The schedules of the file as recurring timeouts: one row of the store for each.
 
-The row is there as long as the file has the schedule: the next time takes the place of the one that is emitted, in one
-transaction. A changed schedule is another row, because its id is made of all that the file says of it. So a process
-that starts inserts a row only for what is new, and no time of a row can be inserted again.
+The row exists as long as the file has the schedule: when a time is emitted, the next time replaces it in the same
+transaction. A changed schedule is another row, because its id is derived from all of its settings. So a starting
+process inserts rows only for new schedules, and never inserts the time of an existing row again.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ from sluicegate.streams.contracts.leased import Scheduling, TimeoutReading
 from sluicegate.streams.contracts.leased_values import Timeout
 from sluicegate.streams.contracts.recurring import recurrence
 
-MOST = 10_000  # rows of an app, those of earlier files among them
+MOST = 10_000  # rows of an app, including rows of earlier files
 
 
 class ScheduleRows(Scheduling, TimeoutReading, Protocol):
@@ -22,14 +22,14 @@ class ScheduleRows(Scheduling, TimeoutReading, Protocol):
 
 
 def owner_of(app: str) -> str:
-    """The owner of the rows."""
+    """The owner name of the rows."""
     return f"{app}/schedules"
 
 
 def arranged(timeouts: ScheduleRows, app: App, now: datetime) -> None:
-    """Cancel the rows that the file has no more, and insert those that are new: their first time is the next one after
-    `now`. Raises PersistenceError, also when another process inserted the same row meanwhile: then it is there at the
-    next call."""
+    """Cancel rows of schedules that the file no longer has, and insert rows for new ones. Their first time is the next
+    one after `now`. Raises PersistenceError, also if another process inserted the same row at the same time: the next
+    call then finds it."""
     stored = {each.id for each in timeouts.find(owner=owner_of(app.name), limit=MOST)}
     wanted = [_row(app.name, schedule, now) for schedule in app.schedules]
     for id in stored - {each.id for each in wanted}:

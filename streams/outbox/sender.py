@@ -1,8 +1,8 @@
-"""Sends outbox rows to Kafka in number order, after their commit, never past a failure, without blocking the loop
+"""Sends outbox rows to Kafka after their commit, in number order, never past a failure, without blocking the loop
 (docs/protocol.md, Send).
 
-This is a hot path: rows are handed over, and their reports handled, many at a time. A row counts as dispatched only by
-its own delivery report; reports of different output partitions come out of order.
+This is a hot path: many rows are handed over, and their reports handled, at a time. A row counts as dispatched only by
+its own delivery report. Reports of different output partitions arrive out of order.
 """
 
 from collections import Counter
@@ -63,22 +63,22 @@ def count_topics(topics: Mapping[str, int], meter: Meter) -> None:
 
 
 class Sender:
-    """All sources of one process on its producer."""
+    """Sends the rows of all sources of one process with its producer."""
 
     def __init__(self, output: Output, meter: Meter, backoff: Backoff, by_topic: bool = False) -> None:
-        """`by_topic`: the rows of each topic are counted, too."""
+        """`by_topic`: rows are also counted by topic."""
         self._output, self._meter, self._backoff = output, meter, backoff
         self._log = structlog.get_logger()
         self._failed_at: float | None = None
         self._resume_at = 0.0
         self._now = 0.0
-        self._gathering = False  # rows were handed over that wait for others
-        self._took: dict[float, int] = {}  # successes of this turn, by the time of their hand-over
-        self.topics: Counter[str] | None = Counter() if by_topic else None  # these successes by topic
+        self._gathering = False  # rows that were handed over wait for others
+        self._took: dict[float, int] = {}  # deliveries of this turn, by the time of their hand-over
+        self.topics: Counter[str] | None = Counter() if by_topic else None  # these deliveries by topic
 
     def turn(self, sources: Sequence[RowSource], now: float, more: bool | None = None) -> int:
-        """Handle reports and hand over rows while there is room; returns how many rows have no report. Never blocks.
-        `more`: more rows come soon, so rows wait for them up to linger.ms: larger requests cost the broker a quarter
+        """Handle reports and hand over rows while there is room. Returns the number of rows in flight. Never blocks.
+        `more`: more rows come soon, so rows wait for them up to linger.ms; larger requests cost the broker a quarter
         per row. False: rows are sent at once. None: linger.ms alone decides."""
         self._now = now
         outstanding = self._output.poll()
@@ -94,7 +94,7 @@ class Sender:
         return outstanding
 
     def _hand_over(self, source: RowSource) -> bool:
-        """False: the producer's queue is full, or the store is away; go on at the next turn."""
+        """Returns False if the producer's queue is full or the store does not answer: continue in the next turn."""
         try:
             ready = source.ready(self._now)
         except PersistenceError as error:
@@ -116,11 +116,11 @@ class Sender:
         return taken == wanted
 
     def took(self, since: float, count: int) -> None:
-        """`count` rows arrived that were handed over at `since`."""
+        """Count `count` delivered rows that were handed over at `since`."""
         self._took[since] = self._took.get(since, 0) + count
 
     def refused(self, source: RowSource, row: OutboxRow, outcome: str, text: str) -> None:
-        """A row of the source, which is under way, was not delivered."""
+        """Process a row in flight that was not delivered."""
         if outcome == "rejected":
             source.refused(row, text, self._meter, self._log)
         elif outcome == "failed" or not source.denied(row, text):

@@ -1,4 +1,4 @@
-"""Signs rows on their way to the producer, so that receivers know who wrote them. The store holds rows unsigned: a row
+"""Signs rows on their way to the producer, so receivers can verify their writer. The store has unsigned rows: a row
 that an earlier release wrote is signed when it is sent."""
 
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import BatchReports, Cursor, Output, OutputTransactions
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 
-TOGETHER = 500  # rows that are signed before the producer is asked whether it takes them
+TOGETHER = 500  # rows that are signed before they are passed to the producer
 
 
 class SignedOutput:
@@ -41,7 +41,7 @@ class SignedTransactions:
 def signing(
     transactions: Callable[[Partition], OutputTransactions], mac: Mac | None
 ) -> Callable[[Partition], OutputTransactions]:
-    """`transactions` with signed rows; as they are without keys."""
+    """`transactions` with signed rows; without keys it is returned unchanged."""
     if mac is None:
         return transactions
     return lambda partition: SignedTransactions(transactions(partition), mac)

@@ -1,4 +1,4 @@
-"""How large a message may be, and what a dead letter holds of a record that is larger."""
+"""The size limits of messages, and the content of a dead letter for a larger record."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from sluicegate.streams.contracts.record import Header
 
 MESSAGE_BYTES = 1_000_000  # librdkafka's default of message.max.bytes
 LARGEST = 4 * 1024 * 1024
-"""The largest row of any store. MariaDB escapes the bytes of a value, which may double it, and takes 10 MiB; a document
-of MongoDB has 16 MiB."""
+"""The largest row of any store. MariaDB escapes the bytes of a value, which may double it, and accepts 10 MiB. A
+document of MongoDB may have 16 MiB."""
 LONGEST_HEAD = 64 * 1024
-OF_ROWS = 512  # bytes of the headers that every row gets, and of framing
+OF_ROWS = 512  # bytes of the headers that every row gets, and the framing
 PER_HEADER = 12  # bytes of framing
 
 
@@ -21,13 +21,13 @@ def digest(value: bytes | None) -> bytes:
 
 
 def longest(app: App) -> int:
-    """The most bytes of a message of this app, whichever cluster it goes to."""
+    """The largest message of this app in bytes, for any of its clusters."""
     every = (app.kafka, *app.clusters.values())
     return min(LARGEST, *(int(settings.get("message.max.bytes", MESSAGE_BYTES)) for settings in every))
 
 
 def size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """The bytes of a message, not less than Kafka counts."""
+    """The size of the message in bytes. Kafka's own count is not larger."""
     framed = sum(len(name) + len(content or b"") + PER_HEADER for name, content in headers)
     return len(key or b"") + len(value or b"") + framed + OF_ROWS
 
@@ -35,9 +35,9 @@ def size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> i
 def cut(
     key: bytes | None, value: bytes | None, its: Sequence[Header], ours: Sequence[Header], most: int
 ) -> tuple[bytes | None, bytes | None, list[Header]]:
-    """Key, value and headers of a dead letter with at most `most` bytes. `its` are the headers of the record, `ours`
-    explain the letter. Of a record that is too large, the letter has the beginning of the value, what is short of the
-    rest, and the size and the digest of the whole value."""
+    """Key, value and headers of a dead letter of at most `most` bytes. `its` are the headers of the record, `ours`
+    explain the letter. For a record that is too large, the letter has the beginning of the value, the short parts of
+    the rest, and the size and the digest of the whole value."""
     if size(key, value, [*its, *ours]) <= most:
         return key, value, [*its, *ours]
     head = max(0, min(LONGEST_HEAD, (most - size(None, None, ours)) // 4))

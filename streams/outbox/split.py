@@ -1,8 +1,8 @@
-"""The outbox of a partition whose rows go to several clusters. Each cluster has a relay with a producer of its own, and
-its part of the rows: one that is down holds up no row of another.
+"""The outbox of a partition whose rows go to several clusters. Each cluster has its own relay and producer, and its own
+part of the rows. A cluster that is down does not block rows for another one.
 
-The numbers of all parts are one sequence, which is what the store holds. Receivers know each output topic apart, so a
-number of one cluster need not wait for a lower one of another.
+All parts share one sequence of numbers, as the store has it. Receivers keep the output topics apart, so a number of one
+cluster need not wait for a lower one of another.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,8 +13,8 @@ from sluicegate.streams.topic_names import cluster_of
 
 
 class SplitShard:
-    """The unsent rows of one partition under one claim, by cluster. It has what the owner and the worker use of a
-    Shard."""
+    """The unsent rows of one partition under one claim, by cluster. It has the attributes of Shard that the owner and
+    the worker use."""
 
     __slots__ = ("_recording", "partition", "parts")
 
@@ -28,8 +28,8 @@ class SplitShard:
         partition: Partition = NOWHERE,
         dead: ReadDead = no_dead,
     ) -> None:
-        """As Shard. `clusters` are called as their topics call them. The part of the default one has the rows of a
-        cluster that is not among them, too: its producer refuses them."""
+        """As Shard. `clusters` are the names that topics use. The part of the default cluster also has the rows of
+        unknown clusters: its producer refuses them."""
         self.partition = partition
         self.parts = {
             name: Shard(read, claimed, lineage, stops, partition, dead, lambda row, of=name: self._of(row) == of)  # type: ignore[misc]
@@ -79,7 +79,7 @@ class SplitShard:
 
     @property
     def doubted(self) -> bool:
-        """Only transactions doubt their claim, and they are of one cluster."""
+        """Always False: only transactions doubt their claim, and they are limited to one cluster."""
         return False
 
     @property
@@ -119,7 +119,7 @@ class SplitShard:
 
 
 class SplitRelay:
-    """The relay of each cluster. Satisfies sluicegate.streams.outbox.relay.Outgoing."""
+    """The relays of all clusters. Satisfies sluicegate.streams.outbox.relay.Outgoing."""
 
     busy = False
 
@@ -133,4 +133,4 @@ class SplitRelay:
         return {partition for relay in self._relays.values() for partition in relay.unrecorded()}
 
     def close(self) -> None:
-        """Nothing: the caller closes the producers."""
+        """Does nothing: the caller closes the producers."""

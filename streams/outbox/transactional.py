@@ -1,12 +1,13 @@
-"""`delivery: transactional`: sends the rows of a shard in Kafka transactions, each with a cursor of what was sent.
+"""`delivery: transactional`: sends the rows of a shard in Kafka transactions. Each transaction commits a cursor of the
+rows that were sent.
 
-Each claim opens a producer, which fences earlier producers of the shard. Then a commit checks that the claim still
-stands, and only then rows are sent, without those that the cursor has. So a process that sends was the owner after all
-others were fenced, and knows what they sent. When the result of a transaction is unknown (a lost reply, an unavailable
-coordinator), the producer is closed, and the cursor of the next one tells.
+Each claim opens a producer, which fences earlier producers of the shard. Then a commit checks that the claim is still
+valid. Only then rows are sent, except the rows that the cursor covers. So a process that sends was the owner after all
+others were fenced, and it knows which rows they sent. If the result of a transaction is unknown (a lost reply, an
+unavailable coordinator), the producer is closed, and the cursor of the next producer gives the result.
 
-The relay does not use sluicegate.streams.outbox.sender: a transaction is a call that blocks, it ends for all of its
-rows at once, and a refused transaction is halved without a pause.
+The relay does not use sluicegate.streams.outbox.sender: a transaction is a blocking call, it ends for all of its rows
+at once, and a refused transaction is halved without a pause.
 """
 
 from collections import Counter
@@ -26,12 +27,12 @@ from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.outbox.relay import Shard
 from sluicegate.streams.outbox.sender import count_topics
 
-MOST_ROWS, MOST_BYTES = 5_000, 4 * 1024 * 1024  # of one transaction
-MOST_LINEAGES = 60  # that a cursor names: a broker takes 4,096 bytes of metadata with an offset
+MOST_ROWS, MOST_BYTES = 5_000, 4 * 1024 * 1024  # in one transaction
+MOST_LINEAGES = 60  # in a cursor: a broker accepts 4,096 bytes of metadata with an offset
 
 
 class ShardProducer:
-    """The producer of one shard. `cursor` is None until it is open; `calls` run one after the other, beside the
+    """The producer of one shard. `cursor` is None until it is open. `calls` run one after the other, outside of the
     loop."""
 
     __slots__ = ("backoff", "calls", "cursor", "limit", "output", "resume_at", "running", "shard")
@@ -44,11 +45,11 @@ class ShardProducer:
         self.limit = MOST_ROWS
 
     def knows(self, row: OutboxRow) -> bool:
-        """Whether it was sent before."""
+        """Whether the cursor covers the row."""
         return self.cursor is not None and row.number <= self.cursor.get(row.lineage, -1)
 
     def reached(self, rows: Iterable[OutboxRow]) -> dict[str, int]:
-        """The cursor after these rows, which ascend; without lineages that the store no longer holds."""
+        """The cursor after these rows, which are in ascending order. It omits lineages that the store no longer has."""
         lowest = self.shard.lowest
         known = {
             lineage: number
@@ -59,7 +60,7 @@ class ShardProducer:
 
 
 class TransactionalRelay:
-    """All shards of one worker, each with a producer and a thread of its own. Satisfies
+    """All shards of one worker. Each has its own producer and thread. Satisfies
     sluicegate.streams.outbox.relay.Outgoing."""
 
     def __init__(
@@ -81,7 +82,7 @@ class TransactionalRelay:
         return any(lane.running or lane.shard.doubted or lane.shard.unsent for lane in self._lanes.values())
 
     def turn(self, shards: Sequence[Shard], now: float) -> int:
-        """How many rows are in a transaction under way."""
+        """Returns the number of rows in a running transaction."""
         self._now = now
         self._follow(shards)
         for lane in self._lanes.values():
@@ -91,14 +92,15 @@ class TransactionalRelay:
         return sum(len(shard.out) for shard in shards)
 
     def unrecorded(self) -> Collection[Partition]:
-        """No partition: the cursor tells the next owner what was sent."""
+        """Always empty: the cursor tells the next owner which rows were sent."""
         return ()
 
     def close(self) -> None:
         self._follow(())
 
     def _follow(self, shards: Sequence[Shard]) -> None:
-        """Keep a producer for each of these shards only. The thread of a partition stays, since it may come back."""
+        """Keep a producer only for these shards. The thread of a partition stays, because the partition may come
+        back."""
         here = {shard.partition: shard for shard in shards}
         for partition in [partition for partition in self._lanes if partition not in here]:
             lane = self._lanes.pop(partition)
@@ -135,8 +137,8 @@ class TransactionalRelay:
         )
 
     def _filled(self, lane: ShardProducer) -> bool:
-        """Read rows of the store before Kafka is called: while Kafka is away they count as unsent, and intake goes
-        on."""
+        """Read rows of the store before calling Kafka: while Kafka does not answer, they count as unsent, and intake
+        continues."""
         try:
             lane.shard.refill(self._now)
         except PersistenceError as error:
@@ -164,13 +166,13 @@ class TransactionalRelay:
                 failpoints.hit("produced-not-acked")
 
     def _batch(self, lane: ShardProducer) -> list[OutboxRow]:
-        """Hand over the rows of the next transaction. Rows that the cursor has count as delivered at once."""
+        """Hand over the rows of the next transaction. Rows that the cursor covers count as delivered at once."""
         shard, rows, size = lane.shard, list[OutboxRow](), 0
         lineages = set(lane.reached(()))
         while shard.waiting and len(rows) < lane.limit and size < MOST_BYTES and shard.admits(shard.waiting[0].number):
             row = shard.waiting[0]
             if row.lineage not in lineages and len(lineages) >= MOST_LINEAGES:
-                break  # until the store has recorded what the oldest of them sent
+                break  # wait until the store has recorded the rows of the oldest lineage
             shard.hand({row.number: row})
             if lane.knows(row):
                 shard.arrived([row])
@@ -191,7 +193,7 @@ class TransactionalRelay:
         self._meter.observe("dispatch_seconds", self._now - since, len(rows))
 
     def _refused(self, lane: ShardProducer, rows: Sequence[OutboxRow], text: str) -> None:
-        """The broker will never take one of these rows: smaller transactions find out which one."""
+        """The broker will never accept one of these rows: smaller transactions find it."""
         lane.running, lane.limit = False, max(1, len(rows) // 2)
         if len(rows) == 1:
             lane.shard.refused(rows[0], text, self._meter, self._log)
@@ -199,8 +201,8 @@ class TransactionalRelay:
             lane.shard.send_again()
 
     def _failed(self, lane: ShardProducer, error: SluicegateError) -> None:
-        """The next cursor tells whether the rows were sent. After Fenced the claim is checked before another producer
-        is opened."""
+        """Close the producer. The next cursor tells whether the rows were sent. After Fenced the claim is checked
+        before another producer is opened."""
         lane.running, lane.cursor = False, None
         lane.shard.send_again()
         lane.shard.doubted = isinstance(error, Fenced)
@@ -214,4 +216,4 @@ class TransactionalRelay:
 
 
 def _ignored(result: object) -> None:
-    """Nothing follows."""
+    """Does nothing with the result."""

@@ -18,8 +18,8 @@ SLICE = 1_000  # groups that one commit of a take-over ends
 
 
 def start(partition: Partition, facts: TopicFacts, setting: AgentRuntime) -> int:
-    """The offset of a new agent's `start`. A partition that was added later, or whose topic a pattern matches only
-    since, begins at its start."""
+    """The first offset of a partition under a new agent's `start`. A partition that was added later, or whose topic
+    matched a pattern later, begins at its start."""
     wanted, matching = setting.agent.start, setting.matching
     if wanted == "earliest" or (matching is not None and matching.later(partition.topic)):
         return facts.low
@@ -37,8 +37,8 @@ def _added_later(mine: Partition, store: Store) -> bool:
 
 
 def check_scope(earlier: Rule, partition: Partition, setting: AgentRuntime, policy: str) -> None:
-    """Records of a shared buffer stay in it when the scope changes. Raises ConfigurationError unless they are
-    dropped."""
+    """Raises ConfigurationError if the scope changed from shared while the shared buffer holds records, unless the
+    policy drops them."""
     if earlier.shared and not setting.rule.shared:
         name = buffer_name(partition.app, partition.agent)
         if policy == "drop":
@@ -51,7 +51,7 @@ def check_scope(earlier: Rule, partition: Partition, setting: AgentRuntime, poli
 
 
 def endings(groups: Groups, now: float) -> Iterator[None]:
-    """End the groups that end before the next record. Yields after each slice, for its commit."""
+    """End the groups that must end before the next record. Yields after each slice, for its commit."""
     return fired(groups, dict(groups.judge()), now)
 
 
@@ -61,7 +61,7 @@ def fired(groups: Groups, reasons: Mapping[bytes, str], now: float) -> Iterator[
 
 
 def in_slices(groups: Groups, keys: Sequence[bytes], act: Callable[[bytes], object]) -> Iterator[None]:
-    """Call `act` for each group, which takes it out of `groups`. Yields after each slice, for its commit."""
+    """Call `act` for each group. `act` removes the group from `groups`. Yields after each slice, for its commit."""
     slice_size, least = 0, groups.bytes - SLICE_BYTES
     for key in keys:
         act(key)
@@ -76,7 +76,7 @@ def in_slices(groups: Groups, keys: Sequence[bytes], act: Callable[[bytes], obje
 def noted(
     claim: Claim, facts: TopicFacts, setting: AgentRuntime, idle: float | None, switch: Switch, offset: int
 ) -> Source:
-    """The row's input as the first commit under this claim writes it. `offset` is the next one to read."""
+    """The input facts that the first commit under this claim writes to the row. `offset` is the next offset to read."""
     known, count = claim.source, facts.partitions
     same = known is not None and known.version in (0, setting.deployed.number)
     began = known.began if known is not None and same else offset
@@ -102,8 +102,8 @@ def noted(
 
 
 def proof_from(known: Source | None, facts: TopicFacts, mac: Mac | None, now: float) -> int:
-    """The value of `Source.proof_from` for a claim at `now`. What a partition holds already may have been written by a
-    process of an earlier release; a new agent believes nothing without proof."""
+    """The value of `Source.proof_from` for a claim at `now`. A process of an earlier release may have written the
+    records that a partition already holds. A new agent requires proof for all records."""
     if known is not None and (known.proof_from >= 0 or mac is None):
         return known.proof_from
     if mac is None or now < mac.since:
@@ -114,8 +114,8 @@ def proof_from(known: Source | None, facts: TopicFacts, mac: Mac | None, now: fl
 def idle_since(known: Source | None, rule: Rule, open_groups: int, now: float) -> float | None:
     """The value of `Source.idle` for a claim at `now`.
 
-    Only a rule with a timeout since the last record stores the time of that record. So open groups of another rule
-    count from the first claim under such a rule; later claims keep that time.
+    Only a rule with a timeout since the last record stores the time of that record. For open groups of another rule,
+    the timeout runs from the first claim under such a rule. Later claims keep that time.
     """
     if rule.completion.since_last == inf:
         return None

@@ -27,7 +27,7 @@ LOST_WRITES = (
 
 
 class ClaimVersion(NamedTuple):
-    """The newest state of a claim row that this process has seen: the era and version, which never go back, and the
+    """The newest state of a claim row that this process has seen: the era and the version, which never go back, and the
     last claim that had committed."""
 
     era: int = 0
@@ -47,9 +47,9 @@ def seen(claim: Claim) -> ClaimVersion:
 
 
 def rewound(claim: Claim, known: ClaimVersion) -> bool:
-    """Whether the row does not follow the one that was seen. A store that lost writes may reach the same version again:
-    a claim from before the loss goes on committing. Such a claim began to commit no later than the version seen (found
-    by tests/model). Rows of older programs do not name that claim."""
+    """Whether the row does not continue the state that was seen. A store that lost writes may reach the same version
+    again, because a claim from before the loss continues to commit. Such a claim began to commit no later than the
+    version seen (found by tests/model). Rows of older programs do not name that claim."""
     at = seen(claim)
     if (at.era, at.version) < (known.era, known.version):
         return True
@@ -58,14 +58,14 @@ def rewound(claim: Claim, known: ClaimVersion) -> bool:
 
 
 def informational(claim: Claim) -> str:
-    """The metadata of Kafka's informational commit: it identifies the store behind this offset."""
+    """The metadata of Kafka's informational commit. It identifies the store to which the offset belongs."""
     era, version, lineage = seen(claim)
     return msgspec.json.encode([MAKER, version, claim.incarnation, era, lineage]).decode()
 
 
 def check_claim(claim: Claim, facts: TopicFacts, known: ClaimVersion = NOTHING) -> None:
-    """Raises the Halt that names the promise that would be broken by going on. `known` is the row as this process last
-    saw it."""
+    """Check the claim against Kafka and the known state. Raises the Halt for the guarantee that would be broken by
+    continuing. `known` is the row as this process last saw it."""
     _check_topic(claim, facts)
     _check_store(claim, facts, known)
     if claim.offset < 0:
@@ -82,7 +82,7 @@ def check_claim(claim: Claim, facts: TopicFacts, known: ClaimVersion = NOTHING) 
 
 
 def _reached(claim: Claim) -> int:
-    """The offset up to which the partition was read, which is above the claim's while records are read again."""
+    """The offset up to which the partition was read. While records are read again, it is above the claim's offset."""
     return claim.offset if claim.source is None else max(claim.offset, claim.source.reached)
 
 
@@ -99,7 +99,7 @@ def _check_topic(claim: Claim, facts: TopicFacts) -> None:
 def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
     stamp, incarnation = _ours(facts.metadata)
     at = seen(claim)
-    if incarnation is None or stamp.era < at.era:  # a commit of the era before, which an operator gave up
+    if incarnation is None or stamp.era < at.era:  # the commit belongs to an earlier era, which an operator gave up
         if rewound(claim, known):
             raise StoreRewound(
                 f"the store says version {_said(at)}, this process has seen {_said(known)}: {LOST_WRITES}"
@@ -128,12 +128,13 @@ def _said(at: ClaimVersion) -> str:
 
 
 def told_era(facts: TopicFacts) -> int:
-    """The era of the last informational commit."""
+    """The era in the last informational commit."""
     return _ours(facts.metadata)[0].era
 
 
 def _ours(metadata: str) -> tuple[ClaimVersion, str | None]:
-    """The content of a Sluicegate informational commit, and the incarnation; (NOTHING, None) for any other commit."""
+    """Parse the metadata of an informational commit of Sluicegate. Returns its version and incarnation; (NOTHING, None)
+    for any other commit."""
     try:
         decoded: Any = msgspec.json.decode(metadata) if metadata else None
     except UNREADABLE:
@@ -147,13 +148,13 @@ def _ours(metadata: str) -> tuple[ClaimVersion, str | None]:
 
 
 def maker_of(metadata: str) -> str | None:
-    """The incarnation of the store behind an informational commit. None for a commit that Sluicegate did not make."""
+    """The incarnation in an informational commit of Sluicegate; None for any other commit."""
     return _ours(metadata)[1]
 
 
 def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggregation, open_groups: int) -> bool:
-    """Whether input partitions were added since the last commit. Raises PartitionsChanged when open groups, whose keys
-    moved to other partitions, could never end."""
+    """Whether input partitions were added since the last commit. Raises PartitionsChanged if open groups can never end
+    because their keys moved to other partitions."""
     if source is None or not source.partition_count or facts.partitions <= source.partition_count:
         return False
     if open_groups and not aggregation.timed and aggregation.window is None:
@@ -166,8 +167,8 @@ def check_partitions(source: Source | None, facts: TopicFacts, aggregation: Aggr
 
 
 def check_low(facts: TopicFacts, offset: int, first: int) -> None:
-    """Records were requested from `offset` and came from `first`. Missing offsets are normal where transactions or
-    compaction left them. A topic that begins above `offset` lost records. Raises RetentionPassed."""
+    """Compare the requested offset with the first offset that came. Missing offsets are normal after transactions or
+    compaction. If the topic begins above `offset`, it lost records. Raises RetentionPassed."""
     if facts.low > offset:
         raise RetentionPassed(
             f"the next offset is {offset}, the topic begins at {facts.low}, the first record is {first}"

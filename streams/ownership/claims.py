@@ -1,8 +1,8 @@
 """The partitions that this worker owns, takes over, waits for, or has halted (docs/protocol.md, Assignment).
 
-The group's assignment says which worker should claim a partition. The claim in the store decides. A partition that was
-lost to a fence or to a failing store is claimed again with a doubling back-off while it is assigned. Otherwise the late
-claim of a worker that is gone would leave it without an owner.
+The group's assignment determines which worker should claim a partition. The claim in the store decides. If a fence or a
+failing store ends an owner, the partition is claimed again with a doubling back-off while it is assigned. Otherwise the
+late claim of a dead worker would leave it without an owner.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -45,7 +45,7 @@ from sluicegate.streams.ownership.probing import Probing
 from sluicegate.streams.ownership.setting import AgentRuntime
 from sluicegate.streams.ownership.status import trace_fires
 
-SLICE_SECONDS = 0.2  # of taking over at one turn
+SLICE_SECONDS = 0.2  # the maximum time for take-overs in one turn
 # what ends an owner, and only that
 LOST = (Halt, Fenced, HandlerFailed, DecodeWaits, PersistenceError, SystemNotReady, EngineFault)
 NOT_JOINED = (
@@ -58,7 +58,7 @@ DOUBTFUL = ("out-of-range", "unread", "unfetchable")
 
 
 class Claims:
-    """`owners` are the partitions that are claimed, restored and reading."""
+    """`owners` are the partitions that are claimed, restored and being read."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Claims:
         self.owners: dict[TopicPartition, Owner] = {}
         self._assigned: set[TopicPartition] = set()
         self._taking: dict[TopicPartition, Takeover] = {}
-        self._last: dict[TopicPartition, Owner] = {}  # the newest owner of each assigned partition, also a lost one
+        self._last: dict[TopicPartition, Owner] = {}  # the newest owner of each assigned partition, active or lost
         self.retries = ClaimRetries(random)
         self._halted = Halted()
         self.intake = IntakePauses(setting, random, clock, self._log)
@@ -96,14 +96,15 @@ class Claims:
         return sorted(self._assigned)
 
     def adopt(self, places: Sequence[TopicPartition], now: float) -> None:
-        """Claim these partitions, which Kafka assigned to this process before."""
+        """Claim these partitions. Kafka has already assigned them to this process."""
         self._assigned.update(places)
         self.retries.begin(places, now)
         for place in places:
             self.intake.begins(place)
 
     def follow(self, now: float) -> None:
-        """After each poll, before its records are used: note assigned and revoked partitions and read errors."""
+        """Process assigned and revoked partitions and read errors. Call it after each poll, before its records are
+        used."""
         self.fetches.void.clear()
         revoked, assigned = self._setting.input.revoked(), self._setting.input.assigned()
         for place in revoked:
@@ -119,13 +120,13 @@ class Claims:
 
     def _follow_topics(self, matching: MatchingTopics, now: float) -> None:
         if matching.look():
-            for owner in list(self.owners.values()):  # only a claim asks which origins there are
+            for owner in list(self.owners.values()):  # only a claim determines the origins
                 self._claim_again(owner)
         for partition, token in matching.gone():
             self._clearing.add(partition, token, (), now)  # no worker will claim it
 
     def advance(self, now: float) -> None:
-        """Continue the take-overs, for a bounded time. Call it only between the records of one poll and the next poll:
+        """Continue the take-overs for a bounded time. Call it only between the records of one poll and the next poll:
         then no record that was polled before a claim is processed under it."""
         if self._setting.matching is not None and not self._setting.matching.ready():
             return
@@ -187,7 +188,7 @@ class Claims:
             self._give_up(place, taking.owner, error, owned=False)
 
     def _ended(self, owner: Owner, events: Sequence[Event]) -> None:
-        """A commit of the take-over ended these groups."""
+        """Count the groups that a commit of the take-over ended."""
         self._versions[owner.partition] = seen(owner.claim)
         count_events(events, 0.0, self._meter)
         trace_fires(owner, events, 0.0, self._spans)
@@ -218,13 +219,14 @@ class Claims:
         self._judge_again(place[0], owner.facts.partitions)
 
     def _judge_again(self, topic: str, partitions: int) -> None:
-        """A topic grew: claim its other partitions again, since only a claim checks their open groups for that."""
+        """A topic has more partitions: claim its other partitions again, because only a claim checks their open groups
+        for this."""
         for place, owner in list(self.owners.items()):
             if place[0] == topic and owner.facts.partitions < partitions:
                 self._claim_again(owner)
 
     def _claim_again(self, owner: Owner) -> None:
-        """Have this process claim a partition anew that it owns."""
+        """End this owner, and let this process claim the partition again."""
         place = owner.place
         self.intake.begins(place)
         self._setting.input.pause([place])
@@ -272,18 +274,18 @@ class Claims:
         if isinstance(error, EngineFault):
             self._log.error("partition.fault", offset=owner.intake.offset, **facts)
             return
-        # one warning for each failure: the claim is tried again every second or two
+        # warn once for each failure: the claim is retried every second or two
         say = self._log.warning if self._failures.unlogged(place, str(error)) else self._log.debug
         say("partition.unavailable", **facts)
 
     def look(self, now: float) -> None:
-        """Claim the partitions again whose gap a person accepted."""
+        """Claim the halted partitions again whose gap an operator accepted."""
         for place in self._halted.accepted(self._setting.store, self._app, self._setting.agent.name):
             self._halted.pop(place, None)
             self.retries.waiting[place] = now
 
     def _failed(self, place: TopicPartition, code: str, text: str) -> None:
-        """The consumer reports an error for a partition, or with number -1 for all partitions of the topic."""
+        """Process a read error of the consumer for a partition. Number -1 stands for all partitions of the topic."""
         if place[1] < 0:
             for each in [each for each in self._assigned if each[0] == place[0]]:
                 self._failed(each, code, text)
@@ -300,23 +302,23 @@ class Claims:
 
     @staticmethod
     def _work(owner: Owner, now: float) -> bool:
-        """Whether records waited to be read at the claim and were not, or a deadline has passed."""
+        """Whether records that waited at the claim are still unread, or a deadline has passed."""
         return owner.facts.high > owner.intake.offset or owner.next_due() <= owner.now(now)
 
     def committed(self, owner: Owner, progress: bool) -> None:
-        """A commit succeeded. What failed before is over if the commit had records or results (`progress`), or if no
-        work is left that could fail again."""
+        """A commit succeeded. The last failure is over if the commit had records or results (`progress`), or if no work
+        remains that could fail again."""
         if owner.place not in self.retries.waiting and (progress or not self._work(owner, self._clock())):
             self._failures.forget(owner.place)
 
     def well(self, owner: Owner) -> None:
-        """A commit with records succeeded: the next back-off begins with its first delay."""
+        """A commit with records succeeded: reset the back-off."""
         self.intake.well(owner.place, owner.claim.offset)
         self.retries.backoffs.pop(owner.place, None)
         self.fetches.forget(owner.place)
 
     def claim_once_more(self, partitions: Collection[Partition], now: float) -> None:
-        """Claim now each of these partitions that waits for a claim or is halted."""
+        """Claim each of these partitions now, if it waits for a claim or is halted."""
         for place in [(partition.topic, partition.number) for partition in partitions]:
             if place in self.retries.waiting or place in self._halted:
                 self.retries.waiting.pop(place, None)
@@ -324,25 +326,26 @@ class Claims:
                 self._begin(place, now)
 
     def give_back(self) -> None:
-        """At a clean end: leave the items of slow calls that still run to the next owner."""
+        """At a clean end: release the items of slow calls that still run to the next owner."""
         for owner in self.owners.values():
             owner.claim = given_back(self._setting.store, owner.claim, owner.sealed)
 
     def let_go(self) -> None:
-        """This process ends alive: clear its crash marks, and leave its partitions without an owner."""
+        """At an end of this process without a crash: clear its crash marks, and leave its partitions without an
+        owner."""
         for owner in self._last.values():
             self._clear_crash_mark(owner)
             if owner.claimed and not owner.marks.names():
                 self._clearing.add(owner.partition, owner.claim.token, (), self._clock())
 
     def _clear_crash_mark(self, owner: Owner) -> None:
-        """This process is alive: clear its names from the crash mark, repeated until the store acknowledges."""
-        owner.sealed.cancelled.set()  # the results of its slow calls are dropped
+        """Remove the names of this process from the crash mark. Repeated until the store acknowledges."""
+        owner.sealed.cancelled.set()  # drops the results of its slow calls
         if owner.marks.names():
             self._clearing.add(owner.partition, owner.claim.token, owner.marks.names(), self._clock())
 
     def reasons(self) -> list[str]:
-        """Why this worker is not ready; empty when it is."""
+        """The reasons why this worker is not ready; empty when it is."""
         texts = [*([] if self._setting.input.joined() else [NOT_JOINED]), *self._halted.reasons()]
         texts += [*self.fetches.reasons(), *self.intake.reasons()]
         for topic, number in self._taking:
@@ -358,7 +361,7 @@ class Claims:
         return self._failures.text(place, self._clock())
 
     def others(self) -> list[PartitionReport]:
-        """Assigned partitions that are not running."""
+        """The reports of assigned partitions without an owner in this worker."""
         states = {**dict.fromkeys(self._taking, "restoring"), **dict.fromkeys(self.retries.waiting, "claiming")}
         reports = [self._failing(place, state) for place, state in states.items()]
         return [*self._halted.reports(), *reports]

@@ -1,4 +1,4 @@
-"""Clears the names of this process from crash marks: it is alive, so no record ended it."""
+"""Clears the names of this process from crash marks, because the process did not crash."""
 
 import structlog
 
@@ -10,7 +10,7 @@ AGAIN = 1.0  # seconds until a call that failed is repeated
 
 
 class CrashMarkClearing:
-    """The calls that the store has not acknowledged yet."""
+    """The requests that the store has not acknowledged yet."""
 
     def __init__(self, store: CrashMarkStore) -> None:
         self._store = store
@@ -19,8 +19,8 @@ class CrashMarkClearing:
         self._log = structlog.get_logger()
 
     def add(self, partition: Partition, token: str, names: tuple[str, ...], now: float) -> None:
-        """Clear these names now, or with a later `settle` if the store fails. `token` is of the last claim of this
-        process; without names the partition is left without an owner."""
+        """Clear these names now, or with a later `settle` if the store fails. `token` belongs to the last claim of this
+        process. Without names, only remove the owner of the partition."""
         self._waiting.append((partition, token, names))
         self._at = now
         self.settle(now)

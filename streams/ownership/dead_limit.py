@@ -1,7 +1,7 @@
 """`on_error: {stop_above: 5% of 1m}`: a partition halts when too many of its records become dead letters.
 
-The count is of commits: what halts a partition is durable, and is done once. It is kept in the memory of this process,
-so it begins anew at a restart and after a halt.
+Only committed records and dead letters count, so each counts once. The counts are in the memory of this process. They
+restart at zero after a restart and after a halt.
 """
 
 from collections import Counter, deque
@@ -16,13 +16,13 @@ from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.units import limit, spoken_duration
 
 LEAST = 20
-"""So many records within the time are judged by a share: one bad record of two does not halt a partition."""
+"""The minimum number of records for a limit in percent: one bad record of two does not halt a partition."""
 STEPS = 60
-"""The time slides in so many steps."""
+"""The number of steps by which the time window moves."""
 
 
 class CommittedStep:
-    """What was committed within a step of the time: records, and dead letters by cause."""
+    """The commits within one step: the number of records, and the dead letters by cause."""
 
     __slots__ = ("letters", "number", "records")
 
@@ -31,14 +31,14 @@ class CommittedStep:
 
 
 class DeadLetterLimit:
-    """The limit of an agent, and what its partitions committed within the time, by the clock of their owners."""
+    """The limit of an agent, and the commits of its partitions within the time window, by the clock of their owners."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent, self._limit = agent, limit(agent.on_error.stop_above)
         self._steps: dict[TopicPartition, deque[CommittedStep]] = {}
 
     def committed(self, owner: Owner, events: Sequence[Event], records: int, monotonic: float) -> None:
-        """Note a commit of so many records. Above the limit the owner stops."""
+        """Note a commit of `records` records. The owner stops if the limit is exceeded."""
         if self._limit is None or owner.stopping is not None:
             return
         number = int(owner.now(monotonic) * STEPS / self._limit.seconds)
@@ -57,7 +57,7 @@ class DeadLetterLimit:
             del self._steps[owner.place]
 
     def _exceeded(self, steps: deque[CommittedStep]) -> str:
-        """What exceeds the limit. Empty: nothing does."""
+        """Describe the exceeded limit; empty if it is not exceeded."""
         assert self._limit is not None
         letters = sum((step.letters for step in steps), Counter[str]())
         dead = letters.total()
@@ -85,8 +85,9 @@ class DeadLetterLimit:
 
 
 def _causes(events: Sequence[Event]) -> list[tuple[str, int]]:
-    """The cause of each dead letter, and how many records it stands for. The error may quote a record, so it is left
-    out. A group that goes on has its records still: the letter of its early result stands for one."""
+    """The cause of each dead letter, and the number of records that it stands for. The error text is left out
+    because it may quote a record. The letter of an early result stands for one record, because its group still has
+    the records."""
     causes = []
     for event in events:
         if isinstance(event, Refused):

@@ -1,9 +1,9 @@
 """The open groups of a partition that were filled under an earlier version of the rule.
 
-When a partition changes to another version, its open groups become an older generation, unless they can go on as they
-are. The policy of the deployment decides what becomes of them (docs/changing-rules.md): they finish under their own
-rule, they are converted to the new one, they fire, they are dropped, or their records are read again. A record that
-belongs to an open group of a generation that finishes goes there; all others go to the newest generation.
+When a partition changes to another version, its open groups become an older generation, unless they fit the new rule
+unchanged. The policy of the deployment decides what happens to them (docs/changing-rules.md): they finish under their
+own rule, are converted to the new one, fire, are dropped, or their records are read again. A record that belongs to an
+open group of a finishing generation goes there. All other records go to the newest generation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,13 +36,13 @@ from sluicegate.streams.windows.opening import accept_into, groups_of
 
 
 class Older:
-    """One older generation: `known` as the row has it, its rule and its groups. `digest` is the short one of the rule,
-    empty where it is not known."""
+    """One older generation: its entry in the row (`known`), its rule and its groups. `digest` is the short digest of
+    the rule; empty if it is not known."""
 
     __slots__ = ("agent", "digest", "groups", "known", "rows")
 
     def __init__(self, known: Generation, file: Agent) -> None:
-        """Raises ConfigurationError for a rule that cannot be made any more."""
+        """Raises ConfigurationError if the rule can no longer be built."""
         self.known = known
         self.agent = ruled(known, file)
         self.digest = rule_digest(self.agent).short if known.version else ""
@@ -51,17 +51,17 @@ class Older:
         self.rows: Rows
 
     def ended(self, offset: int) -> bool:
-        """Whether a commit of `offset` leaves nothing of this generation."""
+        """Whether a commit at `offset` ends this generation."""
         return not self.groups.states and not self.groups.events and offset >= self.known.until
 
     def takes(self, record: Record) -> bool:
-        """Whether the record belongs to an open group of this generation, and its rule counts it."""
+        """Whether the record belongs to an open group of this generation and its rule counts it."""
         groups, rule = self.groups, self.groups.rule
         try:
             key, read, _ = parsed(groups, record)
             belongs = key is not None and groups.is_open_for(record, key, read)
             return belongs and (rule.where is None or rule.where.takes(record, record.value() or b""))
-        except Exception:  # a record that the earlier rule cannot read is judged under the new one
+        except Exception:  # the new rule processes a record that the earlier rule cannot read
             return False
 
 
@@ -71,7 +71,7 @@ def ruled(known: Generation, file: Agent) -> Agent:
 
 
 def rule_of(known: Generation, agent: Agent) -> Rule:
-    """Its compiled rule. Raises ConfigurationError."""
+    """The compiled rule of this generation. Raises ConfigurationError."""
     if known.version == 0:
         return layout_rule(agent)
     try:
@@ -81,15 +81,15 @@ def rule_of(known: Generation, agent: Agent) -> Rule:
 
 
 class Generations(list[Older]):
-    """The older generations of one partition, oldest first. It is false when none has an open group. `apart`: their
-    results are sent as their own rule says. With a handler, the handler gets them."""
+    """The older generations of one partition, oldest first. It is false if no generation has an open group. `apart`:
+    their results are sent under their own rule. With a handler, the handler gets them."""
 
     def __init__(self, setting: AgentRuntime, known: Sequence[Generation], apart: bool) -> None:
         self._setting, self._apart = setting, apart
         super().__init__(Older(each, setting.agent) for each in known)
 
     def finish_beside(self, newest: Groups) -> None:
-        """The groups that finish under their own rule share the limits of the partition, and its watermark."""
+        """Let the finishing groups share the limits and the watermark of the partition."""
         newest.elders = [each.groups for each in self if each.known.policy == FINISH]
         for elder in newest.elders:
             elder.beside(newest)
@@ -98,13 +98,13 @@ class Generations(list[Older]):
         return {each.known.number: each.groups for each in self}
 
     def begin(self, claim: Claim, name: str) -> int:
-        """After a restore: forget the generations that have ended, and send under `claim` what the others give. Returns
-        the next offset to read: the claim's, or a lower one where a deployment has records read again."""
+        """After a restore: remove the generations that have ended, and let the others send under `claim`. Returns the
+        next offset to read: the claim's, or a lower one if a deployment has records read again."""
         offset = claim.offset
         self[:] = [each for each in self if not each.ended(claim.offset)]
         for each in self:
             if each.known.policy == REWIND:
-                each.groups.heap = []  # no group of it times out
+                each.groups.heap = []  # its groups do not time out
                 if each.known.until < 0:
                     each.known, offset = replace(each.known, until=claim.offset), lowest(each.groups)
             each.rows = self._setting.rows(claim.partition, each.agent)
@@ -113,7 +113,7 @@ class Generations(list[Older]):
         return offset
 
     def noted(self, source: Source | None, offset: int) -> Source | None:
-        """The source for a commit of `offset`, without the generations that end with it; None: nothing changes."""
+        """The source for a commit at `offset`, without the generations that end with it. None: nothing changes."""
         ended = [each for each in self if each.ended(offset)]
         if not ended or source is None:
             return None
@@ -121,18 +121,18 @@ class Generations(list[Older]):
         return replace(source, older=tuple(each.known for each in self))
 
     def again(self, records: Sequence[Record]) -> Sequence[Record]:
-        """The records without those that are read again and belong to no group that is. Raises RewindMismatch."""
+        """Remove records that are read again but belong to no group that is read again. Raises RewindMismatch."""
         for each in self:
-            if each.known.until >= 0:  # also when a later deployment dropped its groups
+            if each.known.until >= 0:  # even if a later deployment dropped its groups
                 records = read_again(each.groups, records, each.known.until)
         return records
 
     def take(
         self, records: Sequence[Record], now: float, dedupe: DuplicateFilter | None, inbox: Sequence[Item]
     ) -> Iterator[Sequence[Record]]:
-        """Add the records that belong to open groups of an older generation. Yields all others, in runs: each is added
-        to the newest groups before the next one. A watermark is one for all generations, so with windows a run is one
-        record. Raises Halt."""
+        """Add the records that belong to open groups of an older generation. Yields the other records in runs. The
+        caller must add each run to the newest groups before it takes the next one. All generations share one watermark,
+        so with windows a run is one record. Raises Halt."""
         others, timed = list[Record](), any(isinstance(each.groups, WindowGroups) for each in self)
         for record in records:
             older = next((each for each in self if each.known.policy == FINISH and each.takes(record)), None)
@@ -149,9 +149,9 @@ class Generations(list[Older]):
         yield others
 
     def end(self, newest: Groups, now: float) -> Iterator[None]:
-        """Before the first record: end or convert the groups whose policy asks for it. Yields after each slice, for its
+        """Before the first record: end or convert the groups as their policy requires. Yields after each slice, for its
         commit."""
-        for each in [*self]:  # a commit in between takes those out that have ended
+        for each in [*self]:  # a commit in between removes ended generations
             yield from _ends(each, newest, now)
         newest.rearm()
 
@@ -170,14 +170,15 @@ class Generations(list[Older]):
         return any(each.groups.events or each.groups.touched for each in self)
 
     def items(self) -> list[Item]:
-        """The completed groups and refused records, for the handler of the agent. Their ends are under their rule."""
+        """The completed groups and refused records, for the handler of the agent. The history notes the rule of each
+        generation."""
         if self._apart:
             return []
         every = [(each.digest, item) for each in self for item in each.groups.drain()]
         return [replace(item, rule=digest) if isinstance(item, GroupEnded) else item for digest, item in every]
 
     def results(self, rows: Rows) -> tuple[list[Event], list[OutboxRow]]:
-        """The completed groups and refused records, and their rows, numbered after the rows of `rows`."""
+        """The completed groups and refused records, and their rows. The rows are numbered after the rows of `rows`."""
         events: list[Event] = []
         made: list[OutboxRow] = []
         for each in self if self._apart else ():

@@ -1,6 +1,6 @@
-"""The halted partitions of a worker, which wait for an operator.
+"""The halted partitions of a worker. Each waits for an operator.
 
-`sluicegate accept-gap` writes a note in the journal. Workers read the journal and not the rows of the partitions.
+`sluicegate accept-gap` writes a note to the journal. Workers read the journal, not the rows of the partitions.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def note_key(agent: str, place: TopicPartition) -> str:
 
 
 class Halted(dict[TopicPartition, tuple[Halt, float]]):
-    """For each halted partition its error, and the store's time at which it halted."""
+    """The error of each halted partition, and the store's time at which it halted."""
 
     def reasons(self) -> list[str]:
         return [f"halted {topic}/{number}: {error.code}" for (topic, number), (error, _) in self.items()]
@@ -52,7 +52,7 @@ class Halted(dict[TopicPartition, tuple[Halt, float]]):
             yield PartitionReport(*place, "halted", error=error.code, detail=str(error))
 
     def accepted(self, store: Reader, app: str, agent: str) -> list[TopicPartition]:
-        """The partitions whose gap an operator accepted after they halted. None when the journal cannot be read."""
+        """The partitions whose gap an operator accepted after they halted. Empty if the journal cannot be read."""
         gaps = {place: since for place, (error, since) in self.items() if isinstance(error, GAPS)}
         if not gaps:
             return []

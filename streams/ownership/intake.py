@@ -1,4 +1,4 @@
-"""The intake of a partition: which records go into its groups, and to its handlers."""
+"""The intake of a partition: it passes records to the groups and to the handlers."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,9 @@ from sluicegate.streams.windows.marks import without_marks
 
 
 class Intake(RecordGate):
-    """`offset` is the next one to read, `epoch` the leader epoch of the record before it. `pending` records are
-    accepted and not committed. `inbox` holds the messages for the handlers. `newest` is the last record that this
-    process took, and `since` its own time at its first claim of the partition."""
+    """`offset` is the next offset to read. `epoch` is the leader epoch of the record before it. `pending` is the number
+    of records that are accepted and not committed. `inbox` has the messages for the handlers. `newest` is the last
+    record that this process took. `since` is the process' own time at its first claim of the partition."""
 
     __slots__ = ("_processor", "epoch", "groups", "inbox", "newest", "offset", "pending", "since")
 
@@ -81,7 +81,7 @@ class Intake(RecordGate):
                 self.inbox += self._processor.read(groups, run)
 
     def refuse(self, record: Record, reason: str) -> None:
-        """Make the record a dead letter with its bytes unchanged: it ended the process, or failed in the engine."""
+        """Make the record a dead letter with its bytes unchanged: it ended the process, or the engine failed at it."""
         self.groups.newest.refuse(record, "crash", "crash", reason)
         self.skip(record)
 
@@ -91,6 +91,6 @@ class Intake(RecordGate):
         self.offset = record.offset() + 1
 
     def drain(self) -> list[Item]:
-        """Take out the items to process: completed groups, refused records, and messages."""
+        """Take the items to process: completed groups, refused records, and messages."""
         items, self.inbox = [*self.groups.drain(), *self.inbox], []
         return items

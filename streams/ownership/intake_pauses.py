@@ -1,7 +1,7 @@
-"""Which of a worker's partitions pause their intake: too many rows are unsent or too many items sealed, or a record
-cannot be decoded yet.
+"""Pauses the intake of partitions: too many rows are unsent, too many items are sealed, or a record cannot be decoded
+yet.
 
-Only intake pauses. Deadlines, handlers and the relay go on.
+Only the intake pauses. Deadlines, handlers and the relay continue.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +17,12 @@ from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.setting import AgentRuntime
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two attempts to decode a waiting record
-AGAIN = 30.0  # seconds after a resume in which a pause is one of several
+AGAIN = 30.0  # a pause within this time after a resume counts as repeated, in seconds
 
 
 class Unresolved:
-    """The record at `offset` cannot be decoded (`text`). The records before it are taken, and it is tried again at
-    `due`. `at_it`: it was read and left, so the next record read lies after it."""
+    """The record at `offset` cannot be decoded; `text` is the error. The records before it are taken, and the record is
+    tried again at `due`. `at_it`: it was read and discarded, so the consumer is positioned after it."""
 
     __slots__ = ("at_it", "backoff", "due", "offset", "text", "why")
 
@@ -32,7 +32,7 @@ class Unresolved:
 
 
 class IntakePauses:
-    """`unresolved` holds, by partition, the record that it waits for (`on_error: {decode: wait}`)."""
+    """`unresolved` has, by partition, the record that cannot be decoded (`on_error: {decode: wait}`)."""
 
     def __init__(
         self, setting: AgentRuntime, random: Callable[[], float], clock: Callable[[], float], log: Any
@@ -40,7 +40,7 @@ class IntakePauses:
         self._setting, self._random, self._clock, self._log = setting, random, clock, log
         self._paused: set[TopicPartition] = set()
         self._resumed: dict[TopicPartition, float] = {}
-        self._alone: set[TopicPartition] = set()  # to be read on by a consumer of its own
+        self._alone: set[TopicPartition] = set()  # to be resumed with a consumer of its own
         self.unresolved: dict[TopicPartition, Unresolved] = {}
 
     def balance(self, owners: Mapping[TopicPartition, Owner]) -> None:
@@ -66,7 +66,7 @@ class IntakePauses:
             else:
                 self._setting.input.resume([place])
             self._resumed[place] = self._clock()
-        else:  # the records read since then were left: go back to it
+        else:  # later records were discarded: seek back to it
             try:
                 self._setting.input.start(*place, owner.intake.offset, owner.intake.epoch)
             except SystemNotReady:
@@ -77,11 +77,11 @@ class IntakePauses:
         self._alone.discard(place)
 
     def reads(self, place: TopicPartition) -> bool:
-        """Whether the partition is read on: its intake is not paused, and no record waits to be decoded."""
+        """Whether the partition is being read: its intake is not paused, and no record waits to be decoded."""
         return place not in self._paused and place not in self.unresolved
 
     def begins(self, place: TopicPartition) -> None:
-        """A new claim resumes the partition, whether full or not, at or before the waiting record."""
+        """Reset the pauses for a new claim. It resumes the partition, full or not, at or before the waiting record."""
         self._start(place)
         if waits := self.unresolved.get(place):
             waits.at_it = False
@@ -92,7 +92,8 @@ class IntakePauses:
         self.unresolved.pop(place, None)
 
     def waits(self, place: TopicPartition, error: DecodeWaits) -> None:
-        """This owner has ended. The next one takes the records before the waiting record, and stops at it."""
+        """This owner ended at a record that cannot be decoded. The next owner takes the records before it and stops at
+        it."""
         known = self.unresolved.get(place)
         if known is None or known.offset != error.offset:
             known = self.unresolved[place] = Unresolved(error.offset, Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._random))
@@ -100,8 +101,8 @@ class IntakePauses:
         self._later(place, known, str(error))
 
     def passed(self, place: TopicPartition, records: Sequence[Record]) -> Sequence[Record]:
-        """The records that may be taken: all if the waiting record can be decoded now or is gone, else those before
-        it."""
+        """The records that may be taken: all of them if the waiting record can be decoded now or no longer exists,
+        otherwise the records before it."""
         waits = self.unresolved.get(place)
         if waits is None or records[-1].offset() < waits.offset:
             return records
@@ -114,7 +115,7 @@ class IntakePauses:
         return records[:at]
 
     def well(self, place: TopicPartition, offset: int) -> None:
-        """All records before `offset` are committed."""
+        """Note that all records before `offset` are committed."""
         waits = self.unresolved.get(place)
         if waits is not None and offset > waits.offset:
             del self.unresolved[place]
@@ -143,7 +144,7 @@ class IntakePauses:
         self._log.warning("record.unresolved", **where, text=text, retry_in=round(delay, 3))
 
     def _decodes(self, record: Record) -> bool:
-        """A quick look; taking it may still find that it cannot."""
+        """Whether the record can probably be decoded. The intake may still fail to decode it."""
         try:
             rule = self._setting.rule
             self._setting.processor.decoded(rule, one_as_read(rule, record))

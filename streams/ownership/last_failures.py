@@ -1,15 +1,15 @@
-"""The newest failure of each partition that this worker lost or cannot claim, until the failure is over."""
+"""The last failure of each partition that this worker lost or cannot claim, until the failure is over."""
 
 from typing import NamedTuple
 
 from sluicegate.streams.contracts.stores import TopicPartition
 
 RETRIED = 10.0
-"""Seconds after a claim in which what failed before it is tried again."""
+"""Seconds after a claim within which the work that failed before it is retried."""
 
 
 class LastFailure(NamedTuple):
-    """`owned`: an owner failed, and not a claim. `until` is the time at which the failure counts as over; None: the
+    """`owned`: an owner failed, not a claim. `until` is the time at which the failure counts as over; None: the
     partition was not claimed again yet."""
 
     text: str
@@ -18,8 +18,8 @@ class LastFailure(NamedTuple):
 
 
 class LastFailures:
-    """The failures by partition. A failure is over with the next commit. It is over with a claim, too, if nothing is
-    left to do that could fail again: its commit was not answered, and yet it was made."""
+    """The last failure of each partition. The next commit ends a failure. A claim also ends it if no work remains that
+    could fail again: then the commit succeeded although its answer was lost."""
 
     def __init__(self) -> None:
         self._failures: dict[TopicPartition, LastFailure] = {}
@@ -29,12 +29,12 @@ class LastFailures:
         self._failures[place] = LastFailure(text, owned)
 
     def unlogged(self, place: TopicPartition, text: str) -> bool:
-        """Whether this text was not logged for the partition yet since the last failure that is over."""
+        """Whether this text was not yet logged for the partition since the last failure ended."""
         before, self._logged[place] = self._logged.get(place), text
         return before != text
 
     def claimed(self, place: TopicPartition, work: bool, now: float) -> None:
-        """`work`: records wait to be read, or the deadline of a group has passed."""
+        """Note a claim. `work`: records wait to be read, or the deadline of a group has passed."""
         failure = self._failures.get(place)
         if failure is not None and failure.owned and work:
             self._failures[place] = failure._replace(until=now + RETRIED)
@@ -46,6 +46,6 @@ class LastFailures:
         self._logged.pop(place, None)
 
     def text(self, place: TopicPartition, now: float) -> str | None:
-        """None: the partition did not fail, or the failure is over."""
+        """The text of the failure. None: the partition did not fail, or the failure is over."""
         failure = self._failures.get(place)
         return None if failure is None or (failure.until is not None and now >= failure.until) else failure.text

@@ -1,8 +1,8 @@
-"""The topics that the patterns of an agent match: those that come and go, and those that were there at first.
+"""The topics that the patterns of an agent match: the current ones, and the first ones.
 
-`start` decides where a topic begins that was there when the agent asked for its pattern first. One that appears later
-is read from its beginning, so that nothing is lost between its making and the moment at which a worker sees it,
-however often workers die in between. Therefore the first ones are kept in the store.
+`start` determines where a topic begins that existed when the agent used its pattern for the first time. A topic that
+appears later is read from its beginning. So no record is lost between its creation and the moment at which a worker
+sees it, even if workers crash in between. For this the first topics are stored in the store.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,19 +20,19 @@ from sluicegate.streams.errors import ChangelogIncomplete, Fenced, PersistenceEr
 from sluicegate.streams.topic_names import matches, matching, origin_patterns, origins, patterns
 
 FIRST = b"\x08"
-"""Begins the content of the entry."""
+"""The first byte of the entry's content."""
 
 FirstTopics = Mapping[str, tuple[str, ...]]
-"""By pattern: the topics that it matched at first."""
+"""By pattern, the topics that it matched at first."""
 
 
 def place(app: str, agent: str) -> Partition:
-    """No agent can have this partition."""
+    """The partition of the entry. No agent can have it."""
     return Partition(app, "~", f"topics.{agent}", 0)
 
 
 class MatchingTopics:
-    """Of one worker. `token` returns a new random name."""
+    """The matching topics of one worker. `token` returns a new random name."""
 
     def __init__(self, app: str, agent: Agent, store: Store, source: Input, token: Callable[[], str]) -> None:
         self._agent, self._place = agent, place(app, agent.name)
@@ -45,7 +45,7 @@ class MatchingTopics:
         self._log = structlog.get_logger().bind(agent=agent.name)
 
     def look(self) -> bool:
-        """Log which topics appeared and which are gone. Returns whether the windows have other origins than before."""
+        """Log topics that appeared and disappeared. Returns True if the windows have other origins than before."""
         self._log_changes()
         existing = self._source.existing() if self._origin_patterns else None
         if existing is None:
@@ -63,8 +63,7 @@ class MatchingTopics:
         self._log.info("topics.matched", appeared=appeared, gone=gone, topics=len(topics))
 
     def ready(self) -> bool:
-        """Whether it is known which topics there are, and which were there at first. Without `start` it makes no
-        difference."""
+        """Whether the current and the first topics are known. The first topics are needed only with `start`."""
         if self._origin_patterns:
             return self._source.existing() is not None
         if self._agent.start == "earliest" or self._first:
@@ -79,17 +78,17 @@ class MatchingTopics:
         return bool(self._first)
 
     def later(self, topic: str) -> bool:
-        """Whether a pattern matches the topic, and no pattern did at first."""
+        """Whether a pattern matches the topic, but none matched it at first."""
         mine = [name for name in self._patterns if matches(name, topic)]
         return bool(mine) and topic not in self._agent.topics and not any(topic in self._first[name] for name in mine)
 
     def revoked(self, partition: Partition, token: str) -> None:
-        """The group took a partition, which this process claimed with `token` last. Perhaps its topic is gone: the
-        group may know that before the worker does."""
+        """Note that Kafka revoked a partition which this process last claimed with `token`. Its topic may have been
+        deleted: the group may know this before the worker does."""
         self._revoked[partition] = token
 
     def gone(self) -> Sequence[tuple[Partition, str]]:
-        """The revoked partitions, with their tokens, whose topics are gone; each once."""
+        """The revoked partitions whose topics were deleted, with their tokens. Each is returned once."""
         topics = self._source.topics() if self._revoked and self._patterns else None
         if topics is None:
             return ()
@@ -99,13 +98,14 @@ class MatchingTopics:
         return gone
 
     def _known(self) -> FirstTopics:
-        """Empty unless the store has every pattern. Raises PersistenceError and ChangelogIncomplete."""
+        """The stored first topics; empty unless every pattern is stored. Raises PersistenceError and
+        ChangelogIncomplete."""
         entry = read_entry(self._store, self._place)
         known = {} if entry is None else _unpacked(entry)
         return known if all(name in known for name in self._patterns) else {}
 
     def _written(self, topics: Sequence[str]) -> FirstTopics:
-        """Raises PersistenceError, and Fenced when another worker wrote meanwhile."""
+        """Store the first topics. Raises PersistenceError, and Fenced if another worker wrote them at the same time."""
         busy = "another worker claimed the first topics"
         claim, entry = claim_entry(self._store, self._place, self._token(), NOBODY, busy)
         known = {} if entry is None else _unpacked(entry)

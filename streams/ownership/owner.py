@@ -1,6 +1,6 @@
-"""One partition while this process owns it: (accept | expire), commit. A take-over comes before it (takeover.py).
+"""One partition while this process owns it: (accept | expire), commit. A take-over precedes it (takeover.py).
 
-There is one way to handle a failed commit: the owner is dropped as a whole, and a new one claims.
+A failed commit is handled in one way: the owner is dropped as a whole, and a new owner claims.
 """
 
 from collections.abc import Sequence
@@ -33,15 +33,15 @@ from sluicegate.streams.ownership.store_clock import BACK, StoreClock
 from sluicegate.streams.ownership.timers import with_timers
 
 Late = tuple[list[bytes], Section, list[bytes]]
-"""The ids that are withdrawn, the changes of items that the store keeps, and the entries of a commit that say both."""
+"""The ids that are withdrawn, the changes of stored items, and the entries of a commit that record both."""
 NOTHING_LATE: Late = ([], Section(), [])
-MOST_HELD = 2_000  # records accepted while items wait for another try of their handler, before intake pauses
+MOST_HELD = 2_000  # records that are accepted while items wait for another attempt of their handler
 
 
 class Owner:
     """`partition` under `claim`. Records between the claim's offset and `intake.offset` are not committed yet. `token`
-    is the one of the newest claim by this process. `source` is what the next commit writes about the input; None: it
-    stays as it is. The take-over sets what has no value here."""
+    belongs to the newest claim by this process. `source` are the input facts that the next commit writes; None: they
+    stay unchanged. The take-over sets the attributes that have no value here."""
 
     facts: TopicFacts
     claim: Claim
@@ -52,7 +52,7 @@ class Owner:
     def __init__(
         self, partition: Partition, setting: AgentRuntime, rows: Rows, now: float, before: "Owner | None" = None
     ) -> None:
-        """`now` is the process' own time, `before` the owner of this process before this one."""
+        """`now` is the process' own time. `before` is the previous owner in this process."""
         self.partition, self.setting, self.rows = partition, setting, rows
         self.place = partition.topic, partition.number
         self.groups = PartitionGroups(setting.rule, bool(setting.agent.history), Generations(setting, (), apart=True))
@@ -62,10 +62,10 @@ class Owner:
         self.held = WaitingItems()
         self.sealed = released.sealed_of(setting, self.place)
         self.token: str = before.token if before else ""
-        self.informed = -1  # the version that Kafka was told last
+        self.informed = -1  # the version in the last informational commit
         self.source: Source | None = None
-        self.stopping: Halt | None = None  # no record is taken any more, and it halts when its rows are sent
-        self._left = 0  # of the pending records, those that the commit under way leaves
+        self.stopping: Halt | None = None  # intake has stopped, and the partition halts when its rows are sent
+        self._left = 0  # the number of pending records that the current commit does not include
         self._late = NOTHING_LATE
 
     @property
@@ -73,7 +73,7 @@ class Owner:
         return hasattr(self, "claim")
 
     def halt(self, monotonic: float) -> None:
-        """Commit that the next batch cannot be fetched, so that the next owner does not try it."""
+        """Commit that the next batch cannot be fetched, so the next owner does not try it without a probe."""
         claim = self.claim
         changes = Changes(claim.offset, claim.epoch, trying=self.marks.halting(self.intake.offset), source=self.source)
         self.claim = self.setting.store.commit(claim, changes)
@@ -96,9 +96,9 @@ class Owner:
         self.marks.begun = True
 
     def refuse_crashed(self, record: Record, monotonic: float) -> None:
-        """This record ended the process, or failed in the engine, three times: make it a dead letter, unless the shared
-        buffer or a result holds it already, or it is a repeat. After an error of the engine the gate is not asked,
-        because the error may be its own."""
+        """Make the record a dead letter, because it ended the process, or the engine failed at it, three times. A repeat,
+        and a record that the shared buffer or a result already holds, is accepted instead. After an error of the engine
+        repeats are not looked for, because that check may be what failed."""
         self.marks.begun = True
         older = self.groups.older
         elsewhere = older and not older.again((record,))
@@ -131,12 +131,12 @@ class Owner:
 
     @property
     def items_ready(self) -> bool:
-        """Whether there are items that a commit left and that can be handled now."""
+        """Whether a commit left items that can be handled now."""
         return self.held.ready(self.clock.monotonic)
 
     @property
     def waits_for(self) -> str:
-        """The error that items wait for, or why the partition is about to halt; else empty."""
+        """The error for which items wait, or the reason of a pending halt; empty otherwise."""
         topic, number = self.place
         if self.stopping is not None:
             return f"halting {topic}/{number} when its rows are sent: {self.stopping.code}"
@@ -145,14 +145,14 @@ class Owner:
 
     @property
     def halts(self) -> Halt | None:
-        """Why the partition halts now. A refused row stays unsent; else all rows are sent first, because operators look
-        for dead letters in their topic."""
+        """The reason if the partition halts now. A refused row stays unsent. In all other cases all rows are sent
+        first, because operators look for dead letters in their topic."""
         if self.shard.stopped:
             return ProduceStopped(self.shard.refusal)
         return None if self.shard.unsent or self.shard.more else self.stopping
 
     def next_due(self) -> float:
-        """The time, on the owner's clock, of the nearest deadline of a group or of a handler's next try."""
+        """The nearest deadline of a group or of a handler's next attempt, on the owner's clock."""
         now = self.clock.last
         return min(self.groups.next_due(), self.sealed.next_ready(now), now + self.held.due() - self.clock.monotonic)
 
@@ -163,14 +163,14 @@ class Owner:
         return waits or self.stopping is not None or self.shard.full or self.sealed.full or self.setting.processor.full
 
     def step(self) -> int:
-        """How many records one commit may take; 0: no bound."""
+        """The number of records that one commit may take; 0: no bound."""
         processor = self.setting.processor
         apart = 0 if processor.parts else processor.step(self.place, self.intake.offset)
         return min(filter(None, (apart, self.marks.step(self.intake.offset))), default=0)
 
     def commit(self, monotonic: float) -> Sequence[Event] | None:
-        """Make everything since the last commit durable, then release its rows to the relay. Returns the events. None:
-        a handler failed and nothing was committed; `held` says until when its items wait.
+        """Make all changes since the last commit durable, then release the rows to the relay. Returns the events. None:
+        a handler failed and nothing was committed; its items wait in `held`.
 
         Raises Fenced, PersistenceError or HandlerFailed: this owner has ended.
         """
@@ -188,22 +188,23 @@ class Owner:
         made: list[Changes] = []
 
         def final(events: Sequence[Event]) -> Changes:
-            if not made:  # the store may ask more than once
+            if not made:  # the store may call this more than once
                 made.append(self._changes([], monotonic))
             return self._settled(made[0], [*events, *blocked])
 
         try:
             done = in_session(self.setting.store, self.claim, processor, free, final, self.rows)
         except HandlerFailed as error:
-            if made and (made[0].entries or not processor.parts):  # what the changes said is not said again
+            if made and (made[0].entries or not processor.parts):  # these changes cannot be produced again
                 raise
             self._hold(items, error)
             return None
         return self.committed(*done, monotonic)
 
     def _hold(self, items: Sequence[Item], error: HandlerFailed) -> None:
-        """Handle them again later, under this claim. Raises `error` where only a new claim can: during the take-over,
-        while a crash mark stands, or where a commit writes sender numbers and ids read after the failed item."""
+        """Let the items wait, and handle them again under this claim. Raises `error` if this requires a new claim:
+        during the take-over, while a crash mark is set, or if a commit writes sender numbers and ids that were read
+        after the failed item."""
         processor = self.setting.processor
         careful = not self.marks.begun or self.marks.set or self.marks.step(self.claim.offset)
         if careful or not (processor.parts or processor.batches):
@@ -212,8 +213,8 @@ class Owner:
         self.held.put_back(items, self.clock.monotonic + error.delay, at, str(error))
 
     def prepare(self, monotonic: float) -> PreparedCommit | None:
-        """Everything since the last commit as changes. What follows is `committed`, or the end of this owner. None: a
-        handler failed, and nothing can be committed now."""
+        """Collect all changes since the last commit. Either `committed` follows, or this owner ends. None: a handler
+        failed, and nothing can be committed now."""
         self.now(monotonic)
         if self.held.waits(self.clock.monotonic):
             return self.reports()
@@ -228,7 +229,7 @@ class Owner:
             except HandlerFailed as error:
                 self._hold(items, error)
                 return None
-        # a group of an earlier rule ends before the next one of its key
+        # a group of an earlier rule ends before the next group of its key
         apart, earlier = self.groups.older.results(self.rows) if self.groups.older else ((), ())
         rows = self.rows.make(events)
         decisions = events if events is items else decided(items, events)
@@ -254,7 +255,7 @@ class Owner:
         return self.held.part(items, step) if step else items
 
     def reports(self) -> PreparedCommit:
-        """The delivery reports alone, without records accepted since the last commit (docs/protocol.md, Record)."""
+        """The delivery reports alone, without the records accepted since the last commit (docs/protocol.md, Record)."""
         delivered, dead = self.shard.taken()
         self._left, claim = self.intake.pending, self.claim
         changes = Changes(
@@ -291,34 +292,33 @@ class Owner:
         )
 
     def _begin_proof(self) -> None:
-        """From here on records need a MAC. What the partition holds already needs none."""
+        """Require a MAC for records from here on. Records that the partition already holds need none."""
         source, high = self.source or self.claim.source, self.setting.input.high(*self.place)
         if source is not None and high >= 0:
             self.intake.proof.since = max(self.intake.offset, high)
             self.source = replace(source, proof_from=self.intake.proof.since)
 
     def _parted(self, items: list[Item]) -> tuple[list[Item], list[KeptItem]]:
-        """The items for the handler, and those that wait in the store behind an item of their key."""
+        """Separate the items for the handler from the items that must wait in the store behind an item of their key."""
         if not self.sealed.held or self.setting.slow is not None:
             return items, []
         blocks = self.sealed.blocks
         return [item for item in items if not blocks(item)], [KeptItem(item) for item in items if blocks(item)]
 
     def _settled(self, changes: Changes, events: Sequence[Event]) -> Changes:
-        """The changes with what the handlers did. A message that its handler refused for good does not count as
-        seen."""
+        """Add the outcomes of the handlers to the changes. The id of a message that its handler refused for good is
+        withdrawn."""
         ids = self.intake.dedupe.given_up(events) if self.intake.dedupe else []
         return self.amended(changes, events, kept(events) if self.setting.processor.parks else Section(), ids)
 
     def amended(self, changes: Changes, events: Sequence[Event], section: Section, ids: list[bytes]) -> Changes:
-        """The changes with what was scheduled, the changes of the items that the store keeps, and the ids that do not
-        count as seen."""
+        """Add scheduled timeouts, changes of stored items, and withdrawn ids to the changes."""
         changes, now = with_timers(changes, events, self.clock.last), self.clock.last
         self._late = ids, section, self.changelog.late(ids, section, now)
         return replace(changes, entries=[*changes.entries, *self._late[2]]) if self._late[2] else changes
 
     def committed(self, claim: Claim, ready: PreparedCommit, monotonic: float) -> Sequence[Event]:
-        """The store took the changes and gave the next claim; returns the events."""
+        """Process a successful commit: `claim` is the claim after it. Returns the events."""
         earlier = failpoints.armed and self._has_earlier_groups
         self.claim, (changes, events, items) = claim, ready
         (ids, section, blobs), self._late = self._late, NOTHING_LATE
@@ -328,7 +328,7 @@ class Owner:
             self.sealed.took(section)
         self.setting.processor.committed(items, self.rows.fire_id, self.place)
         self.setting.processor.counted(self.groups.newest)
-        if failpoints.armed and (self.intake.pending or events):  # a commit of delivery reports alone would be no test
+        if failpoints.armed and (self.intake.pending or events):  # not for a commit of delivery reports alone
             failpoints.hit("commit-sent")
             failpoints.hit("after-commit")
             if any(isinstance(event, Fire | Unhandled) and event.reason in ("timeout", WINDOW) for event in events):
@@ -345,12 +345,12 @@ class Owner:
         return events
 
     def _mark(self, offset: int) -> CrashMark | None:
-        """The mark stays unchanged after a commit that does not move the offset: such a commit shows nothing about
-        crashes."""
+        """The crash mark for the commit. A commit that does not move the offset keeps the mark, because it proves
+        nothing about crashes."""
         return self.claim.trying if offset == self.claim.offset else None
 
     def tick(self, monotonic: float, took: float) -> float:
-        """Take the store's time from the last commit, as StoreClock.answered."""
+        """Read the store's time from the last commit, as StoreClock.answered."""
         jump = self.clock.answered(self.claim.store_time, monotonic, took)
         if self.clock.set_back:
             self.set_back()
@@ -359,7 +359,7 @@ class Owner:
         return jump
 
     def set_back(self) -> None:
-        """No deadline waits for a clock that was ahead."""
+        """Move all times back to the owner's time, because the clock was ahead."""
         now = self.clock.last
         self.groups.set_back(now)
         self.sealed.set_back(now)

@@ -1,4 +1,4 @@
-"""What an owner asks the store about its cold groups (sluicegate.streams.aggregation.durable.paging)."""
+"""Reads the cold groups of a partition from the store (sluicegate.streams.aggregation.durable.paging)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
@@ -20,8 +20,8 @@ EVER = 1e18
 
 
 class ColdReads:
-    """The cold groups of `partition` in the store. `still_ours` raises Fenced after a later claim: then the rows may be
-    of another rule. All calls raise PersistenceError, ChangelogIncomplete and Fenced."""
+    """The cold groups of `partition` in the store. `still_ours` raises Fenced after a later claim: then the rows may
+    belong to another rule. All methods raise PersistenceError, ChangelogIncomplete and Fenced."""
 
     def __init__(
         self, store: ColdGroups, partition: Partition, groups: Groups, paging: Paging, still_ours: Callable[[], None]
@@ -30,7 +30,8 @@ class ColdReads:
         self._still_ours = still_ours
 
     def look_up(self, records: Sequence[Record], now: float) -> None:
-        """Before these records are accepted: make the cold groups of their keys hot, and note which keys have none."""
+        """Make the cold groups of these records hot, and note the keys without a cold group. Call it before the records
+        are accepted."""
         groups, paging = self._groups, self.paging
         if not paging.count:
             groups.cold.absent = None
@@ -45,26 +46,27 @@ class ColdReads:
         groups.behind = groups.behind or groups.next_due() <= now
 
     def _make_room(self, most: int) -> None:
-        """Groups that may have to make room must be hot: those with the nearest deadlines, then those without one."""
+        """Make up to `most` groups hot that may have to fire to make room: the groups with the nearest deadlines first,
+        then groups without a deadline."""
         hot = self._warm(self._store.due(self._partition, EVER, most))
         if len(hot) < most:
             hot += self._warm(self._store.keys(self._partition, None, most))
         self._groups.put_first(hot)
 
     def expire(self, now: float) -> None:
-        """Make groups hot that are due, and find the next deadline of the others."""
+        """Make the due groups hot, and find the next deadline of the others."""
         rows = self._store.due(self._partition, EVER, DUE + 1)
         late = [row for row in rows[:DUE] if (row.due or 0.0) <= now]
         self._warm(late)
         self.paging.nearest = (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf
 
     def asked(self) -> None:
-        """After a restore: make the groups hot that a person wants fired."""
+        """After a restore: make the groups hot that an operator wants to fire."""
         if self.paging.count and (keys := unknown(self._groups, self._groups.asked)):
             self._warm(self._store.cold(self._partition, keys))
 
     def all(self, groups: Groups) -> Iterator[None]:
-        """Make all groups hot, among `groups`. Yields after each page, for its commit."""
+        """Make all cold groups hot, in `groups`. Yields after each page, for its commit."""
         for rows in self._pages():
             self._warm(rows, groups)
             yield
@@ -79,16 +81,16 @@ class ColdReads:
             yield rows
 
     def keeping_hot(self, endings: Iterator[None]) -> Iterator[None]:
-        """End groups after a claim, in these steps. Until the last step, commits evict no group: one that is evicted
-        before it ends is one that the next claim overlooks."""
+        """End groups after a claim, in the steps of `endings`. Commits evict no group until the last step: the next
+        claim would overlook a group that is evicted before it ends."""
         self.paging.suspended = True
         yield from endings
         self.paging.suspended = False
 
     def judged(self, now: float) -> Iterator[None]:
-        """Before the first record: end the groups that end by the rule as it is now, and compute the deadlines of the
-        others anew, where they were computed by another rule, or under a clock that was ahead. Yields after each slice,
-        for its commit."""
+        """Before the first record: end the groups that end under the current rule. Compute the deadlines of the others
+        again if they were computed under another rule, or by a clock that was ahead. Yields after each slice, for its
+        commit."""
         groups, paging = self._groups, self.paging
         back, ends = paging.at > now + BACK, ends_of(groups)
         if paging.count and (back or paging.ends != ends):
@@ -110,14 +112,14 @@ class ColdReads:
 
 
 def keys_of(rule: Rule, records: Sequence[Record]) -> set[bytes | None]:
-    """The keys of these records. A record whose key cannot be read is left out: its group is not opened before the
-    store was asked (Groups.open)."""
+    """The keys of these records. A record whose key cannot be read is left out: Groups.open fails for a key that was
+    not looked up."""
     if rule.key_of is None:
         return {record.key() for record in records}
     keys = set[bytes | None]()
     for record in records:
         try:
             keys.add(rule.key_of(rule.reader.read(one_as_read(rule, record))))
-        except Exception:  # the record is refused, or read again, when it is accepted
+        except Exception:  # `accept` refuses the record, or it is read again
             continue
     return keys

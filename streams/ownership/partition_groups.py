@@ -1,4 +1,4 @@
-"""The open groups of a partition: hot and cold ones, of the newest rule and of earlier ones."""
+"""The open groups of a partition: hot and cold groups, of the newest rule and of earlier rules."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -23,15 +23,17 @@ from sluicegate.streams.windows.opening import groups_of, known_ids
 from sluicegate.streams.windows.origins import OriginGroups
 
 Awaiting = WindowGroups | CorrelatedGroups | OriginGroups
-"""Groups that ask where the owner stands in the log."""
+"""Groups that need the owner's position in the log."""
 SLICE = 1_000  # groups that one expiry fires at most
 
 
 class PartitionGroups:
-    """`newest` are the groups of the rule that takes the keys without an open group, `older` those of earlier rules.
+    """`newest` are the groups of the newest rule, which accepts every key without an open group elsewhere. `older` are
+    the groups of earlier rules.
 
-    `windows` and `origin` are `newest` if it holds windows, or re-keys records for event time. The take-over sets
-    `cold`."""
+    `windows` and `origin` refer to `newest` if it holds windows, or re-keys records for event time. The take-over sets
+    `cold`.
+    """
 
     __slots__ = ("cold", "newest", "older", "origin", "windows")
 
@@ -66,7 +68,7 @@ class PartitionGroups:
         return bool(newest.events or newest.touched or (self.older and self.older.changed))
 
     def drain(self) -> Iterator[Item]:
-        """Take the events out: those of earlier rules first."""
+        """Take the events. The events of earlier rules come first."""
         return chain(self.older.items() if self.older else (), self.newest.drain())
 
     def next_due(self) -> float:
@@ -89,47 +91,47 @@ class PartitionGroups:
         return fired + self.older.expire(now, SLICE) if self.older and not self.newest.behind else fired
 
     def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
-        """Evict groups, as many as the rule does not keep hot. Returns the rows of those, and the keys of the groups
-        that became hot since the last commit."""
+        """Evict the groups beyond the number that the rule keeps hot. Returns their rows, and the keys of groups that
+        became hot since the last commit."""
         paging = self.cold.paging
         keeps_cold = pageable(self.newest) and not self.older
         paging.most = self.newest.rule.aggregation.hot_groups if keeps_cold else 0
         return paging.moved(now)
 
     def end(self, now: float) -> Iterator[None]:
-        """End the groups that end before the first record. Yields after each slice, for its commit."""
+        """End the groups that must end before the first record. Yields after each slice, for its commit."""
         yield from self.older.end(self.newest, now)
         self.cold.asked()
         yield from self.cold.keeping_hot(endings(self.newest, now))
         yield from self.cold.judged(now)
 
     def set_back(self, now: float) -> None:
-        """No deadline waits for a clock that was ahead."""
+        """Move all times back to `now`, because the clock was ahead."""
         for groups in self.every():
             groups.set_back(now)
 
     def inherit(self, earlier: Iterable[Groups]) -> None:
-        """Under a changed rule the watermark goes on where it was: what was late stays late."""
+        """Continue with the watermark of the earlier rules, so late records stay late."""
         if self.windows is not None:
             for groups in earlier:
                 if isinstance(groups, WindowGroups):
                     self.windows.event.follow(groups.event)
 
     def expect_origins(self, facts: InputFacts) -> None:
-        """Set which origins the windows wait for: all partitions that the topics of the re-keying agents have now, also
-        of topics that match their patterns. Raises SystemNotReady."""
+        """Set the origins whose marks the windows need: all current partitions of the topics of the re-keying agents,
+        including topics that match their patterns. Raises SystemNotReady."""
         if self.windows is not None and self.windows.merged is not None:
             topics = origins(self.windows.window.origins, facts.existing() or ())
             counts = {topic: facts.facts(topic.partition("/")[2], 0).partitions for topic in topics}
             self.windows.merged.expect([f"{topic}/{n}" for topic in topics for n in range(counts[topic])], topics)
 
     def ids(self, dedupe: DuplicateFilter | None) -> KnownIds | None:
-        """The ids that the changelog keeps beside the groups: ended keys of correlations, or the ids of `dedupe`."""
+        """The ids that the changelog stores beside the groups: ended keys of correlations, or the ids of `dedupe`."""
         return known_ids(self.newest) or (dedupe.seen if dedupe is not None else None)
 
 
 def stamping(origin: OriginGroups, records: Sequence[Record], now: float) -> Sequence[Record]:
-    """The records that `where` takes. The others only move the clock of their origin."""
+    """The records for which `where` is true. The others only move the clock of their origin."""
     origin.saw(now)
     kept, left_out = divided(origin, records)
     for record in left_out:

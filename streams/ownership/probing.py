@@ -1,14 +1,14 @@
-"""Partitions whose last owner died at its first fetch, as it seems. Another process fetches them before this one does.
+"""Probes partitions whose last owner probably died at its first fetch: a process of its own fetches them first.
 
-A batch of records that is small in the log may be larger than the memory when the client unpacks it. It ends the
-process before the first record is there, and all partitions of the process with it. So the suspicion is cheap: the
-owner before died soon after its claim, and made no commit that moved the offset. A kill for any other reason raises it,
-too, and costs a probe of about a second. The proof is a process that this one starts, and that dies
+A batch of records that is small in the log may exceed the memory when the client decompresses it. It ends the process
+before the first record arrives, and with it all partitions of the process. So the suspicion is raised easily: the
+previous owner died soon after its claim, without a commit that moved the offset. A kill for any other reason also
+raises it, and costs a probe of about a second. The proof is a child process that dies
 (sluicegate.connectors.kafka.probe).
 
-If a batch cannot be fetched, another process fetches the records before it. Then the partition is claimed again, the
-batch is the next one, and the partition halts. The halt is in the crash mark, so the next owner probes first, too: it
-goes on by itself if its memory is larger.
+If a batch cannot be fetched, a child process fetches the records before it. Then the partition is claimed again, the
+batch is the next one, and the partition halts. The crash mark stores the halt, so the next owner also probes first: it
+continues by itself if it has more memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,13 +30,13 @@ FAILED = "the process that fetches the partition first shows nothing; this one f
 
 
 class Probing:
-    """`waiting` are the owners that wait for a probe, in this order."""
+    """`waiting` are the owners that wait for a probe, in order."""
 
     def __init__(self, source: FetchesApart, log: Any) -> None:
         self._source, self._log = source, log
         self.waiting: dict[TopicPartition, Owner] = {}
         self._running: dict[TopicPartition, Probe] = {}
-        self._suspects: set[TopicPartition] = set()  # by what this process has seen itself
+        self._suspects: set[TopicPartition] = set()  # observed by this process
         self._bounded: set[TopicPartition] = set()
 
     def suspect(self, place: TopicPartition) -> None:
@@ -49,8 +49,8 @@ class Probing:
         self._set(place, -1)
 
     def passed(self, owner: Owner, monotonic: float) -> bool:
-        """Whether this process may start to fetch the partition, up to its bound. False: the probe runs. Raises
-        Unfetchable, which is durable then, and errors of the store."""
+        """Whether this process may fetch the partition, up to its bound. False: the probe is running. Raises
+        Unfetchable after the halt is durable, and errors of the store."""
         place = owner.place
         if self.waiting.get(place) is not owner:
             self._end(place)
@@ -74,7 +74,7 @@ class Probing:
         return True
 
     def read_apart(self, owners: Mapping[TopicPartition, Owner]) -> Iterator[Owner]:
-        """The owners that have read up to their bounds and committed it. What comes next is probed again."""
+        """The owners that have read up to their bounds and committed. The records after the bound are probed again."""
         for place in list(self._bounded):
             owner = owners.get(place)
             if owner is not None and not owner.intake.pending and self._source.bound_reached(*place):

@@ -1,6 +1,6 @@
-"""The schemas of the schema registry that an agent needs, kept in the rows of its partitions.
+"""Stores the schemas of the schema registry that an agent needs in the rows of its partitions.
 
-A worker that starts while the registry is down goes on with what the rows have.
+A worker that starts while the registry is down uses the schemas in the rows.
 """
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from sluicegate.streams.errors import SystemNotReady
 
 
 class RegisteredSchemas:
-    """Of one agent. `table` is None if the agent uses no registry."""
+    """The registered schemas of one agent. `table` is None if the agent uses no registry."""
 
     def __init__(self, agent: Agent) -> None:
         written = [output.schema for output in agent.outputs if output.schema is not None and output.schema.registry]
@@ -22,8 +22,8 @@ class RegisteredSchemas:
         self._written = [each for each in written if each.subject]
 
     def begin(self, source: Source | None) -> None:
-        """With a claim: take what its row has, and have the ids of all outputs before a record is read. Raises
-        SystemNotReady while the registry does not give them."""
+        """At a claim: load the schemas of its row, and get the ids of all outputs before a record is read. Raises
+        SystemNotReady while the registry does not answer."""
         if self.table is None:
             return
         self.table.learn(source.schemas if source is not None else ())
@@ -34,7 +34,7 @@ class RegisteredSchemas:
             raise SystemNotReady(str(error)) from error
 
     def noted(self, claim: Claim, source: Source | None) -> Source | None:
-        """What a commit writes: with the schemas that the row lacks."""
+        """The source for a commit, with the schemas that the row lacks."""
         before = source if source is not None else claim.source
         if self.table is None or before is None or len(self.table) <= len(before.schemas):
             return source

@@ -1,5 +1,5 @@
-"""Items that the store keeps: parked ones that an operator let go, and completed groups whose dead letter an operator
-retried. The owner handles them when it claims, before the first record."""
+"""Handles released items: parked items that an operator released, and completed groups whose dead letter an operator
+retried. The store keeps them, and the owner handles them at its claim, before the first record."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ ENDED_HERE = "the process ended three times while it decided what becomes of the
 
 
 def sealed_of(setting: AgentRuntime, place: TopicPartition) -> Sealed:
-    """The items of a partition that the store keeps, with nothing in it yet."""
+    """The empty container for the sealed items of a partition."""
     handler = setting.agent.handler
     if setting.slow is not None:
         return setting.slow.sealed(place)
@@ -33,15 +33,15 @@ def sealed_of(setting: AgentRuntime, place: TopicPartition) -> Sealed:
 
 
 def sealed_again(items: Sequence[Item]) -> Section | None:
-    """The changes of the store for a group that waits for its slow handler now. None: it is a dead letter, or
-    nothing."""
+    """The changes of the store for a retried group that now waits for its slow handler. None: it became a dead letter,
+    or nothing."""
     if not items or not isinstance(items[0], Fire):
         return None
     return Section({items[0].number: pack(items[0])}, {items[0].number: 0})
 
 
 def ended(item: Message | Fire, handler: Handler | None) -> Event:
-    """What becomes of an item that ended too many processes. Raises HandlerStopped."""
+    """The outcome of an item that ended too many processes. Raises HandlerStopped."""
     if isinstance(item, Fire) and (handler is None or item.again is not None):
         return Unhandled(item, ENDED_HERE, DEATHS, "crash", stage="crash")
     assert handler is not None
@@ -52,11 +52,11 @@ def ended(item: Message | Fire, handler: Handler | None) -> Event:
 
 
 def after(item: Message | Fire, events: Sequence[Event]) -> Section:
-    """The changes of the store when this item was handled: it ended, unless it is parked again."""
+    """The changes of the store after this item was handled: it ended, unless it is parked again."""
     parked = any(isinstance(event, KeptItem) for event in events)
     return kept(events) if parked else Section({number_of(item): None})
 
 
 def counted(events: Sequence[Event]) -> list[Event]:
-    """The events that are counted: the group was, when it was completed."""
+    """The events to count in the metrics. The group itself was counted when it was completed."""
     return [event for event in events if not isinstance(event, Fire)]

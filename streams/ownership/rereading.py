@@ -1,10 +1,10 @@
-"""Groups whose records are read again after a deployment with the policy `rewind`.
+"""Reads the records of open groups again after a deployment with the policy `rewind`.
 
-The partition reads again from the first record of the oldest such group up to the offset at which it changed. In this
-range a record counts only if the rule that filled the groups counted it, and it belongs to one of them. All other
-records are in a result already, or were refused or left out. Each commit takes the records that it read again out of
-the group: so every record is in exactly one of a result, a group that waits to be read again, and a group of the
-newest rule.
+The partition is read again from the first record of the oldest such group up to the offset at which the rule changed.
+In this range a record counts only if it belongs to one of the groups and their rule counted it. All other records are
+already in a result, or were refused or left out. Each commit removes the records that it read again from their group.
+So every record is in exactly one of these: a result, a group that waits to be read again, or a group of the newest
+rule.
 """
 
 from collections.abc import Sequence
@@ -22,20 +22,20 @@ from sluicegate.streams.errors import RewindMismatch
 
 
 def lowest(groups: Groups) -> int:
-    """The offset of the first record of these groups, which are at least one."""
+    """The offset of the first record of these groups. There must be at least one group."""
     return min(int(state[FIRST]) for state in groups.states.values())
 
 
 def unread(state: GroupState) -> int:
-    """How many records of the group were not read again yet. No group of this kind times out, so the column SEEN holds
-    the number of those that were, as a negative number."""
+    """The number of records of the group that were not read again yet. These groups never time out, so the column SEEN
+    stores the number of records that were, as a negative number."""
     seen = state[SEEN]
     return int(state[COUNT]) + (int(seen) if seen is not None and seen < 0 else 0)
 
 
 def read_again(groups: Groups, records: Sequence[Record], until: int) -> Sequence[Record]:
-    """The records from `until` on, and those below it that belong to `groups`, from which they are taken out. Raises
-    RewindMismatch if the records are not those with which a group was filled."""
+    """Return the records from `until` on, and the records below it that belong to `groups`. Remove the latter from
+    their groups. Raises RewindMismatch if they differ from the records that filled a group."""
     if records[0].offset() >= until and not groups.states:
         return records
     rule, kept = _plain(groups.rule), []
@@ -49,8 +49,8 @@ def read_again(groups: Groups, records: Sequence[Record], until: int) -> Sequenc
 
 
 def _plain(rule: Rule) -> Rule:
-    """The rule, whose results are not made. A record that it refuses became a dead letter or was left out when it was
-    read first, so it is passed over."""
+    """The rule without results. A record that it refuses is skipped: it became a dead letter or was left out when it
+    was first read."""
     plain = copy(rule)
     plain.results = None
     plain.on_error = OnError(decode="skip", expression="skip")
@@ -58,7 +58,7 @@ def _plain(rule: Rule) -> Rule:
 
 
 def _took(groups: Groups, rule: Rule, record: Record) -> bool:
-    """Whether the record belongs to one of the groups; then it is taken out of it."""
+    """Remove the record from its group. Returns False if it belongs to none of the groups."""
     offset, key = record.offset(), counted_key(rule, record)
     state = groups.states.get(key) if key is not None else None
     if key is None or state is None or offset < state[FIRST]:
@@ -79,8 +79,8 @@ def _took(groups: Groups, rule: Rule, record: Record) -> bool:
 
 
 def counted_key(rule: Rule, record: Record) -> bytes | None:
-    """The key of the group to which a record is added under this rule, None: it is refused or left out. The state of
-    other records does not matter."""
+    """The key of the group to which this rule adds the record. None: the rule refuses it or leaves it out. The result
+    does not depend on other records."""
     probe = Groups(rule)
     accept(probe, taken(probe, (record,)), 0.0)
     for event in probe.events:

@@ -1,4 +1,4 @@
-"""The runtime that all partitions of a worker share."""
+"""The runtime objects that all partitions of a worker share."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -18,11 +18,11 @@ from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
 
 
 class AgentRuntime(NamedTuple):
-    """`process` is a random name of this process, `member` the name that operators see. `slow` calls handlers outside
-    of the commits (`concurrency`). `rows` makes the rows of a partition for a rule of the agent. `deployed` are the
-    versions of the rule up to the one that this worker runs. `on_rule_change` is the policy where no version was
-    recorded. `mac` signs the rows, and proves records; without it all headers are believed. `matching` are the topics
-    of patterns. `clusters`: the rows go to several clusters, each on its own."""
+    """`process` is a random name of this process; `member` is the name that operators see. `slow` runs handlers outside
+    of the commits (`concurrency`). `rows` creates the rows of a partition for a rule of the agent. `deployed` has the
+    versions of the rule up to the one that this worker runs. `on_rule_change` is the policy if no version was recorded.
+    `mac` signs rows and verifies records; without it all headers are trusted. `matching` has the topics of patterns.
+    `clusters`: rows are sent to several clusters, independently of each other."""
 
     agent: Agent
     rule: Rule

@@ -25,8 +25,8 @@ FORGOTTEN = (
 def partition_report(
     owner: Owner, monotonic: float, gauge: Gauge, waits: str | None = None, failure: str | None = None
 ) -> PartitionReport:
-    """The owner's offsets, open groups and unsent rows, without a request. `waits`: why its intake is paused.
-    `failure`: why its last owner was lost, until that is over."""
+    """Report the owner's offsets, open groups and unsent rows, without a request to a system. `waits` is the reason why
+    its intake is paused. `failure` is the last failure of the partition, until it is over."""
     partition, groups, shard = owner.partition, owner.groups.every(), owner.shard
     now = owner.now(monotonic)
     oldest = min((at for group in groups if (at := group.oldest()) is not None), default=None)
@@ -54,13 +54,13 @@ def partition_report(
 
 
 def _end(owner: Owner, gauge: Gauge) -> int:
-    """The offset at which the partition was read to its end, if all records before it are committed; else -1."""
+    """The end offset, if the partition was read to its end and all records are committed; otherwise -1."""
     end = gauge.ended(*owner.place) if owner.intake.offset == owner.claim.offset else -1
     return end if end >= owner.intake.offset else -1
 
 
 def _read_age(owner: Owner, now: float, monotonic: float) -> float | None:
-    """None if the newest record has no time."""
+    """The age of the newest record in seconds. None if it has no time."""
     if owner.intake.newest is None:
         return monotonic - owner.intake.since
     read_at = timestamp(owner.intake.newest)
@@ -105,7 +105,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
 def _warn_of_headers(
     refused: Mapping[str, int], owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger
 ) -> None:
-    """Headers that would have steered the agent, and were not believed, by reason."""
+    """Count and log, by reason, the headers that were ignored because they were not verified."""
     for reason, times in refused.items():
         if times:
             topic, number = owner.place
@@ -117,7 +117,7 @@ def _warn_of_headers(
 
 
 def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> int:
-    """The duplicates since the last call. Warns once for each claim when ids were forgotten within their horizon."""
+    """Count the duplicates since the last call. Warns once per claim if ids were forgotten within their horizon."""
     dedupe = owner.intake.dedupe
     if dedupe is None:
         return 0
@@ -133,7 +133,7 @@ def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.Filterin
 
 
 def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Spans | None) -> None:
-    """Make a span of each group that a commit fired; `latency` as for `count_events`."""
+    """Make a span for each group that a commit fired. `latency` is as in `count_events`."""
     if spans is None or not events:
         return
     partition, source = owner.partition, owner.claim.source

@@ -1,7 +1,7 @@
-"""The change of a partition to another version of its agent's rule, at a claim, before the first record
-(docs/protocol.md, Change of the rule).
+"""Changes a partition to another version of its agent's rule, at a claim, before the first record (docs/protocol.md,
+Change of the rule).
 
-The row of the partition names its version. It never goes back: a worker with an earlier version does not take the
+The row of the partition has its version, which never goes back: a worker with an earlier version does not take the
 partition (RuleBehind).
 """
 
@@ -20,8 +20,8 @@ from sluicegate.streams.rules.versions import REFUSE, policy_of
 
 
 class Switch(NamedTuple):
-    """What a claim makes of the generations in the row. `left` is the generation that takes no record of a new group
-    from now on; None: its groups go on under the rule of this worker."""
+    """The generations after a claim. `left` is the generation that accepts no new groups from now on. None: its groups
+    continue under the rule of this worker."""
 
     older: tuple[Generation, ...] = ()
     left: Generation | None = None
@@ -33,7 +33,7 @@ class Switch(NamedTuple):
 
 
 def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -> Switch:
-    """What becomes of the open groups of a row. Raises RuleBehind when the row is at a later version than this
+    """Decide what happens to the open groups of a row. Raises RuleBehind if the row has a later version than this
     worker."""
     if before is None:
         return Switch()
@@ -47,9 +47,9 @@ def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -
     if before.version < deployed.number:
         policy = deployed.policy_since(before.version)
         if deployed.agent(before.version) is None and policy in (FINISH, CONVERT, REWIND):
-            policy = REFUSE  # only the layout of its groups is known
+            policy = REFUSE  # of its rule only the layout of the groups is known
     older = before.older
-    if before.version < deployed.number:  # a crash may have left groups whose end or conversion had begun
+    if before.version < deployed.number:  # after a crash, groups may be left whose end or conversion had begun
         older = tuple(replace(each, policy=policy_of((each.policy, policy))) for each in older)
     same = before.rule == setting.rule.fingerprint
     if same and (before.version in (0, deployed.number) or policy in (CONVERT, REFUSE)):
@@ -60,13 +60,13 @@ def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -
 
 
 def _agent(before: Source, setting: AgentRuntime) -> Agent:
-    """The agent with the rule that filled the newest groups of the row."""
+    """The agent with the rule of the newest groups in the row."""
     known = setting.deployed.agent(before.version)
     return earlier_agent(setting.agent, before.rule) if known is None else known
 
 
 def refuse_left(previous: Generation, groups: int, partition: Partition) -> None:
-    """Raises ConfigurationError when nobody has decided what becomes of the open groups."""
+    """Raises ConfigurationError if no policy decides what happens to the open groups."""
     if previous.policy == REFUSE and groups:
         raise ConfigurationError(
             f"agent {partition.agent}: key, compute, format or scope changed while {groups} groups of "

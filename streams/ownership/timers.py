@@ -14,8 +14,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_timers(changes: Changes, events: Sequence[Event], now: float) -> Changes:
-    """The changes with the timeouts of these events. A commit cancels before it schedules, so a timeout that a later
-    event cancels is left out. `now`: the store's time, seconds since 1970."""
+    """Add the timeouts of these events to the changes. A commit cancels before it schedules, so a timeout that a later
+    event cancels is left out. `now` is the store's time in seconds since 1970."""
     timeouts: dict[UUID, Timeout] = {}
     cancels: dict[UUID, None] = {}
     for event in events:

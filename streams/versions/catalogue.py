@@ -1,8 +1,7 @@
 """The catalogue: all versions of the rules of an app, as one entry of a partition that no agent can have.
 
 The name `~` is not a name of an agent, so every store keeps the entry as it keeps the changelogs. A deployment is one
-claim and one commit: a compare-and-set for all its agents. The highest version in the store is the rule that runs,
-whatever a file says.
+claim and one commit: a compare-and-set for all its agents. The highest version in the store runs, whatever a file says.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,11 +20,11 @@ from sluicegate.streams.rules import stored
 from sluicegate.streams.rules.versions import Deployed, RuleVersion
 
 RULES = b"\x05"
-"""Begins the content of the catalogue's entry."""
+"""The first byte of the content of the catalogue's entry."""
 FORMAT = 1
 
 Catalogue = Mapping[str, Deployed]
-"""The versions of each agent, by its name."""
+"""The versions of each agent's rule, by agent name."""
 
 
 class _Document(msgspec.Struct):
@@ -34,7 +33,7 @@ class _Document(msgspec.Struct):
 
 
 class _Known(msgspec.Struct):
-    """The document before its agents are read."""
+    """The document before its agents are decoded."""
 
     format: int
     agents: dict[str, list[dict[str, Any]]]
@@ -53,9 +52,9 @@ def read(store: Reader, app: str) -> Catalogue:
 def deploy(
     store: EntryStore, app: str, token: str, who: str, change: Callable[[Catalogue, float], Catalogue]
 ) -> Catalogue:
-    """Write what `change(catalogue, store time)` returns, if it differs. Raises what `change` raises, Fenced when
-    another deployment came in between (nothing was changed), and PersistenceError when it is not known whether it
-    was."""
+    """Write the result of `change(catalogue, store time)`, if it differs. Raises the errors of `change`, Fenced if
+    another deployment came in between (nothing was changed), and PersistenceError if it is unknown whether it was
+    written."""
     claim, entry = claim_entry(store, place(app), token, who, "another deployment claimed the catalogue of rules")
     before = {} if entry is None else _unpacked(entry)
     after = change(before, claim.store_time)
@@ -72,7 +71,7 @@ def _packed(catalogue: Catalogue) -> bytes:
 
 
 def _with_agents(document: dict[str, Any], named: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """The document with the fields of each agent under other names."""
+    """The document with renamed fields in each agent."""
     for version in [version for versions in document["agents"].values() for version in versions]:
         version["agent"] = (agent := version.get("agent")) and named(agent)
     return document

@@ -1,9 +1,9 @@
-"""The keys of a process that runs, which follow `sluicegate keys rotate` without a restart.
+"""The keys of a running process. They follow `sluicegate keys rotate` without a restart.
 
-A process that signs looks at the keys every READ_EVERY seconds, and signs with a new key from the moment that the key
-names. A process that proves reads them again before it refuses a record with a MAC, unless it did so within the last
-READ_EVERY seconds. A new key was made SIGNS_AFTER before its first signature, which is longer: so no genuine record is
-refused, also by a process that was paused, or whose store was away.
+A signing process reads the keys every READ_EVERY seconds, and uses a new key from the moment that the key names. A
+verifying process reads them again before it refuses a record with a MAC, unless it did so within the last READ_EVERY
+seconds. A new key exists for SIGNS_AFTER before its first signature, which is longer. So no genuine record is refused,
+even by a process that was paused or that could not reach the store.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from sluicegate.streams.versions.mac_keys import READ_EVERY, read, read_or_make
 
 
 class LiveKeys(Mac):
-    """As the store has them."""
+    """The current keys in the store."""
 
     __slots__ = ("_monotonic", "_read_at", "_store")
 
@@ -25,13 +25,13 @@ class LiveKeys(Mac):
         self._store, self._monotonic, self._read_at = store, monotonic, monotonic()
 
     def renew(self) -> None:
-        """Keep the keys that are known while the store is away."""
+        """Read the keys again if it is time. Keeps the known keys while the store does not answer."""
         with suppress(PersistenceError, SystemNotReady, ChangelogIncomplete):
             self._read_again()
 
     def _read_again(self) -> bool:
-        """Whether the keys were read again. Raises PersistenceError and ChangelogIncomplete, and so does `proves`:
-        without the store nobody knows whether the key is a new one."""
+        """Read the keys again, if it is time. Returns True if they were read. Raises PersistenceError and
+        ChangelogIncomplete, and so does `proves`: without the store it is unknown whether the key is a new one."""
         now = self._monotonic()
         if now - self._read_at < READ_EVERY:
             return False
@@ -43,5 +43,6 @@ class LiveKeys(Mac):
 
 
 def opened(store: Store, app: str, token: Callable[[], str], monotonic: Callable[[], float]) -> LiveKeys:
-    """The keys of the app, which are made if it has none. Raises PersistenceError and ChangelogIncomplete."""
+    """Return the keys of the app. They are created if the app has none. Raises PersistenceError and
+    ChangelogIncomplete."""
     return LiveKeys(store, read_or_make(store, app, token), monotonic)

@@ -1,10 +1,10 @@
 """The keys with which the processes of an app sign records, as one entry of a partition that no agent can have.
 
-The first process of the app makes the key under a claim, so every process has the same one. The key is never logged
-and never shown: whoever has it can write records that every agent of the app believes.
+The first process of the app creates the key under a claim, so every process has the same one. The key is never logged
+and never shown: a program that has it can write records that every agent of the app trusts.
 
-`sluicegate keys rotate` adds a key, which signs SIGNS_AFTER later. Until then every process that proves records has
-read it: it reads the keys again before it refuses a record (streams/versions/live_keys.py).
+`sluicegate keys rotate` adds a key. It signs from SIGNS_AFTER later on. By then every verifying process knows it: it
+reads the keys again before it refuses a record (streams/versions/live_keys.py).
 """
 
 import random
@@ -25,7 +25,7 @@ from sluicegate.streams.contracts.values import NOBODY, Claim, Partition
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced, PersistenceError
 
 KEYS = b"\x06"
-"""Begins the content of the entry."""
+"""The first byte of the content of the entry."""
 FORMAT = 2
 FORMER = 1
 """Keys of this form signed less of a record than is read now, so they prove nothing and are replaced."""
@@ -33,15 +33,15 @@ KEY_SIZE = 32
 GRACE = 3600.0  # seconds in which processes of an earlier release, which sign nothing, are replaced
 ATTEMPTS = 20
 PAUSE = 0.05  # seconds between two attempts at the most
-OWN = "~"  # in the names of partitions that belong to no agent
-SIGNS_AFTER = 60.0  # seconds from the making of a key to its first signature
-READ_EVERY = 5.0  # seconds between two looks of a process at the keys
+OWN = "~"  # the agent in partitions that belong to no agent
+SIGNS_AFTER = 60.0  # seconds from the creation of a key to its first signature
+READ_EVERY = 5.0  # seconds between two reads of the keys by a process
 SWITCHED = 60.0  # seconds in which every process signs with the new key, whatever its loop waits for
 KEEP = 14 * 24 * 3600.0  # Kafka's default retention, and the age that a segment has before it counts
 
 
 class SigningKey(msgspec.Struct, frozen=True):
-    """It signs from the store's time `signs` until `ends`, when a later one does, and proves until `until`."""
+    """A key signs from the store's time `signs` until `ends`, when a later key signs. It verifies until `until`."""
 
     key: bytes
     made: float
@@ -54,14 +54,14 @@ class SigningKey(msgspec.Struct, frozen=True):
 
 
 class SigningKeys(msgspec.Struct, frozen=True):
-    """All keys of an app, the newest one first. `since` is as in Mac, but for keys that prove no more."""
+    """All keys of an app, newest first. `since` is as in Mac, but for keys that no longer verify."""
 
     format: int
     keys: tuple[SigningKey, ...]
     since: float
 
     def mac(self, app: str, now: float) -> Mac:
-        """The keys that prove at `now`, the store's time."""
+        """The keys that verify at `now`, the store's time."""
         proving = [key for key in self.keys if key.until > now]
         signing = next((key for key in proving if key.signs <= now), proving[0])
         keys = [signing, *(key for key in proving if key is not signing)]
@@ -78,13 +78,13 @@ def place(app: str) -> Partition:
 
 
 def read(store: Reader, app: str) -> Mac | None:
-    """The keys of the app; None: no process has made one. Raises PersistenceError and ChangelogIncomplete."""
+    """The keys of the app. None: no process has created one. Raises PersistenceError and ChangelogIncomplete."""
     entry = listed(store, app)
     return None if entry is None else entry[0].mac(app, entry[1])
 
 
 def listed(store: Reader, app: str) -> tuple[SigningKeys, float] | None:
-    """All keys, and the store's time. Raises as `read`."""
+    """All keys, and the store's time. Raises the errors of `read`."""
     view = store.read(place(app))
     keys = None if view is None or not view.entries else _unpacked(view.entries[-1])
     return None if view is None or keys is None else (keys, view.claim.store_time)
@@ -98,14 +98,14 @@ def read_or_make(store: Store, app: str, token: Callable[[], str]) -> Mac:
             return mac
         try:
             _make(store, app, token())
-        except (Fenced, PersistenceError):  # another process makes it, or the store is away and `read` says so
-            time.sleep(random.uniform(0.0, PAUSE))  # processes in step with each other would go on fencing each other
+        except (Fenced, PersistenceError):  # another process creates it; a failing store makes `read` raise
+            time.sleep(random.uniform(0.0, PAUSE))  # at random: else processes would fence each other repeatedly
     raise Fenced("other processes keep claiming the keys of the app; start this one again")
 
 
 def rotate(store: Store, app: str, token: str, keep: float = KEEP) -> SigningKeys:
-    """A new key. The one that signs until then proves for `keep` seconds longer. Keys that prove no more are removed.
-    Raises Fenced, PersistenceError and ChangelogIncomplete."""
+    """Add a new key. The current signing key verifies for `keep` seconds longer. Keys that no longer verify are
+    removed. Raises Fenced, PersistenceError and ChangelogIncomplete."""
     claim, known = _claimed(store, app, token)
     now = claim.store_time
     if known is None:
@@ -119,7 +119,7 @@ def rotate(store: Store, app: str, token: str, keep: float = KEEP) -> SigningKey
 
 
 def begin_anew(store: Store, app: str, token: str) -> None:
-    """The keys of the app prove nothing of what was written before: those that signed it are lost. Raises as
+    """Replace the lost keys of the app. The new keys verify nothing that was written before. Raises the errors of
     `rotate`."""
     claim, known = _claimed(store, app, token)
     now = claim.store_time
@@ -156,7 +156,7 @@ def _write(store: Store, claim: Claim, keys: SigningKeys) -> None:
 
 
 def _used(store: Store, app: str) -> bool:
-    """Whether a process of an earlier release may have worked with this store, and may work still."""
+    """Whether a process of an earlier release may have used this store, and may still use it."""
     if any(OWN not in each.agent for each in store.partitions(app)):
         return True
     outbox: OutboxStore = store.outbox
@@ -168,7 +168,7 @@ def _packed(keys: SigningKeys) -> bytes:
 
 
 def _unpacked(blob: bytes) -> SigningKeys | None:
-    """None: keys of the form FORMER."""
+    """Decode the keys. None: keys of the form FORMER."""
     try:
         body = body_of(blob, KEYS)
         if msgspec.msgpack.decode(body, type=_Form).format == FORMER:
@@ -178,5 +178,5 @@ def _unpacked(blob: bytes) -> SigningKeys | None:
             raise ValueError(f"format {document.format}, this program knows {FORMAT}")
         return document
     except (msgspec.MsgspecError, ValueError) as error:
-        # The text of a decoder might hold bytes of the key.
+        # The message of a decoder might contain bytes of the key.
         raise ChangelogIncomplete("the keys of the app in the store cannot be read") from error

@@ -1,4 +1,4 @@
-"""Where the windows of an agent begin and end: at multiples of a time, or at midnights of a calendar."""
+"""The boundaries of the windows of an agent: multiples of a duration, or midnights of a calendar."""
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.windows.calendar_days import CalendarDays

@@ -1,8 +1,8 @@
 """The days, weeks, months and years of a time zone.
 
-Each begins with the first moment of its first day. That is midnight; the earlier one, where clocks are set back over
-midnight; the moment of the change, where they are set forward over it. java.time's `atStartOfDay` is the same. A day
-that a zone left out has no time.
+Each begins with the first moment of its first day. This is midnight. If clocks are set back across midnight, it is the
+earlier of the two midnights. If clocks are set forward across midnight, it is the moment of the change. java.time's
+`atStartOfDay` gives the same. A day that a zone skipped has no duration.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,14 @@ from sluicegate.streams.windowers import WEEKDAYS
 
 _SECOND = timedelta(seconds=1)
 _LONGEST = {"day": 1, "week": 7, "month": 31, "year": 366}
-"""Days from the first one of a unit that end in the next one."""
+"""A number of days that, added to the first day of a unit, always gives a day of the next unit."""
 _REPEATS = 146_097 * 86_400_000
-"""The calendar and the rules of zones repeat after 400 years, in milliseconds."""
+"""The period of the calendar and of zone rules: 400 years, in milliseconds."""
 _NEAR = 250_000_000_000_000
-"""Times from here on, in the year 9892, are looked for 400 years before: Python's dates end with the year 9999."""
+"""From this time on, in the year 9892, the lookup uses the time 400 years earlier: Python's dates end with the year
+9999."""
 KEPT = 1_024
-"""Boundaries that are known without another look at the zone."""
+"""The number of cached boundaries."""
 
 
 class CalendarDays:
@@ -43,7 +44,7 @@ class CalendarDays:
         day = _local(at // 1_000, self._zone).toordinal()
         first = self._first(day)
         begin, end = self._midnight(first), self._midnight(first := self._first(first + self._longest))
-        while end <= at:  # clocks were set back over midnight: it is the day before once more
+        while end <= at:  # clocks were set back across midnight: the day before comes again
             begin, end = end, self._midnight(first := self._first(first + self._longest))
         return begin, end
 
@@ -58,7 +59,7 @@ def midnight(day: int, zone: tzinfo) -> int:
 
 
 def _change(late: int, early: int, zone: tzinfo) -> int:
-    """The moment at which clocks are set forward, in seconds: after `early`, and at `late` at the latest."""
+    """The moment, in seconds, at which clocks are set forward. It is after `early` and not after `late`."""
     before = _local(early, zone).utcoffset()
     while late - early > 1:
         middle = (early + late) // 2
@@ -72,7 +73,7 @@ def _local(at: int, zone: tzinfo) -> datetime:
 
 
 def _first_of(unit: str, week_starts: str) -> Callable[[int], int]:
-    """The function that finds the first day of the unit with a day."""
+    """The function that returns the first day of the unit that contains a day."""
     if unit == "week":
         begin = WEEKDAYS.index(week_starts) + 1  # day 1 was a Monday
         return lambda day: day - (day - begin) % 7

@@ -1,5 +1,4 @@
-"""Tumbling windows whose boundaries come from a calendar: the midnights at which its days, weeks, months or years
-begin."""
+"""Tumbling windows with the boundaries of a calendar: the midnights at which its days, weeks, months or years begin."""
 
 from dataclasses import dataclass, field
 
@@ -9,11 +8,12 @@ from sluicegate.streams.windows.tumbling import Span, Tumbling
 
 @dataclass(slots=True)
 class CalendarTumbling(Tumbling):
-    """As Tumbling, without `every`, `offset` and `size`. The window that was asked for last is known: times of one
-    window cost no look at the calendar.
+    """As Tumbling, without `every`, `offset` and `size`. The last window is cached, so successive times in one window
+    need no calendar lookup.
 
-    The name of a group has the start of its window and not the end. So the end of an open window is always the next
-    boundary behind its start, by the zone data of the process that has it."""
+    The name of a group has the start of its window but not the end. So the end of an open window is always the first
+    boundary after its start, by the zone data of the process that owns it.
+    """
 
     days: CalendarDays
     _begin: int = field(default=0, init=False)

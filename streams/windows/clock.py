@@ -1,11 +1,11 @@
-"""The event clock of a partition: its watermark, and what moved it."""
+"""The event clock of a partition: its watermark, and the cause of its last move."""
 
 from math import inf
 
 from sluicegate.streams.aggregation.durable.entry import ClockState
 
 NEVER = -1
-"""The watermark of a partition from which no time was read. Times of records are 0 or greater."""
+"""The watermark of a partition from which no time was read. The times of records are 0 or greater."""
 
 
 class EventClock:
@@ -13,8 +13,8 @@ class EventClock:
 
     `watermark` is the highest event time that was read, or a later time to which silence moved it. It never goes back.
     The last silence moved it from `silent_from` to `silent_to`, before the record at `silent_at`. `seen` is the owner's
-    time, in seconds, of the last record. `changed` tells whether a changelog entry must hold it again. `source` says
-    where the times of records are: a watermark of other times is not restored.
+    time, in seconds, of the last record. `changed`: the next changelog entry must store the clock. `source` names where
+    the records have their times: a watermark of another source is not restored.
     """
 
     __slots__ = ("changed", "seen", "silent_at", "silent_from", "silent_to", "source", "watermark")
@@ -26,7 +26,7 @@ class EventClock:
         self.changed = False
 
     def read(self, time: int) -> bool:
-        """A record has this time. Returns whether it moved the watermark."""
+        """A record has this time. Returns True if it moves the watermark."""
         if time <= self.watermark:
             return False
         self.watermark = time
@@ -34,37 +34,37 @@ class EventClock:
         return True
 
     def saw(self, now: float) -> None:
-        """Records came at the owner's time `now`."""
+        """Note that records arrived at the owner's time `now`."""
         self.seen = now
         self.changed = True
 
     def quiet_from(self, idle: float, closes: float) -> float:
-        """The owner's time from which on silence may close a window that closes at this watermark."""
+        """The owner's time from which on silence may close a window that closes at the watermark `closes`."""
         return idle + self.seen
 
     def silent_until(self) -> float:
-        """The watermark to which silence may move this one at most."""
+        """The highest watermark to which silence may move this one."""
         return inf
 
     def ended_since(self, claimed: float) -> bool:
-        """Whether all that is read on the way to this partition was read to its end since this time of the owner."""
+        """Whether every source of this partition was read to its end after this time of the owner."""
         return True
 
     def look(self, now: float) -> None:
-        """The owner stands at its time `now`, before windows may close."""
+        """Update the clock for the owner's time `now`, before windows may close."""
 
     def silent(self, to: int, at: int) -> None:
-        """The partition is silent before the record at offset `at`, and windows that close at `to` or before are over
-        in real time."""
+        """Move the watermark to `to`, because the partition is silent before the record at offset `at`, and the windows
+        that close at `to` or before are over in real time."""
         if to > self.watermark:
             self.silent_from, self.silent_to, self.silent_at = self.watermark, to, at
             self.watermark = to
             self.changed = True
 
     def closed_by(self, closes: int) -> str:
-        """What closed a window that closes at this watermark: event or idle.
+        """The cause that closed a window which closes at this watermark: event or idle.
 
-        Silence begins only when no closed window waits for its result, so the last silence is the only one to ask.
+        Silence begins only when no closed window waits for its result, so only the last silence can be the cause.
         """
         return "idle" if self.silent_from < closes <= self.silent_to else "event"
 
@@ -73,7 +73,7 @@ class EventClock:
         return None if self.watermark == NEVER else now - self.watermark / 1000
 
     def follow(self, earlier: "EventClock") -> None:
-        """Go on with the watermark of an earlier rule, if it is of the same times."""
+        """Adopt the watermark of an earlier rule, if it has the same source."""
         if earlier.source == self.source and earlier.watermark > self.watermark:
             self.restore(earlier.state())
             self.changed = True

@@ -1,4 +1,4 @@
-"""When groups of closed windows are due: with a result of late records, and with their end."""
+"""The deadlines of groups whose window has closed: the result with late records, and the end of the group."""
 
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -17,9 +17,10 @@ NEW = "new"
 class ClosedGroups:
     """The deadlines of the groups in `groups.closed`.
 
-    A late record is taken while the watermark is less than `keep` milliseconds past the close of its window, and its
-    result is due `gather` seconds later. If `late` is neither new nor amend, both are 0: groups that an earlier rule
-    left send what is in no result yet, and end."""
+    A late record is accepted while the watermark is less than `keep` milliseconds past the close of its window. Its
+    result is due `gather` seconds later. If `late` is neither new nor amend, both are 0: groups of an earlier rule emit
+    the records that no result covers yet, and end.
+    """
 
     __slots__ = ("_due", "_ends", "_groups", "gather", "keep", "late")
 
@@ -35,14 +36,14 @@ class ClosedGroups:
         self._add(group, ADDED if self.late == NEW else 0)
 
     def took(self, group: bytes, now: float) -> None:
-        """The group has one late record more, at the owner's time `now`."""
+        """A late record was added to the group at the owner's time `now`."""
         results, since = self._groups.closed[group]
         if since is None:
             self._groups.closed[group] = (results, now)
             heappush(self._due, (now + self.gather, group))
 
     def told(self, group: bytes, revision: int) -> None:
-        """The result of the group has this revision, and the group stays."""
+        """Note that a result of this revision was emitted and the group stays."""
         if group in self._groups.closed:
             self._groups.closed[group] = (revision, None)
         else:
@@ -54,23 +55,23 @@ class ClosedGroups:
             heappush(self._ends, (end, self._groups.states[group][FIRST], group))
 
     def results(self, group: bytes) -> int:
-        """How many results the group had. A further result of a window is the first one of its group."""
+        """The number of results that the group had. With `new` a group of late records has results of its own."""
         return max(self._groups.closed.get(group, (0, None))[0], 0)
 
     def stays(self, group: bytes) -> bool:
-        """Whether the group stays after a result: with amend, unless it was made under `new`."""
+        """Whether the group stays after a result: with `amend`, unless it was opened under `new`."""
         return self.late == AMEND and self._groups.closed.get(group, (0, None))[0] != ADDED
 
     def end_of(self, group: bytes) -> float:
-        """The watermark that ends the group; infinity for none. A group that another `late` has made ends with its
-        window."""
+        """The watermark that ends the group; infinity for none. A group that was opened under another `late` ends with
+        its window."""
         groups = self._groups
         added = groups.closed[group][0] == ADDED
         keep = self.keep if added == (self.late == NEW) else 0
         return groups.closes(group, groups.states[group]) + keep
 
     def due(self) -> tuple[float, bytes] | None:
-        """The next group whose late records are due in a result, and the owner's time of it."""
+        """The next group whose late records must be emitted, and the owner's time at which they are due."""
         heap, closed = self._due, self._groups.closed
         while heap:
             at, group = heap[0]
@@ -81,7 +82,7 @@ class ClosedGroups:
         return None
 
     def ending(self) -> tuple[float, bytes] | None:
-        """The next group that ends, and the watermark that ends it."""
+        """The next group to end, and the watermark that ends it."""
         heap, states, closed = self._ends, self._groups.states, self._groups.closed
         while heap:
             at, first, group = heap[0]
@@ -91,7 +92,7 @@ class ClosedGroups:
         return None
 
     def rearm(self) -> None:
-        """After a restore."""
+        """Rebuild the heaps after a restore."""
         groups = self._groups
         self._due = [(end[1] + self.gather, group) for group, end in groups.closed.items() if end[1] is not None]
         ends = ((self.end_of(group), groups.states[group][FIRST], group) for group in groups.closed)

@@ -1,8 +1,8 @@
-"""Correlations by the time of their records: a leg is absent when the watermark says so.
+"""Correlations by event time: a leg is absent when the watermark passes the end of the group.
 
-A group lasts from its earliest record for the size of the window; with `since: last` until that long after its latest
-one. The watermark is the least over all partitions of all legs, so no leg is absent while a record of it that would be
-in time waits to be read.
+A group lasts for the size of the window from its earliest record; with `since: last`, from its latest record. The
+watermark is the minimum over all partitions of all legs. So no leg is absent while one of its records that would be in
+time waits to be read.
 """
 
 from heapq import heappush
@@ -26,8 +26,8 @@ EARLIEST, LATEST = -2, -1
 class CorrelatedByTime(WindowGroups):
     """One group for each key; it ends once within `remember`. The name of a group is the name of a window at 0.
 
-    A record that is further than the window from the other records of its group is late, whether the group is still
-    open or not. So it does not matter how fast the log is read.
+    A record whose distance to the other records of its group exceeds the window is late, even if the group is still
+    open. So the speed of reading does not change the result.
     """
 
     __slots__ = ("_after", "_at", "_since_last", "ended")
@@ -42,11 +42,11 @@ class CorrelatedByTime(WindowGroups):
         self.counts |= {"late_legs": 0}
 
     def _placed(self) -> None:
-        """The ended keys decide."""
+        """The compiled loop cannot place records: the ended keys must be checked."""
 
     def span(self, group: bytes, state: GroupState) -> Span:
         due = state[LATEST if self._since_last else EARLIEST] + self._after
-        return Span(state[EARLIEST], due, due + 1)  # a record at the end is in time
+        return Span(state[EARLIEST], due, due + 1)  # a record exactly at the end is in time
 
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         return (name(0, key),)
@@ -86,7 +86,7 @@ class CorrelatedByTime(WindowGroups):
         return True
 
     def _open_at_watermark(self, group: bytes, now: float) -> GroupState | None:
-        """The state of the group, unless the watermark has ended it: then it fires before the record is judged."""
+        """The state of the group. If the watermark has ended the group, it fires first and the state is None."""
         state = self.states.get(group)
         if state is None or (closes := self.closes(group, state)) > self.event.watermark:
             return state
@@ -113,7 +113,7 @@ class CorrelatedByTime(WindowGroups):
         return True
 
     def _times(self, state: GroupState) -> tuple[int, int]:
-        """The least and the greatest time that a record of this group may have."""
+        """The lowest and the highest time that a record of this group may have."""
         earliest, latest, after = state[EARLIEST], state[LATEST], self._after
         return (earliest - after, latest + after) if self._since_last else (latest - after, earliest + after)
 

@@ -1,8 +1,8 @@
-"""The open windows of one partition, in the place of its groups.
+"""The open windows of one partition. They replace its groups.
 
-Records are judged one by one. A record's own time moves the watermark first. Then the windows that the watermark
-passed are closed. Then the record counts in its window, or it is late. So batches, commits and crashes change nothing
-about what is closed by event time.
+Records are processed one by one. The time of a record moves the watermark first. Then the windows that the watermark
+passed are closed. Then the record is added to its window, or it is late. So batches, commits and crashes do not change
+which windows event time closes.
 
 See docs/protocol.md, Windows.
 """
@@ -34,25 +34,27 @@ from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader, source
 from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name
 
-SLICE = 1_000  # windows that the records of one batch close at most; the others wait for `expire`
+SLICE = 1_000  # maximum of windows that the records of one batch close; `expire` closes the others
 AT_MOST = "at_most"
 
 
 class Backlog(NamedTuple):
-    """The records before the offset `high`, which waited at the claim, at the owner's time `claimed`."""
+    """The records before the offset `high`. They waited at the claim, at the owner's time `claimed`."""
 
     high: int
     claimed: float
 
 
 class WindowGroups(Groups):
-    """Groups by window and key: what all kinds of windows have in common. `event` is the event clock.
+    """Groups by window and key: the common part of all kinds of windows. `event` is the event clock.
 
-    The owner says where it stands (`begin`, `stands`), and three facts follow. `caught_up`: it has read what waited at
-    its claim; before that its own clock closes nothing. `at_end`: it stands at the end of the partition, intake is not
-    paused, and nothing is in hand; only then the time without records is silence. `end_asked`: the owner's time at
-    which a broker was asked for this end; what came since is not known. `cut` are the starts of windows that are open,
-    and have groups in `closed`. `believed`: a replay believes the times that could be believed at this moment.
+    The owner reports its position (`begin`, `stands`). Three values follow from it. `caught_up`: the owner has read the
+    records that waited at its claim; before that its clock closes no window. `at_end`: the owner is at the end of the
+    partition, intake is not paused, and no record is in hand; only then the time without records counts as silence.
+    `end_asked`: the owner's time at which a broker was asked for this end; records after it are not known.
+
+    `cut` has the starts of open windows that also have groups in `closed`. `believed` is for a replay: times that were
+    plausible at this moment are accepted.
     """
 
     __slots__ = (
@@ -75,7 +77,7 @@ class WindowGroups(Groups):
         "tumbling",
         "window",
     )
-    reason = WINDOW  # of the groups that time ends
+    reason = WINDOW  # the reason of groups that event time ends
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, notes)
@@ -86,9 +88,9 @@ class WindowGroups(Groups):
         self.end_asked = self._now = -inf
         self._backlog, self._next_offset = Backlog(-1, inf), -1
         self.counts |= {"late": 0, "marks_ahead": 0}
-        # A heap of (close, first offset, name). A window whose close moves keeps its place until that is due.
+        # A heap of (close, first offset, name). If the close of a window moves, its entry is updated when it is due.
         self._order: list[tuple[int, int, bytes]] = []
-        self._closing = ""  # what closes the groups that are being fired
+        self._closing = ""  # the cause that closes the groups that fire now
         self._sent = 0  # bytes in the bags of all results
         self.may_close = SLICE  # windows that the batch may still close
         self.cut: set[int] = set()
@@ -103,7 +105,7 @@ class WindowGroups(Groups):
         self._backlog = Backlog(high, now)
 
     def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
-        """The owner has taken the records before `offset`. After `at_most` it no longer waits for its backlog."""
+        """The owner has read the records before `offset`. After `at_most` it no longer waits for its backlog."""
         self._next_offset, self.at_end, self.end_asked, self._now = offset, at_end, asked, now
         if not self.caught_up:
             waited = self.window.at_most is not None and now - self._backlog.claimed >= self.window.at_most
@@ -112,15 +114,15 @@ class WindowGroups(Groups):
         self.event.look(now)
 
     def asks(self) -> bool:
-        """Whether silence would close a window now, if a broker said once more that no record came."""
+        """Whether silence would close a window now, if a broker confirmed that no record came."""
         return self._now >= self._silence_due() > self.end_asked
 
     def accept(
         self, records: Sequence[Record], now: float, left_out: Collection[int] = (), by: MadeFunction | None = None
     ) -> None:
-        """Take records of this partition, in order, at the owner's time `now`. `left_out` are the offsets of records of
-        which only the time counts: those that `where` leaves out, and time marks. `by` is the loop that asks `where`
-        itself. Raises Halt."""
+        """Take records of this partition, in order, at the owner's time `now`. `left_out` are the offsets of records
+        that only move the watermark: records for which `where` is false, and time marks. `by` is the loop that
+        evaluates `where` itself. Raises Halt."""
         self.event.saw(now)
         self.may_close, begin = SLICE, 0
         if by is not None:
@@ -134,7 +136,7 @@ class WindowGroups(Groups):
         self._take_all(records[begin:] if begin else records, now)
 
     def _take_all(self, records: Sequence[Record], now: float) -> None:
-        """Records that follow each other."""
+        """Take records that follow each other."""
         loop = loop_of(self.rule, False, taken_with_care, self.placing)
         if loop is not None and records and not self.full:
             loop.call(self, records, now)
@@ -143,11 +145,11 @@ class WindowGroups(Groups):
             self.take(record, now)
 
     def _placed(self) -> Placing | None:
-        """How the compiled loop finds the group of a record. None: it does not."""
+        """The code with which the compiled loop finds the group of a record. None: the rule has no loop."""
         return by_start(self)
 
     def pass_over(self, record: Record, now: float) -> None:
-        """One record of which only the time counts."""
+        """Move the watermark by the time of a record that is in no group."""
         if self.merged is not None:
             time_stamp = stamp(record)
             if time_stamp is not None and self._ahead(max(time_stamp.time, time_stamp.said), now):
@@ -158,7 +160,7 @@ class WindowGroups(Groups):
             self.close_passed(now)
 
     def beside(self, newest: Groups) -> None:
-        """As in Groups: one watermark closes the windows of both."""
+        """As in Groups: one watermark closes the windows of both rules."""
         if isinstance(newest, WindowGroups) and newest.event.source == self.event.source:
             self.event, self.merged = newest.event, newest.merged
             self.rearm()
@@ -167,14 +169,14 @@ class WindowGroups(Groups):
         return any(group in self.states for group in self.groups_of(record, key, self._event_time(record, read)))
 
     def _moved(self, clock: MergedClock, time_stamp: Stamp) -> bool:
-        """Whether the time of a record of this origin, or a mark, moves the watermark."""
+        """Whether a record of this origin, or a time mark, moves the watermark."""
         if time_stamp.state:
             return clock.hear(time_stamp)
         clock.reading = time_stamp.origin
         return clock.read(time_stamp.time)
 
     def take(self, record: Record, now: float) -> None:
-        """One record that `where` takes. Raises Halt."""
+        """Take one record for which `where` is true. Raises Halt."""
         try:
             key, read, items = parsed(self, record)
             time = self._event_time(record, read)
@@ -199,7 +201,8 @@ class WindowGroups(Groups):
         self.count(record, key, time, read, items, now)
 
     def _lead(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> None:
-        """The record has a later time than all before. It moves the watermark and ends groups, unless it is refused."""
+        """Take a record that is later than all records before. It moves the watermark and closes groups, unless it is
+        refused."""
         before, ends = self.event.watermark, self.next_end() <= time
         if ends and not expected(self, self.groups_of(record, key, time), record, time, read, items, now):
             return
@@ -209,7 +212,7 @@ class WindowGroups(Groups):
             self.event.watermark = before
 
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
-        """The names of the groups that take a record whose time is not late; they may not be open yet."""
+        """The names of the groups of a record that is not late. The groups may not be open yet."""
         return (name(self.tumbling.start(time), key),)
 
     def named(self, key: bytes, first: int, start: int) -> bytes:
@@ -223,7 +226,7 @@ class WindowGroups(Groups):
             self._closing = ""
 
     def leaves(self, group: bytes, state: GroupState) -> float:
-        """The watermark from which on the group takes no room."""
+        """The watermark from which on the group takes up no room."""
         return self.closes(group, state)
 
     def closes(self, group: bytes, state: GroupState) -> int:
@@ -235,30 +238,30 @@ class WindowGroups(Groups):
         raise NotImplementedError
 
     def ending_with(self, group: bytes) -> tuple[bytes, ...]:
-        """The names of the groups that a person ends with this one, where windows of a key end together."""
+        """The names of the groups that end together with this one when an operator ends it."""
         return ()
 
     def since(self, state: GroupState) -> float:
-        """The owner's time from which `at_most` counts."""
+        """The owner's time from which `at_most` is measured."""
         opened: float = state[OPENED]
         return opened
 
     def next_close(self) -> float:
-        """The event time at which the next open window closes; infinity without one."""
+        """The watermark that closes the next open window; infinity if none is open."""
         nearest = self._next()
         return inf if nearest is None else nearest[0]
 
     def next_end(self) -> float:
-        """The watermark at which the next group ends; infinity without one."""
+        """The watermark that ends the next group; infinity if none is open."""
         return self.next_close()
 
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
-        """The watermark is where the record moved it: the record counts in its window, or is late. False: it was
-        refused."""
+        """Add the record to its window, or treat it as late. It has already moved the watermark. Returns False if it
+        was refused."""
         raise NotImplementedError
 
     def _event_time(self, record: Record, read: Any) -> int:
-        """Raises NoTime."""
+        """The event time of the record in milliseconds. Raises NoTime."""
         if self.merged is None:
             return self._time(record) if self.rule.time_of is None else self._field(self.rule.time_of(read))
         time_stamp = stamp(record)
@@ -271,7 +274,7 @@ class WindowGroups(Groups):
         return milliseconds(value, self.window.unit, self.window.time or "")
 
     def _readable(self, record: Record) -> int | None:
-        """The time of a record that `where` leaves out, if it has one."""
+        """The time of a record for which `where` is false; None if it cannot be read."""
         try:
             return self._time(record)
         except Halt:
@@ -299,12 +302,12 @@ class WindowGroups(Groups):
             self.refuse(record, "aggregate", "late", text)
 
     def close_passed(self, now: float) -> None:
-        """A record moved the watermark: close the windows that it passed, as many as the batch may still close."""
+        """Close the windows that the watermark has passed, up to the number that the batch may still close."""
         self.may_close -= self._close(now, self.may_close)
 
     def _close(self, now: float, most: int) -> int:
-        """Fire up to `most` groups whose windows the watermark closed, by (end, first offset), and not many more than
-        SLICE_BYTES. Returns how many."""
+        """Fire up to `most` groups whose windows the watermark closed, ordered by (end, first offset), and not many
+        more bytes than SLICE_BYTES. Returns their number."""
         fired, enough = 0, self._sent + SLICE_BYTES
         while (nearest := self._next()) is not None and fired < most and self._sent <= enough:
             closes, group = nearest
@@ -315,7 +318,7 @@ class WindowGroups(Groups):
         return fired
 
     def _next(self) -> tuple[int, bytes] | None:
-        """The open group whose window closes next, and the watermark that closes it."""
+        """The open group whose window closes next, and the watermark that closes it; None if none is open."""
         order, states = self._order, self.states
         while order:
             known, first, group = order[0]
@@ -336,13 +339,13 @@ class WindowGroups(Groups):
             self._closing = ""
 
     def _due(self) -> bool:
-        """Whether a group waits for its end."""
+        """Whether a window has closed and its group has not fired yet."""
         return self.next_end() <= self.event.watermark
 
     def _silence_due(self) -> float:
         """The owner's time at which silence closes a window; infinity for never."""
         idle = self.window.idle
-        ready = self.caught_up or self.merged is not None  # origins say it themselves, and their word must be fresh
+        ready = self.caught_up or self.merged is not None  # marks report silence, and must be recent
         if idle is None or not (ready and self.at_end):
             return inf
         closes = self.next_close()
@@ -350,11 +353,11 @@ class WindowGroups(Groups):
 
     def _silence(self) -> None:
         """Move the watermark to the latest close of an open window that had been over for `idle` in real time when a
-        broker was asked for the end, and no further."""
+        broker was last asked for the end, and no further."""
         if self.end_asked < self._silence_due():
             return
         if any(elder.next_due() == -inf for elder in self.elders):
-            return  # windows wait for their results that another silence has closed, or none
+            return  # windows that an earlier silence closed still wait for their results
         over = min((self.end_asked - (self.window.idle or 0.0)) * 1000, self.event.silent_until())
         to, ended = round(self.next_close()), []  # fractions of a millisecond may be rounded away in `over`
         while (nearest := self._next()) is not None and nearest[0] <= over:
@@ -365,7 +368,7 @@ class WindowGroups(Groups):
         self.event.silent(to, self._next_offset)
 
     def _last_over(self, closes: int, group: bytes, over: float) -> int:
-        """The greatest watermark up to `over` that closes a window of this group, whose next one closes at `closes`."""
+        """The highest watermark up to `over` that closes a window of this group. Its next window closes at `closes`."""
         return closes
 
     def _age_due(self) -> float:
@@ -375,7 +378,7 @@ class WindowGroups(Groups):
         return self.since(self.states[oldest]) + self.window.at_most
 
     def _aged(self, now: float) -> bytes | None:
-        """A group that has been open for `at_most`."""
+        """A group that has been open for `at_most`; None if there is none."""
         return self._oldest() if self._age_due() <= now else None
 
     def _oldest(self) -> bytes | None:
@@ -383,12 +386,12 @@ class WindowGroups(Groups):
         return next(iter(self.states), None)
 
     def next_due(self) -> float:
-        """As in Groups. At once if a closed window waits for its result."""
+        """As in Groups. Immediately if a closed window waits for its result."""
         return -inf if self._due() else min(self._silence_due(), self._age_due(), self.early.next_due())
 
     def expire(self, now: float, most: int) -> int:
-        """Fire up to `most` groups: those that the watermark closed; then those that silence closes; then those that
-        are open for `at_most`, whose windows stay open. Then early results are sent."""
+        """Fire up to `most` groups: first the groups whose window the watermark closed, then the ones that silence
+        closes, then the ones that are open for `at_most` (their windows stay open). Then emit early results."""
         enough = self._sent + SLICE_BYTES
         fired = self._close(now, most)
         if not self._due():
@@ -402,7 +405,7 @@ class WindowGroups(Groups):
         return fired
 
     def set_back(self, now: float) -> None:
-        """As in Groups, for silence, too."""
+        """As in Groups. It also moves back the times from which silence is measured."""
         super().set_back(now)
         self._backlog = self._backlog._replace(claimed=min(self._backlog.claimed, now))
         self.end_asked = -inf
@@ -423,10 +426,10 @@ class WindowGroups(Groups):
         return self.open(group, record, now)
 
     def _opened(self, group: bytes, state: GroupState, now: float) -> None:
-        """A group was opened: other kinds of windows keep more in its state."""
+        """Fill the slots of a new group. Kinds of windows with more slots override this."""
 
     def _arm(self, group: bytes, state: GroupState) -> None:
-        """Note when the window of a new group closes."""
+        """Note the close of the window of a new group."""
         heappush(self._order, (self.closes(group, state), state[FIRST], group))
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
@@ -440,7 +443,7 @@ class WindowGroups(Groups):
         return fired(key_of(key), state, reason, now, values, window, revision, final)
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
-        """As in Groups, after the windows have fired that the watermark closed and that still wait."""
+        """As in Groups. Windows that the watermark closed and that still wait fire first."""
         many = len(self.states)
         while self.rule.aggregation.on_full != "fire-oldest" and self._due() and self._close(now, 1):
             if len(self.states) < many:
@@ -448,8 +451,8 @@ class WindowGroups(Groups):
         return super().relieve(record, now, limit)
 
     def fire_oldest(self, now: float) -> None:
-        """Make room: fire the group whose window closes next. If the watermark closed it already, the limit changes
-        nothing about its result."""
+        """Make room: fire the group whose window closes next. If the watermark has already closed it, its result is the
+        same as without the limit."""
         if any(elder.states for elder in self.elders):
             super().fire_oldest(now)
         elif self._due():
@@ -464,7 +467,7 @@ class WindowGroups(Groups):
         self.early.rearm()
 
     def clock(self, whole: bool) -> ClockState | None:
-        """What the next changelog entry says: the watermark stands in the entry of the state that it judged."""
+        """As in Groups. The watermark is stored in the same entry as the state that it affected."""
         if not self.event.changed and not whole:
             return None
         self.event.changed = False

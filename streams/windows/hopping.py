@@ -1,7 +1,7 @@
-"""Hopping windows: windows of one size that overlap, because one begins at each multiple of `every`.
+"""Hopping windows: overlapping windows of one size. One begins at each multiple of `every`.
 
-A record counts once, in its pane: the part of `every` that holds its time. A window is the sum of its panes. It fires
-when the watermark closes it. The panes stay until their last window has fired, which is the one that begins with them.
+A record counts once, in its pane: the interval of `every` that contains its time. A window is the sum of its panes. It
+fires when the watermark closes it. A pane stays until its last window has fired: the window that begins with the pane.
 """
 
 from bisect import insort
@@ -24,16 +24,16 @@ from sluicegate.streams.windows.times import LATEST
 from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
 
 NEXT = -1
-"""The last slot of a state: the start of the next window that fires, in milliseconds since 1970. The oldest pane of
-each key holds the current value."""
+"""The last slot of a state: the start of the next window to fire, in milliseconds since 1970. Only the oldest pane of
+each key has the current value."""
 
 
 class HoppingGroups(WindowGroups):
-    """The panes of one partition. The name of a group is the start of the pane, and its key. `panes` are the starts of
+    """The panes of one partition. The name of a group is the start of the pane and its key. `panes` has the starts of
     the panes of each key, in milliseconds since 1970, ascending.
 
     The windows of a key fire in the order of their starts. A limit, an operator and `at_most` end all windows of the
-    key at once: their panes are gone, so each record is in as many results as it has windows that were open.
+    key at once and drop their panes. So each record is in one result for each of its windows that was open.
     """
 
     __slots__ = ("_merge", "panes")
@@ -42,11 +42,11 @@ class HoppingGroups(WindowGroups):
         super().__init__(rule, window, notes)
         self.counts |= {"partly_late": 0}
         self._merge = merging(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
-        self.early = EarlyResults(self, None)  # a pane is no window
+        self.early = EarlyResults(self, None)  # a pane has no results
         self.panes: dict[bytes, list[int]] = {}
 
     def span(self, group: bytes, state: GroupState) -> Span:
-        """The window with this pane that fires next."""
+        """The next window to fire that contains this pane."""
         key = key_of(group)
         oldest = self.states[name(self.panes[key][0], key)]
         return self.tumbling.span(max(state[NEXT], oldest[NEXT]))
@@ -77,7 +77,7 @@ class HoppingGroups(WindowGroups):
         return self.span(group, self.states[group]).closes
 
     def _next(self) -> tuple[int, bytes] | None:
-        """As in WindowGroups. Only the oldest pane of a key is asked."""
+        """As in WindowGroups. Only the oldest pane of each key is considered."""
         order, states = self._order, self.states
         while order:
             known, first, group = order[0]
@@ -91,15 +91,15 @@ class HoppingGroups(WindowGroups):
         return None
 
     def _last_over(self, closes: int, group: bytes, over: float) -> int:
-        """As in WindowGroups, of all windows of the key."""
+        """As in WindowGroups, over all windows of the key."""
         kind, key = self.tumbling, key_of(group)
         last = kind.start(floor(over) - kind.size - kind.grace)
         begun = [min(pane, last) for pane in self.panes[key] if pane - kind.size + kind.every <= last]
         return max(closes, kind.closes(max(begun, default=last)))
 
     def _unfired(self, key: bytes) -> int:
-        """The windows of the key that start before this have fired, as far as its open panes tell. Usually the
-        watermark closed them. After `grace` was raised it may be too low for that."""
+        """The start of the first window of the key that has not fired, as its open panes record it. Usually the
+        watermark closed the earlier windows. If `grace` was raised, the watermark can be lower than that."""
         panes = self.panes.get(key)
         if panes is None:
             return -LATEST
@@ -107,22 +107,23 @@ class HoppingGroups(WindowGroups):
         return start if start > panes[0] - self.tumbling.size + self.tumbling.every else -LATEST
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
-        """None also if all windows of the pane have fired: the record is late."""
+        """As in WindowGroups. Returns None also if all windows of the pane have fired: the record is late."""
         if key is not None and start_of(key) < self._unfired(key_of(key)):
             return None
         return super().open(key, record, now)
 
     def _opened(self, group: bytes, state: GroupState, now: float) -> None:
-        """The windows that the watermark closed, and those that have fired, do not have the pane."""
+        """Leave the pane out of windows that the watermark closed or that have fired."""
         pane, kind, key = start_of(group), self.tumbling, key_of(group)
         unclosed = kind.start(self.event.watermark - kind.size - kind.grace) + kind.every
         state[NEXT] = max(pane - kind.size + kind.every, unclosed, self._unfired(key))
         starts = self.panes.setdefault(key, [])
-        if pane not in starts:  # `rearm` may have found it already
+        if pane not in starts:  # `rearm` may have added it
             insort(starts, pane)
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
-        """Fire the next window of the key of this pane; if event time does not close it, all windows of the key."""
+        """Fire the next window of the key of this pane. For another reason than event time, fire all windows of the
+        key."""
         whole = key_of(key)
         if reason == WINDOW and self._closing != AT_MOST:
             self._fire_window(whole, reason, now)
@@ -131,7 +132,7 @@ class HoppingGroups(WindowGroups):
             self._fire_window(whole, reason, now)
 
     def _fire_window(self, key: bytes, reason: str, now: float) -> None:
-        """Fire the next window of a key, and drop the pane for which it was the last one."""
+        """Fire the next window of a key, and drop the pane if this was its last window."""
         members, state = self._window(key)
         self._sent += sum(self.states[pane][BYTES] for pane in members)
         self._note(key, state, reason, now)
@@ -146,14 +147,14 @@ class HoppingGroups(WindowGroups):
         return members, self._sum(members)
 
     def _sum(self, members: list[bytes]) -> GroupState:
-        """The state of these panes together."""
+        """The merged state of these panes."""
         state = self.states[members[0]].copy()
         for pane in members[1:]:
             self._merge(state, self.states[pane])
         return state
 
     def named(self, key: bytes, first: int, start: int) -> bytes:
-        """The pane of the first record of a window."""
+        """The pane that contains the first record of a window."""
         return next((each for each in self.names(key) if self.states[each][FIRST] == first), name(start, key))
 
     def ending_with(self, group: bytes) -> tuple[bytes, ...]:
@@ -164,7 +165,7 @@ class HoppingGroups(WindowGroups):
         return [name(pane, key) for pane in self.panes.get(key, ())]
 
     def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
-        """The windows that have not fired, by key and start. Each has the name of its first pane."""
+        """The windows that have not fired, by key and start. The name of a window is the name of its first pane."""
         size, every = self.tumbling.size, self.tumbling.every
         chosen = self.panes.items() if key is None else [(key, self.panes.get(key, []))]
         for one, panes in chosen:
@@ -177,21 +178,21 @@ class HoppingGroups(WindowGroups):
                     yield members[0], state, self._merged(members)
 
     def _merged(self, members: list[bytes]) -> Bags:
-        """The items of the panes, pane by pane."""
+        """The items of the panes, in the order of the panes."""
         merged = self.rule.plan.empty_bags()
         for pane in members if merged else ():
             pour(self.rule.plan.bags, merged, self.bags[pane])
         return merged
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
-        """As in Groups, for a window: `key` is the key, because several panes make one window."""
+        """As in Groups, for a window. `key` is the key of the records, because a window has several panes."""
         start, by = state[NEXT], self._closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
         window = Closing(start, start + self.tumbling.size, by, self.event.watermark, next=at, shared=True)
         return fired(key, state, reason, now, values, window)
 
     def _go_on(self, key: bytes, start: int) -> None:
-        """The window with this start has fired. The next one begins `every` later."""
+        """Advance to the next window after the one with this start has fired. It begins `every` later."""
         panes = self.panes[key]
         if panes[0] == start:
             self.drop(name(start, key))
@@ -204,7 +205,7 @@ class HoppingGroups(WindowGroups):
         heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
 
     def fire_oldest(self, now: float) -> None:
-        """As in WindowGroups: windows that are closed fire first, until a pane is gone."""
+        """As in WindowGroups. Closed windows fire first, until a pane is dropped."""
         count = len(self.states)
         while self._due() and len(self.states) == count:
             self._close(now, 1)

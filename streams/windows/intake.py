@@ -1,4 +1,4 @@
-"""Which records reach the windows of a partition, in the order of the log."""
+"""Filters the records for the windows of a partition, in the order of the log."""
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
@@ -14,7 +14,7 @@ from sluicegate.streams.windows.marks import is_mark, without_marks
 
 
 class Duplicates(Protocol):
-    """What drops the duplicates of the partition."""
+    """Drops the duplicates of a partition."""
 
     def runs(self, records: Sequence[Record], now: float, groups: Groups) -> Iterable[Sequence[Record]]: ...
 
@@ -22,10 +22,10 @@ class Duplicates(Protocol):
 def take(
     windows: WindowGroups, records: Sequence[Record], now: float, dedupe: Duplicates | None, timed: Collection[int] = ()
 ) -> None:
-    """Add the records that `where` takes and that are no duplicates. A record that `where` leaves out moves the
-    watermark in its place in the log. A record that is refused, and a duplicate, do not move it. Over a re-keyed topic
-    a refused record has moved the clock of its origin: of the records at the offsets `timed` only that counts. Raises
-    Halt."""
+    """Add the records for which `where` is true and that are not duplicates. A record for which `where` is false moves
+    the watermark at its place in the log. A refused record and a duplicate do not move it. Over a re-keyed topic a
+    refused record has already moved the clock of its origin: the records at the offsets `timed` only move the
+    watermark. Raises Halt."""
     rule, alone = windows.rule, dedupe is None and windows.merged is None
     if rule.where is not None and alone and (loop := loop_of(rule, True, judged, windows.placing)) is not None:
         windows.accept(as_read(windows, records), now, by=loop)
@@ -50,7 +50,7 @@ def take(
 
 
 def judged(windows: WindowGroups, record: Record, now: float) -> None:
-    """One record, with every check. Raises Halt."""
+    """Process one record with every check. Raises Halt."""
     answer = asked(windows, record)
     if answer:
         windows.take(record, now)

@@ -1,9 +1,9 @@
-"""Records that come after their windows have closed, with `late: {new}` or `late: {amend}`.
+"""Late records with `late: {new}` or `late: {amend}`: their windows have closed.
 
 With `amend` the group of a window stays after its result. Late records change it, and the whole result is sent again
-with the next revision. With `new` late records make a group of their own, whose result is a further one of the window.
-Both kinds of groups are in `closed`. The watermark decides which records they take, so the contents of the last
-revision follow from the log. The owner's clock decides only when late records are sent.
+with the next revision. With `new` late records form a group of their own, and its result is an additional result of the
+window. Both kinds of groups are in `closed`. The watermark decides which records they accept, so the log determines the
+contents of the last revision. The owner's clock decides only when late records are emitted.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ LATE = "late"
 
 
 class LateGroups(WindowGroups):
-    """Windows whose late records may count. `after` has the deadlines of the groups in `closed`."""
+    """Windows that may accept late records. `after` has the deadlines of the groups in `closed`."""
 
     __slots__ = ("_opened_first", "_opens_late", "after")
 
@@ -33,21 +33,22 @@ class LateGroups(WindowGroups):
         super().__init__(rule, window, notes)
         self.after = ClosedGroups(self)
         self._opens_late: bytes | None = None  # the name of the group that a late record opens
-        self._opened_first: deque[tuple[int, bytes]] = deque()  # open groups by first offset, while some are closed
+        self._opened_first: deque[tuple[int, bytes]] = deque()  # open groups by offset, if any are closed
 
     # -- records ---------------------------------------------------------------------------------------------------
 
     def _put_late(self, record: Record, group: bytes, closes: int, read: Any, items: list[Any], now: float) -> None:
-        """The record changes a result that was sent, or makes a further one."""
+        """Add a late record: it changes a result that was sent, or starts an additional one."""
         self.counts["late"] += closes <= self.event.watermark
-        if group in self.states and group not in self.closed:  # its result waits, and does not have this record
+        if group in self.states and group not in self.closed:  # its result waits, without this record
             self._end(group, self.event.closed_by(closes), now)
         self._opens_late = group
         put(self, group, record, read, items, now)
         self._took_late(record, group, now)
 
     def _took_late(self, record: Record, group: bytes, now: float) -> None:
-        """A late record was put into the group, unless it was refused, or the group ended with it."""
+        """Set the deadlines after a late record was added to the group. Does nothing if it was refused, or the group
+        ended with it."""
         self._opens_late = None
         if (state := self.states.get(group)) is not None and state[LAST] == record.offset():
             self.after.took(group, now)
@@ -63,7 +64,7 @@ class LateGroups(WindowGroups):
                 self._opened_first = self._in_order()
 
     def judge(self) -> Sequence[tuple[bytes, str]]:
-        """As in Groups, without groups that would only repeat their result."""
+        """As in Groups, without groups whose result would be only a repetition."""
         counted = {group for group, (_, since) in self.closed.items() if since is None}
         return [(group, reason) for group, reason in super().judge() if group not in counted]
 
@@ -79,7 +80,7 @@ class LateGroups(WindowGroups):
     # -- results ---------------------------------------------------------------------------------------------------
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
-        """As in Groups. With `amend` the group stays."""
+        """As in Groups. With `amend` the group stays after its result."""
         if self.after.stays(key) and reason != "limit":
             self._send(key, reason, now)
         else:
@@ -92,7 +93,7 @@ class LateGroups(WindowGroups):
         return key not in self.closed and super().repeats(key)
 
     def _send(self, key: bytes, reason: str, now: float) -> None:
-        """Let out the result of a group that stays."""
+        """Emit the result of a group that stays."""
         state, bags = self.states[key], [bag.copy() for bag in self.bags.get(key, ())]
         self.early.revision, repeats = self.results(key) + 1, self.repeats(key)
         self._note(key, state, reason, now)
@@ -110,14 +111,15 @@ class LateGroups(WindowGroups):
         return super().leaves(group, state) + (self.after.keep if self.after.late == AMEND else 0)
 
     def forget(self, key: bytes, now: float) -> None:
-        """As in Groups. A group whose records are all in a result ends without a word."""
+        """As in Groups. A group whose records are all covered by a result ends without an event."""
         if self.closed.get(key, (0, 0.0))[1] is None:
             self.drop(key)
             return
         super().forget(key, now)
 
     def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
-        """As in Groups. Only a result that time, or a limit on its records, brought leaves the group with `amend`."""
+        """As in Groups. With `amend` the group stays only if event time, the owner's clock or a limit on its records
+        ended the result."""
         if reason in (self.reason, COUNT_LOWERED, "manual"):
             super().end_as(key, reason, by, now)
         elif key in self.closed:
@@ -132,7 +134,7 @@ class LateGroups(WindowGroups):
             super().fire(key, "manual", now)
 
     def _end_for_good(self, group: bytes, reason: str, by: str, now: float) -> None:
-        """A group of a closed window ends, with a result if late records are in none yet."""
+        """End a group of a closed window. It emits a result if no result covers its late records yet."""
         _, since = self.closed[group]
         if since is None:
             self.drop(group)
@@ -146,7 +148,7 @@ class LateGroups(WindowGroups):
     # -- deadlines -------------------------------------------------------------------------------------------------
 
     def _close(self, now: float, most: int) -> int:
-        """As in WindowGroups. Then the groups end whose late records are dead letters from now on."""
+        """As in WindowGroups. Then end the groups whose late records become dead letters from now on."""
         fired, enough = super()._close(now, most), self._sent + SLICE_BYTES
         while self.closed and fired < most and self._sent <= enough:
             ended = self.after.ending()
@@ -166,7 +168,7 @@ class LateGroups(WindowGroups):
         return super().next_due() if due is None else min(super().next_due(), due[0])
 
     def expire(self, now: float, most: int) -> int:
-        """As in WindowGroups. Then the groups fire whose late records have gathered."""
+        """As in WindowGroups. Then fire the groups whose late records are due."""
         fired, enough = super().expire(now, most), self._sent + SLICE_BYTES
         while self.closed and not self._due() and fired < most and self._sent <= enough:
             due = self.after.due()

@@ -1,7 +1,7 @@
-"""The headers of a re-keying agent's rows that are about event time.
+"""The event-time headers of the rows of a re-keying agent.
 
-A re-keyed record says from which origin it is, and its time. An origin is an input partition as one agent reads it. A
-time mark is a record with neither key nor value: how far its origin is.
+A re-keyed record names its origin and its time. An origin is an input partition as one agent reads it. A time mark is a
+record without key and value. It reports the progress of its origin.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,15 @@ from sluicegate.streams.contracts.record import Header, Headers, Record, headers
 from sluicegate.streams.contracts.values import OutboxRow
 from sluicegate.streams.windows.clock import NEVER
 
-BEHIND = "behind"  # the state of a mark whose partition has records that were not read
+BEHIND = "behind"  # the state of a mark whose partition has unread records
 _STAMP = frozenset((AGENT, ORIGIN, TIME, STATE))
 _LONGEST = 18  # digits of a number in a header
 
 
 class Stamp(NamedTuple):
-    """`origin` is AGENT/TOPIC/PARTITION, `time` in milliseconds since 1970 (NEVER: the origin has read no time). A mark
-    has a `state`, and `said`, the time of its writing by its writer's clock in milliseconds. A record has neither."""
+    """`origin` is AGENT/TOPIC/PARTITION. `time` is in milliseconds since 1970 (NEVER: no time was read from the
+    origin). A time mark has a `state`, and in `said` the time in milliseconds at which its writer's clock wrote it. A
+    record has neither."""
 
     origin: str
     time: int
@@ -47,7 +48,8 @@ def of_mark(mark: TimeMark, topic: str, partition: int) -> Headers:
 
 
 def withdrawn(row: OutboxRow) -> OutboxRow:
-    """The row as the next claim sends it. A mark says `behind`: records that the claim before has not read may wait."""
+    """The row in the form in which the next claim sends it. A mark then has the state `behind`, because records that
+    the claim before did not read may wait."""
     if row.value is not None or not any(name == STATE for name, _ in row.headers):
         return row
     ages = {name: (value or b"").partition(b"/")[2] for name, value in row.headers if name == STATE}
@@ -58,7 +60,8 @@ def withdrawn(row: OutboxRow) -> OutboxRow:
 
 
 def stamp(record: Record) -> Stamp | None:
-    """What the record says of its origin. None: no re-keying agent wrote it, or it says nothing of time."""
+    """The origin and time in the headers of the record. None: no re-keying agent wrote the record, or its headers have
+    no valid time."""
     named = {name: value or b"" for name, value in headers(record) if name in _STAMP}
     try:
         agent, (place, _, _) = named[AGENT].decode(), named[ORIGIN].decode().rpartition("/")
@@ -70,8 +73,8 @@ def stamp(record: Record) -> Stamp | None:
 
 
 def origin_and_time(record: Record) -> tuple[str, int]:
-    """The origin of a re-keyed record, and its time, as in `stamp`. Raises KeyError, TypeError or ValueError for all
-    others, which `stamp` judges."""
+    """The origin and the time of a re-keyed record, as in `stamp`. Raises KeyError, TypeError or ValueError for any
+    other record; `stamp` handles those."""
     named: dict[str, Any] = dict(headers(record))
     place, _, offset = named[ORIGIN].rpartition(b"/")
     time = int(named[TIME][:_LONGEST])
@@ -90,6 +93,6 @@ def is_mark(record: Record) -> bool:
 
 
 def without_marks(records: Sequence[Record]) -> Sequence[Record]:
-    """The records that are not time marks; the same object if none is."""
+    """The records without time marks. Returns the same object if there are no marks."""
     suspicious = None in [record.value() for record in records]
     return [record for record in records if not is_mark(record)] if suspicious else records

@@ -1,4 +1,5 @@
-"""The event clock of a partition whose records come from several origins: the watermark is the least of their times."""
+"""The event clock of a partition whose records come from several origins: the watermark is the minimum of their
+times."""
 
 from collections.abc import Collection, Mapping
 from math import inf
@@ -9,21 +10,21 @@ from sluicegate.streams.windows.marks import BEHIND, Stamp
 
 UNKNOWN, AT_END, IDLE = "unknown", "at-end", "idle"
 MOST_BEAT = 10.0  # seconds
-FRESH = 3  # beats for which the word of an origin counts that it is idle
+FRESH = 3  # beats for which a mark with the state idle is valid
 
 
 def beat(idle: float | None) -> float:
-    """The seconds after which an origin at its end repeats its mark."""
+    """The interval, in seconds, after which an origin at its end repeats its mark."""
     return MOST_BEAT if idle is None else min(MOST_BEAT, max(1.0, idle / 2))
 
 
 class MergedClock(EventClock):
-    """An origin without a mark stops the watermark. An idle origin does not stop it before the time of its last mark,
-    as long as its worker repeats the mark: a worker that is down writes no marks. The age of a mark is its distance
-    from the newest mark of any origin, so the watermark is a function of the log.
+    """An origin without a mark stops the watermark. An idle origin lets it advance to the time of its last mark, as
+    long as its worker repeats the mark: a worker that is down writes no marks. The age of a mark is its distance from
+    the newest mark of any origin, so the watermark is a function of the log.
 
     `origins` has, by name, the highest time, the state, and the time of the last mark, in milliseconds. `reading` is
-    the origin of the record that is taken.
+    the origin of the current record.
     """
 
     __slots__ = ("_ended", "_fresh", "_quiet", "_topics", "_unsaved", "origins", "reading")
@@ -34,13 +35,14 @@ class MergedClock(EventClock):
         self.reading = ""
         self._fresh = round(1000 * FRESH * beat(idle))
         self._unsaved: set[str] = set()
-        self._ended: dict[str, int] = {}  # by name: the time of the mark of this claim that said `end`
+        self._ended: dict[str, int] = {}  # by name: the time of the last mark under this claim that was not behind
         self._quiet = False
-        self._topics: Collection[str] | None = None  # those of the origins; None: any
+        self._topics: Collection[str] | None = None  # AGENT/TOPIC of each origin; None: any
 
     def expect(self, names: Collection[str], topics: Collection[str]) -> None:
-        """A claim begins: each of these origins needs a mark. All others are removed. Records that wait do not bring an
-        origin back, unless it is a partition of `topics` (AGENT/TOPIC), which may have been added since."""
+        """Begin a claim: a mark of each of these origins is needed. All other origins are removed. Records that wait do
+        not add a removed origin again, unless it is a partition of `topics` (AGENT/TOPIC), which may have been added
+        since."""
         self._topics = topics
         for name in [name for name in self.origins if name not in names]:
             del self.origins[name]
@@ -56,13 +58,13 @@ class MergedClock(EventClock):
             self._unsaved.update(earlier.origins)
 
     def read(self, time: int) -> bool:
-        """As in EventClock, for a record of `reading`, which is not idle any more."""
+        """As in EventClock, for a record of the origin `reading`. The origin is then no longer idle."""
         known, state, written = self.origins.get(self.reading, (NEVER, UNKNOWN, 0))
         woken = state in (UNKNOWN, IDLE)
         if (time <= known and not woken) or self._gone(self.reading):
             return False
         self._note(self.reading, (max(known, time), BEHIND if woken else state, written))
-        return self._advanced() if woken or known <= self.watermark else False  # else it is not the least
+        return self._advanced() if woken or known <= self.watermark else False  # else another origin is the minimum
 
     def stays_below(self, bound: int, origin: str, time: int) -> bool:
         """Whether the watermark surely stays below `bound` if a record of this origin and time is read."""
@@ -70,7 +72,7 @@ class MergedClock(EventClock):
         return bound > 0 and state not in (UNKNOWN, IDLE) and (time < bound or known > self.watermark)
 
     def hear(self, stamp: Stamp) -> bool:
-        """A mark. Returns whether it moved the watermark."""
+        """Process a time mark. Returns True if it moves the watermark."""
         if self._gone(stamp.origin):
             return False
         known = self.origins.get(stamp.origin, (NEVER, UNKNOWN, 0))
@@ -80,7 +82,7 @@ class MergedClock(EventClock):
         return self._advanced()
 
     def _gone(self, origin: str) -> bool:
-        """Whether it is of a topic that the agent does not read any more."""
+        """Whether the origin belongs to a topic that the agent no longer reads."""
         return self._topics is not None and origin.rpartition("/")[0] not in self._topics
 
     def _note(self, name: str, state: OriginState) -> None:
@@ -96,22 +98,22 @@ class MergedClock(EventClock):
         return True
 
     def look(self, now: float) -> None:
-        """The owner stands at its time `now`: is every origin idle?"""
+        """Note whether every origin is idle at the owner's time `now`."""
         clock = 1000 * now
         self._quiet = all(
             state == IDLE and abs(clock - written) <= self._fresh for _, state, written in self.origins.values()
         )
 
     def quiet_from(self, idle: float, closes: float) -> float:
-        """As in EventClock, for the silence of the origins. They have waited for it."""
+        """As in EventClock. The origins have already waited for the silence, so there is no further delay."""
         return -inf if self._quiet and closes <= self.silent_until() else inf
 
     def silent_until(self) -> float:
-        """As in EventClock. An origin knows nothing of the time after its last mark."""
+        """As in EventClock. A mark makes no statement about the time after it was written."""
         return min((written for _, _, written in self.origins.values()), default=-inf)
 
     def ended_since(self, claimed: float) -> bool:
-        """As in EventClock: every origin has said it under this claim."""
+        """As in EventClock: every origin has reported its end since the claim."""
         return all(self._ended.get(name, -1) >= 1000 * claimed for name in self.origins)
 
     def held_back_by(self) -> dict[str, OriginState]:
@@ -121,9 +123,9 @@ class MergedClock(EventClock):
         return {name: self.origins[name] for name, limit in sorted(limits.items()) if limit == least}
 
     def _limits(self) -> dict[str, int]:
-        """How far each origin lets the watermark go; empty if all are idle, since silence judges then. The newest mark
-        is the newest of the last marks of all origins: a clock that goes back makes marks older, and the changelog
-        entry has only the last ones."""
+        """The highest watermark that each origin allows. Empty if all origins are idle: then silence decides. The
+        newest mark is the newest among the last marks of all origins, because a clock that goes back makes marks older,
+        and the changelog entry stores only the last ones."""
         newest, limits, active = max((written for _, _, written in self.origins.values()), default=0), {}, False
         for name, (time, state, written) in self.origins.items():
             idle = state == IDLE and newest - written <= self._fresh

@@ -1,4 +1,4 @@
-"""Which groups a rule has: the one place that asks whether it has windows or is a correlation."""
+"""Creates the groups of a rule. No other module asks whether the rule has windows or is a correlation."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -24,7 +24,7 @@ from sluicegate.streams.windows.times import reader
 
 
 def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
-    """Add the records to groups of either kind, as `accept`. Raises Halt."""
+    """Add the records to groups of any kind, as `accept`. Raises Halt."""
     if isinstance(groups, WindowGroups):
         groups.accept(records, now)
     else:
@@ -32,9 +32,9 @@ def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 
 def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Record], int | None]:
-    """The function that finds the start of a record's window, in milliseconds. It returns None without windows, and for
-    a record without a time. `span` is the start and end of one window: unless the time of a record tells its window,
-    the start cannot be found without it."""
+    """A function that returns the start of a record's window, in milliseconds. It returns None without windows, and for
+    a record without a time. `span` is the start and end of one window. It is required if the time of a record alone
+    does not determine its window."""
     window = rule.aggregation.window
     if window is None or not (window.windower.placed or span):
         return lambda record: None
@@ -55,8 +55,8 @@ def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Reco
 
 
 def time_of(rule: Rule) -> Callable[[Record], int] | None:
-    """The function that reads the time of a record, which `window_of` could read; None but for windows that have only
-    so many records."""
+    """A function that reads the time of a record that `window_of` could read. None, unless windows are limited by a
+    number of records."""
     window = rule.aggregation.window
     return _time(rule, window) if window is not None and window.last else None
 
@@ -66,7 +66,7 @@ def _time(rule: Rule, window: Window) -> Callable[[Record], int]:
 
 
 def _re_keyed(record: Record) -> int:
-    """The time that the agent wrote which re-keyed the record. Raises ValueError."""
+    """The time that the re-keying agent wrote into the record. Raises ValueError."""
     time_stamp = stamp(record)
     if time_stamp is None or time_stamp.time == NEVER:
         raise ValueError(f"it has no {TIME}")
@@ -74,12 +74,13 @@ def _re_keyed(record: Record) -> int:
 
 
 def known_ids(groups: Groups) -> KnownIds | None:
-    """The keys of correlations that ended, which the changelog keeps as the ids of `dedupe`; None of other groups."""
+    """The keys of correlations that ended, which the changelog stores as it stores the ids of `dedupe`. None for other
+    groups."""
     return groups.ended.ids if isinstance(groups, CorrelatedGroups | CorrelatedByTime) else None
 
 
 def groups_of(rule: Rule, notes: bool = False) -> Groups:
-    """The groups of one partition under this rule, with none open. `notes` as in Groups."""
+    """Create the groups of one partition under this rule. None is open. `notes` is as in Groups."""
     if rule.times is not None:
         return OriginGroups(rule, rule.times, notes)
     window, correlation = rule.aggregation.window, rule.aggregation.correlation
@@ -91,7 +92,7 @@ def groups_of(rule: Rule, notes: bool = False) -> Groups:
 
 
 def code_of(rule: Rule) -> str:
-    """The source of what is compiled of the rule, for people."""
+    """The source of the compiled code of the rule, for display."""
     groups, where = groups_of(rule), rule.where
     windows = groups if isinstance(groups, WindowGroups) else None
     placing = BY_KEY if windows is None else windows.placing

@@ -1,8 +1,8 @@
-"""The groups of an agent that re-keys records for event time: none, but the clock of each input partition (an origin),
-and its time marks.
+"""The groups of an agent that re-keys records for event time. It has no groups, only the clock of each input partition
+(an origin) and its time marks.
 
-Only marks are ever due. A mark goes through the outbox behind the records that it covers, so no mark
-overtakes a record.
+Only marks become due. A mark passes through the outbox after the records that it covers, so it never overtakes a
+record.
 """
 
 from collections.abc import Iterator
@@ -21,15 +21,15 @@ from sluicegate.streams.windows.merged import AT_END, IDLE, beat
 from sluicegate.streams.windows.times import NoTime, reader, source
 
 LEAST = 1.0  # seconds between two marks
-FIRST = "", -1  # no mark was written under this claim
+FIRST = "", -1  # the state and time before the first mark of a claim
 
 
 class OriginGroups(Groups):
-    """The first mark of a claim says `behind`: what the claim before said holds no longer. Then there is one at most
-    once in LEAST seconds, when time or state changed, and once in a beat at the end of the partition. That it is idle,
-    and what a beat repeats, needs an answer of a broker that is not older: `_asked` is the owner's time at which one
-    was asked for the end. `event` is the clock of the partition.
-    """
+    """The clock and the time marks of one input partition. The first mark of a claim has the state `behind`, because
+    the statements of the claim before are no longer valid. After it, a mark is written at most once in LEAST seconds
+    when the time or the state changed, and once per beat at the end of the partition. A mark with the state idle, and a
+    repeated mark, need an answer of a broker that is recent enough: `_asked` is the owner's time at which a broker was
+    asked for the end. `event` is the clock of the partition."""
 
     __slots__ = (
         "_answers",
@@ -56,16 +56,16 @@ class OriginGroups(Groups):
         self._asked = -inf
         self._told = FIRST  # the state and the time of the last mark
         self._at_end = self._was_at_end = self._answers = False
-        self._mark: TimeMark | None = None  # the one that waits for its commit
+        self._mark: TimeMark | None = None  # the mark that waits for its commit
 
     def begin(self, high: int, now: float) -> None:
-        """As WindowGroups. A partition that was never read is silent since now."""
+        """As in WindowGroups. A partition that was never read counts as silent from now on."""
         self._now = now
         if not self.event.seen:
             self.event.saw(now)
 
     def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
-        """As WindowGroups. While the end is looked for again, the last answer stays."""
+        """As in WindowGroups. The last answer stays valid until the end is reached again."""
         self._offset, self._now = offset, now
         if at_end:
             self._at_end = self._was_at_end = True
@@ -73,23 +73,23 @@ class OriginGroups(Groups):
         self._answers = at_end
 
     def asks(self) -> bool:
-        """As WindowGroups, for a mark that needs an answer."""
+        """As in WindowGroups, for a mark that needs the answer of a broker."""
         return self._answers and self._now >= self._end_due() > self._asked
 
     def set_back(self, now: float) -> None:
-        """As in Groups, for silence and the time of the last mark."""
+        """As in Groups, for the times from which silence and the interval of marks are measured."""
         self._now, self._said, self._asked = now, min(self._said, now), -inf
         if self.event.seen > now:
             self.event.saw(now)
 
     def saw(self, now: float) -> None:
-        """Records were taken. A mark that waits for its commit is written behind them, and covers them."""
+        """Note that records were taken. A mark that waits for its commit is written after them and covers them."""
         self._now, self._at_end = now, False
         self.event.saw(now)
 
     def stamped(self, record: Record) -> list[Header] | None:
-        """The headers of the re-keyed record; None if it is refused, because its time cannot be used. Raises what
-        decoders raise."""
+        """The headers of the re-keyed record. None: the record was refused, because its time cannot be used. Raises the
+        errors of decoders."""
         try:
             time = self._time(record)
         except NoTime as error:
@@ -107,7 +107,7 @@ class OriginGroups(Groups):
         return of_record(record, time)
 
     def passed(self, record: Record) -> None:
-        """A record that `where` leaves out: only its time counts, if it can be read."""
+        """Move the clock by a record for which `where` is false, if its time can be read."""
         try:
             time = self._time(record)
         except Exception:
@@ -136,11 +136,11 @@ class OriginGroups(Groups):
         return min(self._change_due(), due if self._answers or self._asked >= due else inf)
 
     def _change_due(self) -> float:
-        """The owner's time of a mark that says something new."""
+        """The owner's time at which a mark with a new state or time is due; infinity if nothing changed."""
         return inf if (self._state(), self.event.watermark) == self._told else self._said + LEAST
 
     def _end_due(self) -> float:
-        """The owner's time from which on a mark needs the end: for a state that holds on, and for silence."""
+        """The owner's time at which a mark needs the answer of a broker: to repeat a state, or to report silence."""
         if not self._at_end:
             return inf
         due = self._said + self._beat
@@ -151,11 +151,11 @@ class OriginGroups(Groups):
         if self._mark is not None or (self._change_due() > now and self._asked < self._end_due()):
             return 0
         self._mark = TimeMark()
-        self.events.append(self._mark)  # type: ignore[arg-type]  # the groups of all other agents decide no marks
+        self.events.append(self._mark)  # type: ignore[arg-type]  # other kinds of groups emit no marks
         return 1
 
     def drain(self) -> Iterator[Fire | Decided]:
-        """As in Groups, for a commit. The mark covers all records of the commit, and is written behind them."""
+        """As in Groups, for a commit. The mark covers all records of the commit and is written after them."""
         if (mark := self._mark) is not None:
             mark.state, mark.time = self._told = self._state(), self.event.watermark
             mark.offset, mark.said = self._offset, round(1000 * (self._asked if mark.state == IDLE else self._now))

@@ -1,8 +1,8 @@
-"""Hopping windows that are kept one by one: a group for each window and key.
+"""Hopping windows with one group for each window and key.
 
-Panes (hopping.py) cannot be ended apart, be revised, or keep what cannot be merged. So windows with `count`, `until`,
-`reduce` or further results for late records are groups themselves, and a record is added to each window that holds its
-time.
+Panes (hopping.py) cannot end or be revised separately, and cannot hold values that cannot be merged. So windows with
+`count`, `until`, `reduce` or additional results for late records are groups themselves. A record is added to each
+window that contains its time.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ from sluicegate.streams.windows.tumbling_groups import TumblingGroups
 
 
 class OverlappingGroups(TumblingGroups):
-    """The name of a group is the start of its window, and its key. A record counts in all of its windows that are not
-    over, or it is refused by all of them."""
+    """The name of a group is the start of its window and its key. A record counts in all of its windows that are not
+    over, or all of them refuse it."""
 
     __slots__ = ()
 
@@ -27,13 +27,13 @@ class OverlappingGroups(TumblingGroups):
         self.counts |= {"partly_late": 0}
 
     def _placed(self) -> None:
-        """A record has several groups."""
+        """The compiled loop cannot place records: a record has several groups."""
 
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         return tuple(name(start, key) for start in self._starts(time))
 
     def _starts(self, time: int) -> range:
-        """The starts of the windows that hold this time."""
+        """The starts of the windows that contain this time."""
         last, kind = self.tumbling.start(time), self.tumbling
         return range(last - kind.size + kind.every, last + 1, kind.every)
 
@@ -53,5 +53,5 @@ class OverlappingGroups(TumblingGroups):
                 put(self, group, record, read, items, now)
             else:
                 self._put_late(record, group, closes(start), read, items, now)
-        self.counts["late"] = late + (self.counts["late"] > late)  # it is one record
+        self.counts["late"] = late + (self.counts["late"] > late)  # it counts as one late record
         return True

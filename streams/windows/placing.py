@@ -1,9 +1,9 @@
-"""How the compiled loop finds the window of a record (streams/aggregation/loop.py), for records that end no window and
-are not late.
+"""Generates the code with which the compiled loop finds the window of a record (streams/aggregation/loop.py). The code
+handles records that end no window and are not late.
 
-`bound` is an event time up to which no record closes an open window, or is too far ahead. While the watermark stays
-below it, no record of an open group is late. All else is for the careful way: it may close windows, so `bound` is found
-anew behind it.
+`bound` is an event time. A record below it closes no open window and is not too far ahead. While the watermark stays
+below `bound`, no record of an open group is late. All other records are processed with every check. They may close
+windows, so `bound` is computed again after each of them.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
 
 _BOUND = "bound = bound_of(groups, furthest)\nlast = None\n"
-"""`last` is the time of the record before, if the code took it: the next one often has the same."""
+"""`last` is the time of the record before, if this code processed it. The next record often has the same time."""
 _START = f"""
 event = groups.event
 furthest = latest_of(groups, now)
@@ -62,7 +62,7 @@ if state is None and (len(key) > longest or refuses(groups)):
 
 
 def by_start(windows: "WindowGroups") -> Placing:
-    """Of windows that begin at regular times, of which one holds a record: its group is a window or a pane."""
+    """For windows that begin at fixed times and do not share records: the group of a record is a window or a pane."""
     bound = in_time(windows)
     return bound._replace(
         find=bound.find + _SPAN,
@@ -74,8 +74,8 @@ def by_start(windows: "WindowGroups") -> Placing:
 
 
 def in_time(windows: "WindowGroups") -> Placing:
-    """What all kinds of windows have in common: `find` has the time. With origins, the watermark stays below `bound` in
-    any case; else that is so if the time is below it."""
+    """The common part of all kinds of windows: `find` reads the time. With origins, the watermark stays below `bound`
+    in any case; otherwise only if the time is below it."""
     field = _FIELD_OF_MILLISECONDS if windows.window.unit == "ms" else _FIELD
     time = _ORIGIN if windows.merged is not None else field if windows.window.time else _TIMESTAMP
     return Placing(
@@ -92,7 +92,7 @@ def in_time(windows: "WindowGroups") -> Placing:
 
 
 def _names(windows: "WindowGroups") -> dict[str, Any]:
-    """What the code calls."""
+    """The functions that the code calls."""
     functions = {"bound_of": bound_of, "latest_of": latest_of, "span_of": span_of, "refuses": refuses, "name": name}
     return {**functions, "origin_and_time": origin_and_time, "time_of": _time_of(windows), "longest": LONGEST_KEY}
 
@@ -103,20 +103,20 @@ def _time_of(windows: "WindowGroups") -> Callable[[Any], int]:
 
 
 def latest_of(windows: "WindowGroups", now: float) -> int:
-    """The last event time that is not too far ahead."""
+    """The highest event time that is not too far ahead."""
     return floor(min(LATEST, latest(windows.window, max(now, windows.believed))))
 
 
 def bound_of(windows: "WindowGroups", furthest: int) -> int:
-    """0 while a closed window waits for its result, because each record may be late then, and while a group takes no
-    more records."""
+    """The bound of the module's docstring. It is 0 while a closed window waits for its result, because each record may
+    be late then, and while a full group accepts no more records."""
     next_end = windows.next_end()
     return 0 if windows.full or next_end <= windows.event.watermark else int(min(furthest + 1, next_end))
 
 
 def span_of(windows: "WindowGroups", time: int, bound: int) -> tuple[bytes, int, int, int]:
-    """The groups of this time: how their names begin, when their first window closes, and from when to when the code
-    knows that. Raises Unproven."""
+    """The groups of this time: the prefix of their names, the close of their first window, and the interval of times
+    for which this is valid. Raises Unproven."""
     kind = windows.tumbling
     start = kind.start(time)
     closes, begin = kind.first_closes(start), max(start, 0)
@@ -127,5 +127,5 @@ def span_of(windows: "WindowGroups", time: int, bound: int) -> tuple[bytes, int,
 
 
 def refuses(windows: "WindowGroups") -> bool:
-    """Whether a record that opens a group is refused, or stops the partition."""
+    """Whether a record that opens a group would be refused or would halt the partition."""
     return windows.rule.aggregation.on_full != "fire-oldest" and windows.crowded()

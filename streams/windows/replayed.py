@@ -1,7 +1,7 @@
-"""The groups of a rule in a replay, where its owner's clock is known from what was published.
+"""The groups of a rule in a replay. The published results determine the times of the owner's clock.
 
-The records alone end groups: by their number, by `until`, by event time. Silence, `at_most`, timeouts, limits of a
-whole partition and results of late records are told to them.
+The records alone end groups by their number, by `until`, and by event time. The caller reports all other ends: silence,
+`at_most`, timeouts, limits of a whole partition, and results of late records.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -22,11 +22,11 @@ from sluicegate.streams.windows.opening import groups_of
 
 
 class ReplayedGroups:
-    """`groups` are those of one partition. `windows` are the same if they are windows, else None."""
+    """`groups` are the groups of one partition. `windows` is the same object if they are windows, else None."""
 
     def __init__(self, agent: Agent, reads: Codec, now: float, origins: Collection[str]) -> None:
-        """`now` is the moment of the replay: records were taken before it. `origins` are the origins that the windows
-        wait for."""
+        """`now` is the moment of the replay: all records were taken before it. `origins` are the origins whose marks
+        the windows need."""
         self.groups: Groups = groups_of(Rule(unclocked(agent), reads))
         self.windows = self.groups if isinstance(self.groups, WindowGroups) else None
         if self.windows is not None and now < inf:
@@ -40,13 +40,13 @@ class ReplayedGroups:
         return self.windows is not None and self.windows.merged is not None
 
     def take(self, records: Sequence[Record], now: float, dedupe: Duplicates | None, timed: Collection[int]) -> None:
-        """Add records that count to windows; `timed` is as in `intake.take`. Raises Halt."""
+        """Add records to windows. `timed` is as in `intake.take`. Raises Halt."""
         if self.windows is not None:
             take(self.windows, records, now, dedupe, timed)
             self.close(now)
 
     def runs(self, records: Sequence[Record], now: float, dedupe: Duplicates | None) -> Sequence[Sequence[Record]]:
-        """The records that count in groups without windows."""
+        """The records that count in groups without windows, in runs."""
         kept = taken(self.groups, records)
         return [*dedupe.runs(kept, now, self.groups)] if dedupe is not None else [kept]
 
@@ -57,25 +57,26 @@ class ReplayedGroups:
             self.close(now)
 
     def close(self, now: float) -> None:
-        """End the groups that the watermark has passed."""
+        """Close the windows that the watermark has passed."""
         windows = self.windows
         while windows is not None and windows.next_end() <= windows.event.watermark:
             windows.expire(now, SLICE)
 
 
 def origins_of(agent: Agent, facts: Callable[[str, int], TopicFacts]) -> list[str]:
-    """What windows over a re-keyed topic wait for, as their owner expects it: `facts` describes a partition."""
+    """The origins whose marks windows over a re-keyed topic need, as their owner expects them. `facts` describes a
+    partition."""
     window = agent.aggregation.window if agent.aggregation is not None else None
     counts = {topic: facts(topic.partition("/")[2], 0).partitions for topic in (window.origins if window else ())}
     return [f"{topic}/{number}" for topic, count in counts.items() for number in range(count)]
 
 
 def unclocked(agent: Agent) -> Agent:
-    """The same rule, of which only its records and the limits of one group end groups, and no clause leaves a result
-    out."""
+    """The same rule, with groups that only their records and the limits of one group end, and without a clause that
+    omits results."""
     rule = agent.aggregation or Aggregation()
     window = rule.window
-    if window is not None:  # nobody tells them where they stand: no silence and no age ends them
+    if window is not None:  # no owner reports its position: neither silence nor age ends windows
         window = replace(window, gather=inf if window.gather else 0.0)
     return replace(
         agent,

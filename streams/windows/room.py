@@ -1,6 +1,6 @@
-"""Whether a record will be refused whose time ends groups: it is asked before they end.
+"""Checks whether a record that would close groups will be refused. The check runs before they close.
 
-A record that is refused moves no watermark. Groups that have ended cannot be opened again.
+A refused record does not move the watermark, and groups that have ended cannot be opened again.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def expected(
     windows: "WindowGroups", names: Sequence[bytes], record: Record, time: int, read: Any, items: list[Any], now: float
 ) -> bool:
-    """Whether all groups of these names will take the record, after the groups are gone that end with this watermark.
-    Otherwise the record is refused. Raises Halt."""
+    """Whether all these groups will accept the record after the watermark has moved to `time` and closed other groups.
+    If not, the record is refused here. Raises Halt."""
     sizes = [windows.growth(group, items) for group in names]
     added = max(size + windows.freed(group, items) for size, group in zip(sizes, names, strict=True))
     if windows.outgrows(record, added) or not _has_room(windows, names, sizes, record, time, now):
@@ -41,7 +41,7 @@ def expected(
 
 
 def _with_room(windows: "WindowGroups", group: bytes, size: int) -> GroupState | None:
-    """The open group, unless it ends to make room for so many bytes more."""
+    """The state of the open group. None: the group is not open, or fires to make room for `size` more bytes."""
     state = windows.states.get(group)
     outgrown = state is not None and state[BYTES] + size > windows.rule.aggregation.max_bytes
     return None if outgrown and windows.rule.parts else state
@@ -54,7 +54,7 @@ def _blank(windows: "WindowGroups", record: Record, now: float) -> GroupState:
 def _has_room(
     windows: "WindowGroups", names: Sequence[bytes], sizes: Sequence[int], record: Record, time: int, now: float
 ) -> bool:
-    """Raises Halt."""
+    """Whether the limits allow the record. If not, it is refused here. Raises Halt."""
     aggregation, opened, larger = windows.rule.aggregation, 0, windows.bytes - windows.most_bytes
     if aggregation.on_full == "fire-oldest":
         return True

@@ -1,8 +1,8 @@
-"""Session windows: the records of a key without a pause between them that is longer than the gap.
+"""Session windows: the records of a key without a pause longer than the gap.
 
-A session lasts from the time of its first record to the time of its last one + the gap. A record joins the session that
-it touches, extends it, or makes one session of several. The merged one keeps the lower first offset; the others end in
-the same changelog entry.
+A session lasts from the time of its first record to the time of its last record + the gap. A record joins the session
+that it touches and extends it, or merges several sessions. The merged session keeps the lowest first offset. The others
+end in the same changelog entry.
 """
 
 from heapq import heapify, heappop, heappush, heapreplace
@@ -56,9 +56,10 @@ state[SEEN] = now
 class SessionGroups(LateGroups):
     """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its key.
 
-    Times are in milliseconds: `gap`, and `lasts`, from the last record to the close. `sessions` are the names of the
-    open sessions of each key, `_gathering` the names of the sessions of late records. `_others` are the sessions that
-    the record joins to its own one."""
+    `gap` and `lasts` are in milliseconds; `lasts` is the time from the last record to the close. `sessions` has the
+    names of the open sessions by key. `_gathering` has the names of the sessions of late records. `_others` are the
+    sessions that the current record merges into its own.
+    """
 
     __slots__ = ("_ages", "_at", "_gathering", "_merge", "_others", "gap", "lasts", "sessions")
 
@@ -70,7 +71,7 @@ class SessionGroups(LateGroups):
         self.sessions: dict[bytes, list[bytes]] = {}
         self._gathering: dict[bytes, list[bytes]] = {}
         self._ages: list[tuple[float, int, bytes]] = []  # a heap of (owner's time of a record, first offset, name)
-        self._at = 0  # the time of the record that is being counted
+        self._at = 0  # the time of the current record
         self._others: list[bytes] = []
 
     def span(self, group: bytes, state: GroupState) -> Span:
@@ -111,30 +112,30 @@ class SessionGroups(LateGroups):
     def _add(
         self, group: bytes, others: list[bytes], record: Record, time: int, read: Any, items: list[Any], now: float
     ) -> bool:
-        """The record joins the session of this name, and the other ones with it. False: it was refused."""
+        """Add the record to this session and merge the others into it. Returns False if it was refused."""
         state = admitted(self, group, record, items, now)
         if state is None:
             return False
         before = state[BEGIN], state[END], state[SEEN]
         state[BEGIN], state[END], state[SEEN] = min(before[0], time), max(before[1], time), now
-        self._others = [other for other in others if other in self.states]  # one may have made room for the record
+        self._others = [other for other in others if other in self.states]  # one may have fired to make room
         try:
             if not add_to(self, group, state, record, read, items, now):
                 state[BEGIN], state[END], state[SEEN] = before
                 return False
-            if self._others and self.states.get(group) is state:  # the record does not end the session
+            if self._others and self.states.get(group) is state:  # the session is still open
                 self._join(group, state, now)
         finally:
             self._others = []
         return True
 
     def grew(self, key: bytes, state: GroupState, now: float, before: Any = None) -> None:
-        """As in Groups, when the session is one with those that the record joins."""
+        """As in Groups, but only after the other sessions are merged."""
         if not self._others:
             super().grew(key, state, now, before)
 
     def whole(self, state: GroupState, bags: Bags) -> tuple[GroupState, Bags]:
-        """As in Groups: with the sessions that the record joins."""
+        """As in Groups, with the sessions that the record merges."""
         if not self._others:
             return state, bags
         joined, kept = state.copy(), self.rule.plan.empty_bags()
@@ -145,14 +146,14 @@ class SessionGroups(LateGroups):
         return joined, kept
 
     def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
-        """As in Groups. `until` ends the sessions that the record joins as one. A count or a limit that is reached
-        without them leaves them open."""
+        """As in Groups. If `until` is true, the sessions that the record merges end as one. If a count or a limit is
+        reached without them, they stay open."""
         if until:
             self._take_in(key, state, now)
         super().end(key, state, until, now)
 
     def _placed(self) -> Placing:
-        """For records of a key that has one open session or none, and that belong to it."""
+        """The code for records of a key with at most one open session, if they join it."""
         timed = in_time(self)
         find, joins = (self._with_slots(pattern) for pattern in (_FIND, _JOINS))
         return timed._replace(
@@ -163,7 +164,7 @@ class SessionGroups(LateGroups):
         )
 
     def _with_slots(self, pattern: str) -> str:
-        """With the numbers of the slots from the begin of a state: Python reads those faster than from its end."""
+        """Replace the slots by indexes from the start of the state: Python reads them faster than negative indexes."""
         for name_of_slot, slot in (("BEGIN", self.width + BEGIN), ("END", self.width + END), ("SEEN", SEEN)):
             pattern = pattern.replace(f"[{name_of_slot}]", f"[{slot}]")
         return pattern
@@ -174,8 +175,8 @@ class SessionGroups(LateGroups):
         return self.open(group, record, now)
 
     def _touched(self, sessions: dict[bytes, list[bytes]], key: bytes, time: int) -> list[bytes]:
-        """Those of these sessions that a record at this time belongs to, the lowest first offset first. The watermark
-        has not closed them, or they gather late records."""
+        """The sessions among these that a record at this time joins, ordered by first offset. The watermark has not
+        closed them, or they gather late records."""
         names, gap, states, late = [], self.gap, self.states, sessions is self._gathering
         for group in sessions.get(key, ()):
             state = states[group]
@@ -185,7 +186,7 @@ class SessionGroups(LateGroups):
         return sorted(names, key=lambda group: states[group][FIRST]) if len(names) > 1 else names
 
     def _join(self, group: bytes, state: GroupState, now: float) -> None:
-        """Make one session of those that the record touches. It may be complete then."""
+        """Merge the sessions that the record touches. The merged session may then be complete."""
         records = state[COUNT]
         self._take_in(group, state, now)
         heappush(self._order, (self.closes(group, state), state[FIRST], group))
@@ -199,7 +200,7 @@ class SessionGroups(LateGroups):
             self._grew_by(group, state, records - 1, now)
 
     def _grew_by(self, group: bytes, state: GroupState, records: int, now: float) -> None:
-        """The session had so many records without the one that joined others to it: an early result may follow."""
+        """Emit an early result if one is due. `records` is the number of records before the merge."""
         early = self.early
         early.opened(group)
         if early.on_change or (early.count and state[COUNT] // early.count > records // early.count):
@@ -208,7 +209,8 @@ class SessionGroups(LateGroups):
             early.changed(group, now)
 
     def _note_merged(self, group: bytes, now: float) -> None:
-        """The early results of a session that becomes part of another one count no more: a last one says so."""
+        """Emit a last result, with the reason MERGED, for a session that had early results and becomes part of another
+        one. It withdraws them."""
         results, state = self.early.results(group), self.states[group]
         if self.early.emit is None or not results or group in self.closed:
             return
@@ -217,7 +219,7 @@ class SessionGroups(LateGroups):
         self.events.append(fire if self.rule.results is None else self.rule.results.whole(fire))
 
     def _take_in(self, group: bytes, state: GroupState, now: float) -> None:
-        """The other sessions become part of this one."""
+        """Merge the other sessions into this one."""
         others, self._others = self._others, []
         for each in others:
             self._note_merged(each, now)
@@ -227,7 +229,7 @@ class SessionGroups(LateGroups):
             self._collect_all(group, state, bags)
 
     def _collect_all(self, group: bytes, state: GroupState, bags: Bags) -> None:
-        """The items of another session follow the items of this one."""
+        """Append the items of another session to the items of this one."""
         for index, bag in enumerate(bags):
             for item in self.rule.plan.bags[index].form.items(bag):
                 self.collect(group, state, [item if at == index else None for at in range(len(bags))])
@@ -236,7 +238,7 @@ class SessionGroups(LateGroups):
         state = super().open(key, record, now)
         if state is not None and key is not None:
             names = self._among(key).setdefault(key_of(key), [])
-            if key not in names:  # `rearm` may have found it already
+            if key not in names:  # `rearm` may have added it
                 names.append(key)
             heappush(self._ages, (now, state[FIRST], key))
             if len(self._ages) > 2 * len(self.states) + STALE:
@@ -266,7 +268,7 @@ class SessionGroups(LateGroups):
             del sessions[key]
 
     def _age_due(self) -> float:
-        """As in WindowGroups, but early while the oldest entry is of an earlier record of its session."""
+        """As in WindowGroups. It is too early while the top of the heap belongs to an earlier record of its session."""
         if self.window.at_most is None or not self.caught_up or not self._ages:
             return float("inf")
         return self._ages[0][0] + self.window.at_most
@@ -288,7 +290,7 @@ class SessionGroups(LateGroups):
         super().rearm()
         self._ages = [(state[SEEN], state[FIRST], group) for group, state in self.states.items()]
         heapify(self._ages)
-        self.sessions.clear()  # the loop that is running has the same ones
+        self.sessions.clear()  # a running loop holds a reference to it
         self._gathering.clear()
         for group in self.states:
             self._among(group).setdefault(key_of(group), []).append(group)

@@ -1,4 +1,4 @@
-"""What an open window waits for, as values for people and tests."""
+"""The reasons why a window is open, as values for operators and tests."""
 
 from collections.abc import Iterator
 from math import inf
@@ -14,8 +14,8 @@ from sluicegate.streams.windows.tumbling import key_of
 
 
 class Origin(NamedTuple):
-    """An origin that holds the watermark back: the agent that re-keys it, its partition as TOPIC/NUMBER, its state, and
-    when the agent said so, in milliseconds since 1970."""
+    """An origin that holds the watermark back: the re-keying agent, its partition as TOPIC/NUMBER, its state, and the
+    time of its last mark in milliseconds since 1970."""
 
     agent: str
     partition: str
@@ -24,9 +24,9 @@ class Origin(NamedTuple):
 
 
 class After(NamedTuple):
-    """A group whose window has closed. `results` is how many results it had; None: its result is a further one of the
-    window. `due` is the owner's time in seconds of the next result (infinity: no late record waits), `ends` the
-    watermark from which on it takes no more records (infinity: it ends with its result)."""
+    """A group whose window has closed. `results` is the number of its results; None: its result is an additional one of
+    the window. `due` is the owner's time in seconds of the next result (infinity: no late record waits). `ends` is the
+    watermark from which on it accepts no more records (infinity: it ends with its result)."""
 
     results: int | None
     due: float
@@ -36,10 +36,10 @@ class After(NamedTuple):
 class OpenWindow(NamedTuple):
     """`name` is the group's name in the changelog. `start`, `end`, `closes` and `watermark` are event times in
     milliseconds since 1970; the watermark is -1 before the first record. Event time closes the window when the
-    watermark is at `closes`. `silent` and `latest` are times of the owner's clock in seconds (infinity: never): when
-    silence closes the window if no record comes from now on, and when its group ends at the latest. `held_back_by` are
-    the origins with the least time, where records come from several. `after` is given if the window has closed.
-    `together` are the names of all groups of the key, where a person fires or drops all of them."""
+    watermark reaches `closes`. `silent` and `latest` are times of the owner's clock in seconds (infinity: never): the
+    time at which silence closes the window if no more records come, and the latest time at which its group ends.
+    `held_back_by` are the origins with the lowest time, if there are several. `after` is set if the window has closed.
+    `together` are the names of all groups of the key, if an operator fires or drops them together."""
 
     name: bytes
     start: int

@@ -12,7 +12,7 @@ from sluicegate.streams.expressions.faults import EvaluationError
 from sluicegate.streams.expressions.times import EPOCH, PER_SECOND, time_of
 
 LATEST = 253_402_300_799_999  # the end of the year 9999
-NO_TIMESTAMP = 0  # the type that Kafka's clients give to a timestamp that a record does not have
+NO_TIMESTAMP = 0  # the timestamp type in Kafka's clients for a record without a timestamp
 APART = 60.0  # seconds by which the clocks of two owners may differ
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -20,18 +20,18 @@ TimeOf = Callable[[Record], int]
 
 
 def source(window: Window) -> str:
-    """Where the times are, as text. Watermarks of two sources cannot be compared."""
+    """The source of event times, as text. Watermarks of different sources cannot be compared."""
     return "timestamp" if window.time is None else f"{window.unit} {window.time}"
 
 
 def latest(window: Window, now: float) -> float:
-    """The latest time that is believed at the owner's time `now`. Over a re-keyed topic the agent that re-keys has
-    looked by its own clock; but other programs may write to the topic."""
+    """The latest time that is accepted at the owner's time `now`. Over a re-keyed topic the re-keying agent has already
+    checked the time by its own clock, but other programs may write to the topic."""
     return 1000 * (now + window.max_ahead + (APART if window.origins else 0.0))
 
 
 class NoTime(Exception):
-    """The event time of a record cannot be read. `reason` is the word of its dead letter: bad-time or no-time."""
+    """The event time of a record cannot be read. `reason` is the reason of its dead letter: bad-time or no-time."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -39,7 +39,7 @@ class NoTime(Exception):
 
 
 def reader(window: Window, decode: Callable[[bytes], Any]) -> TimeOf:
-    """The function that reads a record's time. It raises NoTime, and what the decoder raises."""
+    """A function that reads a record's time. It raises NoTime, and the errors of decoders."""
     if window.time is None:
         return timestamp
     path, unit = window.time, window.unit

@@ -1,7 +1,7 @@
-"""Windows that follow from a time alone: which one holds it, when it closes, and how groups are named.
+"""Windows that a time alone determines: which window contains it, when it closes, and how groups are named.
 
-Tumbling windows are groups themselves. The groups of hopping windows are panes: the parts of `every` that windows have
-in common.
+The groups of tumbling windows are whole windows. The groups of hopping windows are panes: intervals of `every` that
+several windows share.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from struct import Struct
 import msgspec
 
 _START = Struct(">q")
-NAMING = _START.size  # bytes of the name of a group before its key
+NAMING = _START.size  # the bytes of a group's name that precede its key
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
@@ -23,9 +23,9 @@ class Span(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class Tumbling:
-    """All in milliseconds. A group holds the records of [start, start + every). It is a part of windows of `size`: the
-    first one begins `size - every` before it, the last one with it. A window closes when the watermark is `grace` past
-    its end. Of tumbling windows `every` is the size, and a group is one window."""
+    """All values are in milliseconds. A group has the records in [start, start + every). It is part of windows of
+    `size`: the first one begins `size - every` before it, the last one begins with it. A window closes when the
+    watermark is `grace` past its end. For tumbling windows `every` is the size, and a group is one window."""
 
     every: int
     offset: int
@@ -33,23 +33,24 @@ class Tumbling:
     size: int
 
     def start(self, time: int) -> int:
-        """The start of the group that holds this time; negative for a group that began before 1970."""
+        """The start of the group that contains this time. It is negative for a group that began before 1970."""
         return time - (time - self.offset) % self.every
 
     def next(self, start: int) -> int:
-        """The start of the group behind the one that begins there."""
+        """The start of the next group."""
         return start + self.every
 
     def span(self, start: int) -> Span:
-        """The last window with the group."""
+        """The last window that contains the group."""
         return Span(start, start + self.size, self.closes(start))
 
     def closes(self, start: int) -> int:
-        """The watermark that closes the last window with the group: from it on its records are late."""
+        """The watermark that closes the last window that contains the group. From it on, the records of the group are
+        late."""
         return start + self.size + self.grace
 
     def first_closes(self, start: int) -> int:
-        """The watermark that closes the first window with the group."""
+        """The watermark that closes the first window that contains the group."""
         return start + self.every + self.grace
 
 

@@ -1,4 +1,4 @@
-"""Tumbling windows: each record is in one window, and a group is a window of one key."""
+"""Tumbling windows: each record is in one window, and each group is one window of one key."""
 
 from typing import Any
 

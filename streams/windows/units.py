@@ -1,4 +1,4 @@
-"""Event times that are years away from Kafka's timestamps: most likely the file names another unit than they have."""
+"""Detects event times that differ by years from Kafka's timestamps. The file probably names the wrong unit."""
 
 from sluicegate.streams.agent import Agent, Window
 from sluicegate.streams.aggregation.results import rfc3339
@@ -8,17 +8,17 @@ from sluicegate.streams.windows.times import NO_TIMESTAMP
 YEAR = 365.25 * 86_400_000
 """Milliseconds."""
 IMPLAUSIBLE = 10.0
-"""Years. A wrong unit makes the times of today 56 years old; data of the last years may be read again."""
+"""In years. A wrong unit makes today's times 56 years old. Data of recent years may still be read again."""
 
 
 def timed_by(agent: Agent) -> Window | None:
-    """The window with a field of the records that has their time; None: the agent has none."""
+    """The window whose time is a field of the records; None if the agent has none."""
     window = agent.times or (agent.aggregation.window if agent.aggregation is not None else None)
     return window if window is not None and window.time is not None else None
 
 
 def years_away(time: int, record: Record) -> str | None:
-    """How far the event time is from Kafka's timestamp of the record, in words; None: it is plausible."""
+    """The distance of the event time from Kafka's timestamp of the record, in words. None: it is plausible."""
     kind, timestamp = record.timestamp()
     years = (time - timestamp) / YEAR
     if kind == NO_TIMESTAMP or timestamp <= 0 or abs(years) < IMPLAUSIBLE:

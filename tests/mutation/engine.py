@@ -628,7 +628,7 @@ GUARDS = (
     Guard(
         "of a lane, nothing goes past a row that is denied",
         "streams/outbox/lane_run.py",
-        "        self.stop()  # nothing goes past it\n",
+        "        self.stop()  # no row may pass it\n",
         "",
         ("tests/unit/leased/test_lane_sender.py",),
     ),

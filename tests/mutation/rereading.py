@@ -94,14 +94,14 @@ GUARDS = (
     Guard(
         "records below the offset of the change are passed over after a drop, too",
         "streams/ownership/generations.py",
-        "            if each.known.until >= 0:  # also",
-        "            if each.known.policy == REWIND:  # also",
+        "            if each.known.until >= 0:  # even",
+        "            if each.known.policy == REWIND:  # even",
         STEPS,
     ),
     Guard(
         "a group that waits to be read again does not time out",
         "streams/ownership/generations.py",
-        "                each.groups.heap = []  # no group of it times out\n",
+        "                each.groups.heap = []  # its groups do not time out\n",
         "",
         STEPS,
     ),

@@ -71,7 +71,7 @@ GUARDS = (
     Guard(
         "tables: a row that was refused when it came is not taken back",
         "streams/aggregation/accept.py",
-        "    except Exception:  # it was refused when it came\n        return None\n",
+        "    except Exception:  # the row was refused when it arrived\n        return None\n",
         "    except Exception as error:\n        refuse(groups, record, error)\n        return None\n",
         CHANGES,
     ),

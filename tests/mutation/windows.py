@@ -442,7 +442,7 @@ GUARDS = (
     Guard(
         "sliding windows: nothing ends by silence",
         "streams/windows/sliding/groups.py",
-        "        return inf  # nothing waits\n",
+        "        return inf  # no result waits\n",
         "        return super()._silence_due()\n",
         SLIDING,
     ),

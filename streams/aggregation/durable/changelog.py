@@ -1,10 +1,10 @@
-"""What a commit appends to the changelog of a partition, and how state comes back from it.
+"""Writes the changelog of a partition with its commits, and restores state from it.
 
-Rolling compaction: the log is never replaced by one big snapshot. When it has grown past about three times the live
-state, a cycle begins at the next entry number; commits then carry, beside what changed, a slice of the groups that were
-open when it began, in full, and when all of them have passed, everything older is dropped. So no commit is large, the
-store needs no snapshot parts, and write amplification stays under 2. Replaying is the same as for what changed: a
-state replaces, `whole` replaces bags, `added` extends them.
+Rolling compaction: no snapshot replaces the log. When the log has grown to about three times the live state, a cycle
+begins at the next entry number. Each commit of the cycle carries, beside its changes, a slice of the groups that were
+open when the cycle began, in full. When all of them are written, older entries are dropped. So no commit is large, the
+store needs no snapshots, and write amplification stays under 2. Replay treats both alike: a state replaces the earlier
+one, `whole` replaces bags, `added` extends them.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class SealedItems(Protocol):
-    """The sealed items of slow handlers, as the changelog uses them."""
+    """The part of the sealed items of slow handlers that the changelog uses."""
 
     bytes: int
 
@@ -41,7 +41,7 @@ class SealedItems(Protocol):
 
 
 class Changelog:
-    """The changelog of one partition in the memory of its owner. `kept` has the numbers and sizes of the entries in the
+    """The changelog of one partition in the memory of its owner. `kept` has the number and size of each entry in the
     store."""
 
     __slots__ = (
@@ -85,10 +85,10 @@ class Changelog:
         self._refreshed = 0
 
     def entries(self, senders: dict[str, list[int]], all_senders: Any, now: float) -> tuple[list[bytes], int | None]:
-        """The entries of this commit, each of at most ENTRY_LIMIT bytes, and the number below which the store may drop
-        entries.
+        """Take the changes of `groups` since the last call. Returns the entries of this commit, each of at most
+        ENTRY_LIMIT bytes, and the number below which the store may drop entries.
 
-        `all_senders()` is called when a cycle ends. Takes the changes of `groups` since the last call.
+        `all_senders()` is called when a cycle ends.
         """
         groups = self.groups
         states, added = _changes(groups)
@@ -131,7 +131,7 @@ class Changelog:
         self._ids = self._seen.remembered() if self._seen is not None else deque()
 
     def _complete(self, entry: ChangelogEntry, all_senders: Any) -> None:
-        """End the cycle: add what is not kept by group, so that older entries can be dropped."""
+        """End the cycle: add the state that does not belong to a group, so older entries can be dropped."""
         entry.all_senders, self._queue = all_senders, None
         entry.amended = [each for each in self.amended if each.at > entry.at - AMENDED]
         self.amended = dict.fromkeys(entry.amended)
@@ -141,11 +141,11 @@ class Changelog:
         entry.cold = self.paging.noted() if self.paging.count else entry.cold
 
     def every(self) -> dict[int, Groups]:
-        """The groups of all generations, by its number."""
+        """The groups of all generations, by number."""
         return {**self.older, self.generation: self.groups}
 
     def _of_older(self, now: float) -> dict[int, ChangelogEntry]:
-        """Entries with the changes of the older generations."""
+        """The entries with the changes of the older generations."""
         parts: dict[int, ChangelogEntry] = {}
         for number, groups in self.older.items():
             if groups.touched or groups.added:
@@ -165,7 +165,7 @@ class Changelog:
         return blobs
 
     def _refresh(self, parts: dict[int, ChangelogEntry], entry: ChangelogEntry) -> bool:
-        """Add a slice of old state to the entries of this commit. True: no slice is left."""
+        """Add a slice of old state to the entries of this commit. Returns True if it was the last slice."""
         queue = self._queue or deque()
         grown = sum(len(key) + 48 for part in parts.values() for key in part.states)
         grown += sum(len(i) for part in parts.values() for b in part.added.values() for i in b) * 64
@@ -184,7 +184,7 @@ class Changelog:
         return not queue and not self._ids
 
     def _refresh_groups(self, groups: Groups, keys: deque[bytes], entry: ChangelogEntry, budget: int) -> int:
-        """Add the states of these keys to the entry, until the budget is spent. Returns what is left of it."""
+        """Add the states of these keys to the entry, until the budget is spent. Returns the remaining budget."""
         while keys and budget > 0:
             key = keys.popleft()
             state = groups.states.get(key)
@@ -214,7 +214,8 @@ class Changelog:
         return boundary
 
     def _split(self, entry: ChangelogEntry, before: int = 0) -> list[bytes]:
-        """The entry as blobs of at most ENTRY_LIMIT bytes, numbered consecutively. So many blobs are `before` it."""
+        """Encode the entry as blobs of at most ENTRY_LIMIT bytes, numbered consecutively. `before` is the number of
+        blobs that precede it."""
         blobs: list[bytes] = []
         waiting, entry.amended, amended = [entry], [], entry.amended
         if amended:
@@ -232,15 +233,15 @@ class Changelog:
         return blobs
 
     def late(self, ids: list[bytes], sealed: Section, now: float) -> list[bytes]:
-        """The entries that follow from what the handlers did: they withdraw ids of this commit's other entries, and
-        keep items. They are kept once `settled` is called."""
+        """The entries that result from the handlers' calls: they withdraw ids of other entries of this commit, and
+        store items. Call `settled` after the commit."""
         blobs = self._split(ChangelogEntry(0, now, {}, {}, {}, {}, {}, withdrawn=ids)) if ids else []
         if not sealed.empty:
             blobs += self._split(ChangelogEntry(0, now, {}, {}, {}, {}, {}, sealed=sealed), len(blobs))
         return blobs
 
     def settled(self, blobs: Sequence[bytes], ids: list[bytes]) -> None:
-        """The entries of `late` were committed."""
+        """The entries of `late` were committed. Register them, and withdraw the ids."""
         for blob in blobs:
             self.last += 1
             self.kept.append((self.last, len(blob)))
@@ -251,7 +252,8 @@ class Changelog:
     def replay(self, blobs: Iterable[bytes], first: int, last: int, senders: Any) -> None:
         """Restore groups (and `senders`) from the entries `first` to `last`.
 
-        Raises ChangelogIncomplete unless all are there and fit."""
+        Raises ChangelogIncomplete if an entry is missing or does not fit.
+        """
         try:
             self._replay(blobs, first, last, senders)
         except (TypeError, LookupError, ValueError, AttributeError, ArithmeticError) as error:
@@ -270,7 +272,7 @@ class Changelog:
                 _apply(groups, entry)
                 if entry.clock is not None:
                     groups.restore_clock(entry.clock, entry.origins)
-            for groups in every.values():  # the offset of its first record names a group in any generation
+            for groups in every.values():  # a group of any generation is identified by the offset of its first record
                 groups.asked |= entry.asked
             self.amended.update(dict.fromkeys(entry.amended))
             if entry.cold is not None:
@@ -297,19 +299,19 @@ class Changelog:
 
 
 def _changes(groups: Groups) -> tuple[dict[bytes, GroupState | None], dict[bytes, Bags]]:
-    """The states and the items of bags that changed since the last call."""
+    """Take the states and bag items that changed since the last call."""
     states, added = groups.touched, groups.added
     groups.touched, groups.added = {}, {}
     return states, added
 
 
 def _chosen(known: Mapping[bytes, T], keys: Iterable[bytes]) -> dict[bytes, T]:
-    """What is known of those of these groups of which something is known."""
+    """The entries of `known` for these keys. Keys without an entry are left out."""
     return {key: known[key] for key in keys if key in known} if known else {}
 
 
 def _weight(groups: Groups, key: bytes, state: GroupState) -> int:
-    """About the bytes of a group in the log."""
+    """The approximate size of a group in the log, in bytes."""
     return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
 
 
@@ -334,18 +336,18 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
         states[key] = state
     for source, fresh in ((entry.whole, True), (entry.added, False)):
         for key, new in source.items():
-            if key not in states or len(new) != len(kinds):  # filled under an earlier rule: it ends further on
+            if key not in states or len(new) != len(kinds):  # filled under an earlier rule: a later entry ends it
                 continue
             if fresh:
                 bags[key] = groups.rule.plan.empty_bags()
             for kind, bag, items in zip(kinds, bags[key], new, strict=True):
-                with suppress(TypeError):  # arrays of an earlier rule: that group ends further on, too
+                with suppress(TypeError):  # arrays of an earlier rule: a later entry ends that group, too
                     kind.form.extend(bag, items)
 
 
 def _settle(groups: Groups) -> None:
-    """After the last entry: order by opening, sizes, deadlines; and that what was collected is as much as was
-    counted."""
+    """After the last entry: restore the order of opening, the sizes and the deadlines, and check that each group holds
+    as many items as it counted."""
     if not all(map(groups.fits, groups.states.values())):
         raise ChangelogIncomplete(
             "the state of a group does not have the fields of this rule: another program or another rule wrote it"
@@ -366,7 +368,7 @@ def _settle(groups: Groups) -> None:
 
 
 def _all(sealed: SealedItems, fresh: Section) -> Section:
-    """Everything that is sealed, and what ended with this entry."""
+    """All sealed items, and the items that ended with this entry."""
     whole = sealed.whole()
     ended = {number: None for number, item in fresh.items.items() if item is None}
     return msgspec.structs.replace(whole, items={**ended, **whole.items})

@@ -16,18 +16,21 @@ PLAIN, LZ4 = b"\x00", b"\x01"
 REBUILDING = b"\x02"
 """The first entry of a state that `sluicegate replay --rebuild` has not finished."""
 CHECKED = b"\x03"
-"""Before the CRC-32 of what follows, which begins with PLAIN or LZ4. Older entries have none: no store tells of every
-bit that turns, and half of the entries with one wrong byte could still be read (tests/fuzz/test_entries.py)."""
+"""The mark before the CRC-32 of the content, which begins with PLAIN or LZ4. Older entries have no checksum. A store
+does not detect every flipped bit, and half of the entries with one wrong byte could still be decoded
+(tests/fuzz/test_entries.py)."""
 GENERATION = b"\x04"
-"""Before PLAIN or LZ4 of an entry whose generation is not 0. A program that knows no generations halts at it."""
+"""The mark before PLAIN or LZ4 of an entry whose generation is not 0. A program that does not know generations halts at
+it."""
 PAGED = b"\x05"
-"""Before PLAIN or LZ4 of an entry that says how many groups are cold. A program that knows none halts at it."""
+"""The mark before PLAIN or LZ4 of an entry with the number of cold groups. A program that does not know cold groups
+halts at it."""
 BIG_INT = 1
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):
     """The part of an entry about sealed items (sluicegate.streams.handlers.sealed): `items` by number (None: ended),
-    the attempts that were begun, and the reason why an item is parked (empty: no longer parked)."""
+    the attempts that began, and the reasons why items are parked (empty: no longer parked)."""
 
     items: dict[GroupNumber, bytes | None] = {}
     attempts: dict[GroupNumber, int] = {}
@@ -52,20 +55,20 @@ class Amendment(msgspec.Struct, frozen=True, array_like=True):
 
 ClockState = tuple[int, int, int, int, float, str]
 OriginState = tuple[int, str, int]
-"""The highest time of an origin, its state, and when it said so (sluicegate.streams.windows.merged)."""
+"""The highest time of an origin, its state, and the time of its last mark (sluicegate.streams.windows.merged)."""
 
 
 ClosedState = tuple[int, float | None]
-"""Of a group whose window has closed: how many results it had (ADDED: its result is a further one of the window), and
-the owner's time of the first late record that is in no result yet."""
+"""A group whose window has closed: the number of its results (ADDED: its result is an additional one of the window),
+and the owner's time of the first late record that no result covers yet."""
 ADDED = -1
 PastResults = tuple[int, int, float | None]
-"""Of a group that had early results and goes on: how many it had, how many records the last one has, and the owner's
-time of the first record that is in none yet."""
+"""An open group that had early results: their number, the number of records in the last one, and the owner's time of
+the first record that none covers yet."""
 
 
 class ColdState(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of the cold groups of the partition (sluicegate.streams.aggregation.durable.paging)."""
+    """The state of the cold groups of the partition (sluicegate.streams.aggregation.durable.paging)."""
 
     count: int
     ends: tuple[float, ...]
@@ -122,8 +125,8 @@ def framed(content: bytes) -> bytes:
 
 
 def body_of(blob: bytes, mark: bytes) -> bytes:
-    """What follows the mark of an entry that is not a part of a changelog. Raises ValueError for an entry with another
-    mark, and for a damaged one."""
+    """The content after the mark, for an entry that is not part of a changelog. Raises ValueError if the mark is
+    another one or the entry is damaged."""
     content = blob[5:]
     if framed(content) != blob or content[:1] != mark:
         raise ValueError("another entry, or a damaged one")
@@ -154,7 +157,7 @@ def _unframed(blob: bytes) -> bytes:
 
 
 def packed_state(state: GroupState) -> bytes:
-    """The state of a cold group."""
+    """Encode the state of a cold group."""
     try:
         return framed(_encode(state))
     except OverflowError:
@@ -162,7 +165,7 @@ def packed_state(state: GroupState) -> bytes:
 
 
 def unpacked_state(blob: bytes) -> GroupState:
-    """Raises ChangelogIncomplete."""
+    """Decode the state of a cold group. Raises ChangelogIncomplete."""
     try:
         return _state(_unframed(blob))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -170,7 +173,7 @@ def unpacked_state(blob: bytes) -> GroupState:
 
 
 def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
-    """Split the changes into two entries: ids and the rest; then by keys; for one key, by the items of its bags."""
+    """Split the entry into two: ids and the rest first, then by keys, and for a single key by the items of its bags."""
     if entry.seen:
         return _seen_apart(entry)
     if not entry.sealed.empty:
@@ -199,7 +202,7 @@ def _of_groups(entry: ChangelogEntry, keys: set[bytes]) -> ChangelogEntry:
 
 
 def _bag_halves(entry: ChangelogEntry, bags: dict[bytes, Bags]) -> list[ChangelogEntry]:
-    """Split the items of one group. The second half extends the first one."""
+    """Split the items of one group. The second entry extends the first one."""
     front = {key: [bag[: len(bag) // 2] for bag in b] for key, b in bags.items()}
     back = {key: [bag[len(bag) // 2 :] for bag in b] for key, b in bags.items()}
     closed, past = entry.closed, entry.past
@@ -219,7 +222,7 @@ def _seen_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
 
 
 def _sender_halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
-    """Split one group from the senders, or the senders by name."""
+    """Separate one group from the senders, or split the senders by name."""
     if entry.states:
         states = ChangelogEntry(
             0, entry.at, entry.states, entry.added, entry.whole, {}, {}, closed=entry.closed, past=entry.past
@@ -262,8 +265,8 @@ def _sealed_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
 
 
 def _with_big_ints(value: Any) -> Any:
-    """Encode integers beyond the 64 bits of msgpack, such as large sums. They are hexadecimal, because Python writes no
-    decimal text of more than 4,300 digits; older entries have decimal ones."""
+    """Encode integers beyond the 64 bits of msgpack, such as large sums. They are hexadecimal, because Python converts
+    no decimal text of more than 4,300 digits. Older entries have decimal ones."""
     if isinstance(value, dict):
         return {key: _with_big_ints(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

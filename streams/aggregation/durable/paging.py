@@ -1,8 +1,9 @@
-"""Which open groups of a partition are cold: rows of the store, and neither in memory nor in the changelog.
+"""Manages the cold groups of a partition: groups that are rows of the store, and neither in memory nor in the
+changelog.
 
-A group is hot or cold, never both. The commit that evicts a group writes its row and says in the changelog that it is
-not there any more. The commit after a group became hot again deletes the row and has the whole state in its entries.
-So a restore of the changelog gives the hot groups, whatever the number of the others.
+A group is hot or cold, never both. The commit that evicts a group writes its row and removes it in the changelog. The
+commit after a group became hot deletes the row and writes the whole state to the changelog. So a restore of the
+changelog yields the hot groups, however many cold groups there are.
 """
 
 from collections import deque
@@ -15,17 +16,17 @@ from sluicegate.streams.aggregation.layout import DEADLINE_SLOTS, GroupState
 from sluicegate.streams.contracts.values import COLD_KEY, ColdGroup
 from sluicegate.streams.errors import ChangelogIncomplete
 
-LEAST = 2_000  # groups that a commit may evict at least
-STALE = 10_000  # keys that were touched may be remembered beyond one for each hot group
+LEAST = 2_000  # each commit may evict at least this number of groups
+STALE = 10_000  # touched keys that may be remembered, beyond two for each hot group
 
 
 class Paging:
-    """The cold groups of one partition, as its owner knows them, beside the hot ones of the newest generation. `most`
-    is the number of groups that stay hot: 0 evicts none.
+    """The cold groups of one partition, as its owner knows them. The newest generation has the hot ones. `most` is the
+    number of groups that stay hot; 0 evicts none.
 
-    `nearest` is the nearest deadline of a cold group; it may be early, never late. `ends` is what the deadlines of the
-    rows were computed by, and `at` the owner's latest time at an eviction. `changed`: the next entry says so.
-    `suspended`: commits evict no group.
+    `nearest` is the nearest deadline of a cold group; it may be early, never late. `ends` are the settings from which
+    the deadlines of the rows were computed. `at` is the owner's latest time at an eviction. `changed`: the next entry
+    must store this state. `suspended`: commits evict no groups.
     """
 
     __slots__ = ("_groups", "_queue", "_recent", "_returned", "at", "changed", "ends", "most", "nearest", "suspended")
@@ -35,9 +36,9 @@ class Paging:
         self.nearest, self.at = inf, 0.0
         self.ends: tuple[float, ...] = ()
         self.changed = self.suspended = False
-        self._returned: list[bytes] = []  # became hot since the last commit: their rows go with the next one
-        self._queue: deque[bytes] = deque()  # the groups that may be evicted in this turn, longest untouched first
-        self._recent: set[bytes] = set()  # touched since the turn began
+        self._returned: list[bytes] = []  # keys that became hot since the last commit: the next one deletes their rows
+        self._queue: deque[bytes] = deque()  # the keys that may be evicted in this turn, least recently touched first
+        self._recent: set[bytes] = set()  # keys touched since the turn began
 
     @property
     def count(self) -> int:
@@ -49,13 +50,13 @@ class Paging:
         self.nearest = -inf if state.count else inf
 
     def noted(self) -> ColdState:
-        """For an entry of the changelog."""
+        """The state for an entry of the changelog."""
         self.changed = False
         return ColdState(self.count, self.ends, self.at)
 
     def warm(self, rows: Iterable[ColdGroup], groups: Groups) -> list[bytes]:
-        """Make these groups hot, except those that are or were hot since the last commit: their rows are older.
-        `groups` are those of the generation that has them. Returns the keys. Raises ChangelogIncomplete."""
+        """Make these groups hot. Skip rows of groups that are hot, or were hot since the last commit: these rows are
+        older. `groups` are the groups of their generation. Returns the keys. Raises ChangelogIncomplete."""
         keys = list[bytes]()
         for row in rows:
             if row.key in groups.touched or row.key in groups.states:
@@ -72,7 +73,7 @@ class Paging:
         return keys
 
     def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
-        """The groups that the commit evicts, and the keys of rows that it deletes. To be called before the changelog
+        """The groups that the commit evicts, and the keys of the rows that it deletes. Call it before the changelog
         takes the changes of the groups."""
         groups = self._groups
         gone, self._returned = self._returned, []
@@ -91,7 +92,7 @@ class Paging:
         return evicted, gone
 
     def _evicted(self, most: int) -> list[ColdGroup]:
-        """Up to so many groups that this commit did not touch. They are closed here."""
+        """Close up to `most` groups that this commit did not touch, and return their rows."""
         groups, rows = self._groups, list[ColdGroup]()
         fresh, turned = set(groups.touched), False
         while len(rows) < most:
@@ -106,12 +107,12 @@ class Paging:
                 continue
             due, past = groups.due_at(key), groups.early.past.get(key)
             state, _ = groups.drop(key)
-            content = state if past is None else [*state, [*past]]  # its early results stand behind its fields
+            content = state if past is None else [*state, [*past]]  # the early results follow the fields
             rows.append(ColdGroup(key, None if due == inf else due, packed_state(content)))
         return rows
 
     def _turn(self) -> None:
-        """Begin at the groups that were not touched in the turn before."""
+        """Begin a turn with the groups that were not touched in the turn before."""
         recent, states = self._recent, self._groups.states
         self._queue = deque(key for key in states if key not in recent)
         self._queue += [key for key in states if key in recent]
@@ -119,8 +120,8 @@ class Paging:
 
 
 def _past_of(state: GroupState, width: int) -> PastResults | None:
-    """Take its early results from behind the fields of a group. A state may be one of a rule with a deadline from the
-    data, or of one without: that is two fields more or less, and never one."""
+    """Remove the early results from the end of the state and return them. A state may or may not have the two slots of
+    a deadline from the data: its length differs by two, never by one."""
     if not state or not isinstance(state[-1], list) or (len(state) - width) % DEADLINE_SLOTS == 0:
         return None
     results, records, since = state.pop()
@@ -128,18 +129,18 @@ def _past_of(state: GroupState, width: int) -> PastResults | None:
 
 
 def unknown(groups: Groups, keys: Collection[bytes | None]) -> list[bytes]:
-    """Those of these keys for which the store must be asked whether there is a cold group."""
+    """The keys for which the store must be asked for a cold group."""
     return [key for key in keys if key is not None and key not in groups.states and key not in groups.touched]
 
 
 def pageable(groups: Groups) -> bool:
-    """Whether groups of this rule may be cold. They have no windows, no bags, and are of one partition."""
+    """Whether groups of this rule may be cold. They must have no windows and no bags, and belong to one partition."""
     rule = groups.rule
     return type(groups) is Groups and rule.grouped and not rule.plan.bags and not rule.shared
 
 
 def ends_of(groups: Groups) -> tuple[float, ...]:
-    """What says when a group ends, beside its state."""
+    """The settings that determine when a group ends, beside its state."""
     completion, every = groups.rule.completion, groups.early.every
     ends = completion.count, completion.most, completion.since_first, completion.since_last, groups.idle
     if completion.from_data:

@@ -1,1 +1,1 @@
-"""What decides when a partition is claimed again, and whether the records that come after a claim are its next ones."""
+"""Decides when a partition is claimed again, and whether the records after a claim are the expected ones."""

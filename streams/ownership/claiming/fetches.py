@@ -1,4 +1,4 @@
-"""What the fetches of a partition bring: records from before a seek, or errors."""
+"""Checks the results of fetches: records from before a seek, and errors."""
 
 from typing import Any
 
@@ -9,19 +9,20 @@ from sluicegate.streams.ownership.owner import Owner
 
 
 class Fetches:
-    """Those of one consumer."""
+    """The fetches of one consumer."""
 
     def __init__(self, source: Input, log: Any) -> None:
         self._input, self._log = source, log
-        self.again: dict[TopicPartition, int] = {}  # after a second seek: the first record that came before it
-        self.void: set[TopicPartition] = set()  # sought since the last poll: drop the records that it returned
-        self._unreadable: dict[TopicPartition, str] = {}  # the error code, until a commit has records again
+        self.again: dict[TopicPartition, int] = {}  # after a second seek: the offset of the first record before it
+        self.void: set[TopicPartition] = set()  # partitions with a seek since the last poll: drop its records
+        self._unreadable: dict[TopicPartition, str] = {}  # the error code, until a commit includes records again
 
     def seek_again_if_gap(self, owner: Owner, record: Record) -> bool:
-        """Seek again when the first record after a claim is above the offset. Returns whether to drop the records.
+        """Seek again if the first record after a claim is above the offset. Returns whether to drop the records.
 
-        A fetch that was under way may be answered after a seek. When the same record comes again, the gap is real.
-        Raises RetentionPassed when the topic begins above the offset."""
+        A fetch that started before a seek may be answered after it. If the same record comes again, the gap is real.
+        Raises RetentionPassed if the topic begins above the offset.
+        """
         place = owner.place
         if owner.marks.begun or record.offset() <= owner.intake.offset:
             return False
@@ -36,16 +37,16 @@ class Fetches:
         return True
 
     def failed(self, place: TopicPartition, code: str, text: str) -> None:
-        """The consumer cannot read the partition now."""
+        """Note that the consumer cannot read the partition now."""
         if self._unreadable.get(place) != code:
             self._log.warning("partition.unreadable", topic=place[0], partition=place[1], code=code, error=text)
         self._unreadable[place] = code
 
     def forget(self, place: TopicPartition) -> None:
-        """The partition is no longer this worker's, or a commit has records of it."""
+        """Forget the partition: it was revoked, or a commit includes its records."""
         self.again.pop(place, None)
         self._unreadable.pop(place, None)
 
     def reasons(self) -> list[str]:
-        """Why this worker is not ready."""
+        """The reasons why this worker is not ready."""
         return [f"cannot read {topic}/{number}: {code}" for (topic, number), code in self._unreadable.items()]

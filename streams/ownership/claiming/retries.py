@@ -1,4 +1,4 @@
-"""When each partition is claimed that waits for it."""
+"""The times at which waiting partitions are claimed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
@@ -8,8 +8,8 @@ from sluicegate.streams.contracts.stores import TopicPartition
 
 
 class ClaimRetries:
-    """`waiting` are the times of the next claims. A partition has one of the `backoffs` from its first failure until it
-    commits records again."""
+    """`waiting` has the times of the next claims. A partition is in `backoffs` from its first failure until it commits
+    records again."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
@@ -18,7 +18,7 @@ class ClaimRetries:
 
     @property
     def next(self) -> float:
-        """The time of the next claim, infinity if none waits."""
+        """The time of the next claim; infinity if no partition waits."""
         return min(self.waiting.values(), default=inf)
 
     def begin(self, places: Iterable[TopicPartition], at: float) -> None:
@@ -32,7 +32,7 @@ class ClaimRetries:
         return delay
 
     def due(self, now: float) -> Iterator[TopicPartition]:
-        """The partitions that are claimed now. They wait no longer."""
+        """Take the partitions whose claim is due."""
         for place in [place for place, at in self.waiting.items() if at <= now]:
             del self.waiting[place]
             yield place

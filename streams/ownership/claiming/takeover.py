@@ -1,4 +1,4 @@
-"""Taking a partition over: claim, check, restore, and the groups and items that end before the first record."""
+"""The takeover of a partition: claim, check, restore, and end the groups and items that end before the first record."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -29,19 +29,19 @@ from sluicegate.streams.ownership.paged import ColdReads
 from sluicegate.streams.ownership.store_clock import StoreClock
 from sluicegate.streams.ownership.switching import Switch, judged, refuse_left
 
-SLICE = 1_000  # entries that one slice of a restore reads
+SLICE = 1_000  # the number of entries in one slice of a restore
 EARLY = 6  # commits of a claim after which its process did not die of its first fetch; idle owners commit every 5 s
 
 
 class Takeover:
-    """`owner` takes its partition over, which began at `since`. `grown`: the topic has more partitions than at the last
+    """`owner` takes its partition over since the time `since`. `grown`: the topic has more partitions than at the last
     commit, so keys moved."""
 
     __slots__ = ("_earlier", "_known", "_switch", "grown", "owner", "restored_bytes", "since", "steps")
 
     def __init__(self, owner: Owner, token: str, now: float, known: ClaimVersion) -> None:
-        """`known` is the newest state of the row that this process has seen, `token` the one of the new claim, `now`
-        the process' own time."""
+        """`known` is the newest state of the row that this process has seen. `token` is the token of the new claim.
+        `now` is the process' own time."""
         self.owner, self.since, self._known, self._earlier = owner, now, known, owner.token
         self.steps = self._run(token, now)
         self._switch = Switch()
@@ -49,8 +49,8 @@ class Takeover:
         self.grown = False
 
     def _run(self, token: str, monotonic: float) -> Iterator[Sequence[Event] | None]:
-        """A slice at each step, so that polling goes on between them. Gives the events of each slice that it committed.
-        Raises Halt, PersistenceError, SystemNotReady, ConfigurationError, HandlerFailed."""
+        """Run one slice at each step, so polling continues between them. Yields the events of each slice that it
+        committed. Raises Halt, PersistenceError, SystemNotReady, ConfigurationError and HandlerFailed."""
         owner = self.owner
         setting, partition = owner.setting, owner.partition
         owner.facts = setting.input.facts(partition.topic, partition.number)
@@ -82,8 +82,8 @@ class Takeover:
             failpoints.hit("after-restore")
 
     def _check(self) -> None:
-        """The facts were read before the claim, since a worker without Kafka must not take a partition. Another worker
-        may have continued since: so they are read once more before a halt."""
+        """Check the claim. The facts were read before the claim, because a worker without Kafka must not take a
+        partition. Another worker may have continued since then, so the facts are read again before a halt."""
         owner = self.owner
         try:
             check_claim(owner.claim, owner.facts, self._known)
@@ -96,7 +96,7 @@ class Takeover:
                 raise
 
     def _still_ours(self) -> None:
-        """A later claim of another worker explains a gap. Raises Fenced."""
+        """Raises Fenced if a later claim of another worker explains a gap."""
         view = self.owner.setting.store.read(self.owner.partition)
         if view is None or view.claim.token != self.owner.claim.token:
             raise Fenced("another process claimed the partition during the takeover") from None
@@ -130,8 +130,8 @@ class Takeover:
             raise
 
     def _heat(self) -> Iterator[None]:
-        """Make all cold groups hot, where the rule of this worker keeps none, and before the partition changes to
-        another generation."""
+        """Make all cold groups hot, if the rule of this worker keeps no cold groups, and before the partition changes
+        to another generation."""
         owner, changelog = self.owner, self.owner.changelog
         paging, source = changelog.paging, owner.claim.source
         if not paging.count or source is None or (pageable(owner.groups.newest) and not self._switch.every):
@@ -146,7 +146,7 @@ class Takeover:
             yield
 
     def _begin(self) -> None:
-        """All steps between the restored state and the first record."""
+        """Run all steps between the restore and the first record."""
         owner, groups, intake = self.owner, self.owner.groups, self.owner.intake
         claim, setting, facts, now = owner.claim, owner.setting, owner.facts, owner.clock.last
         known = claim.source
@@ -164,7 +164,7 @@ class Takeover:
             groups.newest.rearm()
         owner.set_back()
         owner.rows.begin(claim.token, claim.number, owner.source.name)
-        owner.marks.found(claim.trying, intake.offset)
+        owner.marks.restore(claim.trying, intake.offset)
         owner.marks.suspected = self._died_fetching()
         groups.expect_origins(setting.input)
         for each in groups.awaits:
@@ -179,9 +179,9 @@ class Takeover:
         owner.shard = SplitShard(clusters, *of_claim) if clusters else Shard(*of_claim)
 
     def _died_fetching(self) -> bool:
-        """Whether there are records to fetch, and the owner before died soon after its claim, with no commit that moved
-        the offset: a batch that is larger than the memory when it is unpacked ends a process so. Other causes do it,
-        too: this is a suspicion, which costs a probe (streams/ownership/probing.py)."""
+        """Whether there are records to fetch and the previous owner died soon after its claim, without a commit that
+        moved the offset. A batch that exceeds the memory when decompressed ends a process like this. Other causes do,
+        too. So this is only a suspicion, and it costs a probe (streams/ownership/probing.py)."""
         claim, offset = self.owner.claim, self.owner.intake.offset
         source = claim.source
         died = claim.previous not in ("", self._earlier)
@@ -190,7 +190,7 @@ class Takeover:
         return self.owner.facts.high > offset and (died or self.owner.marks.unfetchable)
 
     def _leave(self) -> int:
-        """Leave earlier generations behind, if the restored groups ask for it. Returns the next offset to read."""
+        """Leave earlier generations behind, if the restored groups require it. Returns the next offset to read."""
         owner, groups, changelog = self.owner, self.owner.groups, self.owner.changelog
         previous, before = self._switch.left, owner.claim.source
         groups.inherit(changelog.older.values())
@@ -210,7 +210,7 @@ class Takeover:
         return offset
 
     def _commit_source(self, before: Source | None) -> None:
-        """The first commit of a claim, which changes nothing but the source."""
+        """Make the first commit of a claim. It changes only the source."""
         owner, watched = self.owner, failpoints.armed and self._switches(before)
         if watched:
             failpoints.hit("switch-decided")
@@ -228,13 +228,13 @@ class Takeover:
         return (before.version, before.rule, before.older) != (now.version, now.rule, now.older)
 
     def _idle_begins(self, before: Source | None) -> bool:
-        """Whether open groups count from this claim on. Then no later claim may move that moment."""
+        """Whether timeouts of open groups are measured from this claim. Then no later claim may change that time."""
         source = self.owner.source
         return bool(source and source.idle and (before is None or before.idle is None))
 
     def _end_groups(self, monotonic: float) -> Iterator[Sequence[Event]]:
-        """End the groups that end before the first record. The row names the older generations until the commit that
-        ends their last group, so a claim after a crash goes on with the others."""
+        """End the groups that must end before the first record. The row names the older generations until the commit
+        that ends their last group, so a claim after a crash continues with the others."""
         owner = self.owner
         for _ in owner.groups.end(owner.clock.last):
             events = owner.commit(monotonic)
@@ -242,8 +242,8 @@ class Takeover:
             yield events or ()
 
     def _release(self, monotonic: float) -> Iterator[Sequence[Event]]:
-        """Handle the items that the store kept and that wait for nothing, each in a commit of its own. The mark that a
-        call begins is durable before it, so that an item that ends its process is given up."""
+        """Handle the stored items that no longer wait, each in a commit of its own. The mark that a call begins is
+        durable before the call, so an item that ends its process is given up."""
         setting, sealed = self.owner.setting, self.owner.sealed
         next_one = sealed.free if setting.slow is None else sealed.undecided
         while (item := next_one()) is not None:
@@ -260,13 +260,13 @@ class Takeover:
                 raise
 
     def _note(self, section: Section, monotonic: float) -> None:
-        """Commit these changes of the items that the store keeps."""
+        """Commit these changes of the stored items."""
         owner, ready = self.owner, self.owner.reports()
         ready = ready._replace(changes=owner.amended(ready.changes, (), section, []))
         owner.committed(owner.setting.store.commit(owner.claim, ready.changes), ready, monotonic)
 
     def _commit_released(self, item: Message | Fire, monotonic: float) -> Sequence[Event]:
-        """Handle the item, and commit what became of it. Raises HandlerFailed."""
+        """Handle the item and commit its outcome. Raises HandlerFailed."""
         owner, setting, rows = self.owner, self.owner.setting, self.owner.rows
         processor = setting.processor
         items: list[Item] = [item]
@@ -284,7 +284,7 @@ class Takeover:
         return owner.committed(claim, ready._replace(events=released.counted(ready.events)), monotonic)
 
     def _commit_ended(self, item: Message | Fire, events: Sequence[Event], monotonic: float) -> Sequence[Event]:
-        """Commit what became of an item that the store kept."""
+        """Commit the outcome of a stored item."""
         owner = self.owner
         rows = owner.rows.make(events)
         changes = owner.amended(owner.reports().changes, events, released.after(item, events), [])

@@ -1,1 +1,1 @@
-"""Sliding windows: the last records of a key, at each of its records."""
+"""Sliding windows: each record of a key emits the result of the last records of the key."""

@@ -1,8 +1,8 @@
-"""Sliding windows: at each record of a key, the result of the records in the time before it, or of the last ones.
+"""Sliding windows: each record of a key emits the result of the records in the time before it, or of the last records.
 
-A record counts in its own window and in those of later records, so nothing waits for an end, and no clock of a worker
-decides anything. A result has the records that were read until then: a record that comes out of order changes no result
-that was sent. Each record is a group in the changelog, until no window can have it.
+A record counts in its own window and in the windows of later records. So no result waits, and no clock of a worker
+matters. A result covers the records that were read before it: a record out of order does not change a result that was
+sent. Each record is a group in the changelog until no window can contain it.
 """
 
 from collections import defaultdict
@@ -26,12 +26,13 @@ from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
 
 
 class SlidingGroups(WindowGroups):
-    """The name of a group is the offset of its record, and its key. `lines` has the records of each key.
+    """The name of a group is the offset of its record and its key. `lines` has the records of each key.
 
-    Times are in milliseconds. A record leaves with others of its key, somewhat later than `reach` has it forgotten.
-    `soon`: behind a record of a time, the first record of its key leaves at this time and `soon` at the latest.
-    `_by_number`: a window has only so many records. `_start` is that of the window whose result is made. `_torn`:
-    groups left, and `lines` do not know it."""
+    Times are in milliseconds. Records of a key are removed several at once, somewhat later than `reach` requires.
+    `soon`: after a record at a time T, the first record of its key must be removed at T + `soon` at the latest.
+    `_by_number`: windows are limited by a number of records. `_start` is the start of the window whose result is built.
+    `_torn`: groups were removed and `lines` must be rebuilt.
+    """
 
     __slots__ = ("_by_number", "_made", "_start", "_torn", "lines", "reach", "soon")
 
@@ -45,7 +46,7 @@ class SlidingGroups(WindowGroups):
         self._torn = False
 
     def _placed(self) -> None:
-        """Each record has a result."""
+        """The compiled loop cannot place records: each record has a result."""
 
     # -- records ---------------------------------------------------------------------------------------------------
 
@@ -68,7 +69,7 @@ class SlidingGroups(WindowGroups):
         if not self._has_room(record, line, items, now):
             return False
         entry = self._kept(record, key, time, read, items, now)
-        if line is None or key not in self.lines:  # it made room for the record
+        if line is None or key not in self.lines:  # the line was removed to make room
             line = self.lines[key] = self._line([])
         window = line.add(entry, bool(items))
         self._start = line.start if self._by_number else time - self.reach.size
@@ -80,7 +81,7 @@ class SlidingGroups(WindowGroups):
         return True
 
     def _kept(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> TimedState:
-        """The record as a group of its own."""
+        """Store the record as a group of its own."""
         offset, plan = record.offset(), self.rule.plan
         group = name(offset, key)
         state: GroupState = [1, offset, offset, now, None, traceparent(record), 0, *plan.blank]
@@ -97,24 +98,25 @@ class SlidingGroups(WindowGroups):
         return Line(self.reach, self._made, entries)
 
     def _poured(self, key: bytes, window: Totalled) -> Bags:
-        """The items of a window, in the order of the log."""
+        """The bag items of a window, in the order of the log."""
         bags = self.rule.plan.empty_bags()
         for offset in sorted(offset for _, offset, _ in window[1]) if bags else ():
             pour(self.rule.plan.bags, bags, self.bags[name(offset, key)])
         return bags
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
-        """As in Groups, of the window at a record: `key` is the key."""
+        """As in Groups, for the window that ends with a record. `key` is the key of the record."""
         window = Closing(self._start, state[AT], "event", self.event.watermark, own=True)
         return fired(key, state, reason, now, values, window)
 
     def end(self, key: bytes, state: GroupState, until: bool, now: float) -> None:
-        """No record ends a window of later ones."""
+        """Does nothing: a record does not end the windows of later records."""
 
     # -- room ------------------------------------------------------------------------------------------------------
 
     def _has_room(self, record: Record, line: Line | None, items: list[Any], now: float) -> bool:
-        """Whether there is room for the record, as if the records were gone that the watermark passed. Raises Halt."""
+        """Whether there is room for the record, not counting records that the watermark has passed. Removes these
+        records if necessary. Raises Halt."""
         rule, watermark = self.rule.aggregation, self.event.watermark
         many = 0 if line is None else len(line.entries)
         size = self.growth(None, items) if items else 0
@@ -139,7 +141,7 @@ class SlidingGroups(WindowGroups):
         return True
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
-        """As in Groups. Each result is of its whole window, so no record leaves for another one."""
+        """As in Groups. Each result covers its whole window, so no record is removed early to make room."""
         if self.rule.aggregation.on_full == "stop":
             return Groups.relieve(self, record, now, limit)
         self.refuse(record, "aggregate", "limit", f"{limit} is reached")
@@ -148,14 +150,15 @@ class SlidingGroups(WindowGroups):
     # -- records that leave ----------------------------------------------------------------------------------------
 
     def _expect(self, key: bytes, line: Line) -> None:
-        """Note when the oldest record of the key is forgotten, if that is known and earlier than it was noted."""
+        """Note the watermark at which the oldest records of the key are removed, if it is known and earlier than the
+        noted one."""
         due = line.forgotten()
         if due < NEVER and not 0 <= line.due <= due:
             line.due = due
             heappush(self._order, (due, line.entries[0][1], key))
 
     def _next(self) -> tuple[int, bytes] | None:
-        """As in WindowGroups, of a record that is forgotten: the key of the next one, and the watermark."""
+        """As in WindowGroups, for the removal of records: the watermark of the next removal, and the key."""
         if self._torn:
             self.rearm()
         order = self._order
@@ -176,14 +179,14 @@ class SlidingGroups(WindowGroups):
         return None
 
     def _close(self, now: float, most: int) -> int:
-        """As in WindowGroups: up to `most` records are forgotten."""
+        """As in WindowGroups: remove up to `most` records."""
         many = 0
         while many < most and (following := self._next()) is not None and following[0] <= self.event.watermark:
             many += self._leave(following[1], most - many)
         return many
 
     def _leave(self, key: bytes, most: int) -> int:
-        """Up to `most` records of the key that the watermark has passed leave. Returns how many."""
+        """Remove up to `most` records of the key that the watermark has passed. Returns their number."""
         line, states, touched, size = self.lines[key], self.states, self.touched, self.bytes
         before, gone = line.bytes, line.forget(self.event.watermark, most)
         for _, offset, _ in gone:
@@ -199,17 +202,17 @@ class SlidingGroups(WindowGroups):
         return len(gone)
 
     def _arm(self, group: bytes, state: GroupState) -> None:
-        """`_expect` does it, when the state has the time."""
+        """Does nothing: `_expect` runs when the state has the time."""
 
     def _silence_due(self) -> float:
-        return inf  # nothing waits
+        return inf  # no result waits
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         self._torn = True
         return super().drop(key)
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
-        """The record had its result: it leaves without another one."""
+        """Remove the record without a result: it already had one."""
         if key in self.states:
             self.drop(key)
 
@@ -217,10 +220,10 @@ class SlidingGroups(WindowGroups):
         self.fire(key, WINDOW, now)
 
     def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
-        """A result ends nothing."""
+        """Does nothing: a result ends no group."""
 
     def judge(self) -> Sequence[tuple[bytes, str]]:
-        """As in Groups: no rule ends a record."""
+        """As in Groups. No rule ends a record, so the list is empty."""
         return []
 
     def rearm(self) -> None:
@@ -235,10 +238,11 @@ class SlidingGroups(WindowGroups):
                 self._order.append((due, line.entries[0][1], key))
         heapify(self._order)
 
-    # -- for people ------------------------------------------------------------------------------------------------
+    # -- for operators ---------------------------------------------------------------------------------------------
 
     def span(self, group: bytes, state: GroupState) -> Span:
-        """It stays at most until the watermark is where it closes; without a size of the windows, that is not known."""
+        """The window of the record. `closes` is the watermark at which the record is removed at the latest; it is not
+        known for windows without a size."""
         time, line = state[AT], self.lines.get(key_of(group))
         start = time - self.reach.size
         if self.window.last:
@@ -266,7 +270,7 @@ class SlidingGroups(WindowGroups):
         return {name(offset, key): state for key, line, gone in stay for _, offset, state in line.entries[gone:]}
 
     def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
-        """The newest window of this key, or of all, with the name of its last record."""
+        """The newest window of this key, or of each key, with the name of its last record."""
         if self._torn:
             self.rearm()
         for one in self.lines if key is None else self.lines.keys() & {key}:

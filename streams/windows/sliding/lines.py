@@ -1,4 +1,4 @@
-"""The records of one key that its sliding windows may have, in the order of their times. Pure."""
+"""The records of one key that its sliding windows may contain, ordered by time. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -10,20 +10,21 @@ from sluicegate.streams.aggregation.layout import BYTES, LAST, GroupState
 from sluicegate.streams.windows.sliding.totals import TimedState, WindowTotals
 
 Totalled = tuple[GroupState, Sequence[TimedState]]
-"""The state of a window, and its entries in the order of their times."""
+"""The state of a window, and its entries ordered by time."""
 NEVER = 1 << 62
-"""A time in milliseconds behind all times of records."""
+"""A time in milliseconds after the times of all records."""
 SLACK = 16
-"""A record leaves when the watermark has gone so small a part of `keep` further, or when so small a part of `most` is
-too many. So many leave at one look."""
+"""Records are removed in batches: when the watermark has moved on by `keep` / SLACK, or when `most` is exceeded by
+`most` / SLACK."""
 
 
 class WindowReach(NamedTuple):
-    """How far the windows of an agent reach back from their last record: `size` milliseconds, and `most` records of the
-    key. A record may be `grace` behind the watermark. Another one is forgotten when the watermark is `keep` past its
-    time: it is before the windows of all records that are not late. It is forgotten, too, when `most` records behind it
-    are at or before the times of all records that are not late. `slack` later it leaves. `spare` is the place of an
-    entry behind the first one: when it is `grace` behind the watermark, `most` // SLACK and one more leave together."""
+    """The extent of the windows of an agent before their last record: `size` milliseconds, and `most` records of the
+    key. A record may be `grace` behind the watermark. An entry expires when the watermark is `keep` past its time,
+    because it then precedes the windows of all records that are not late. It also expires when `most` later entries
+    have times at or before those of all records that are not late. It is removed up to `slack` later. `spare` is an
+    index: when the entry at this index is `grace` behind the watermark, `most` // SLACK + 1 entries are removed
+    together."""
 
     size: int
     most: int
@@ -34,17 +35,17 @@ class WindowReach(NamedTuple):
 
 
 def reach(window: Window) -> WindowReach:
-    """Without a size or a number of records, that one has no end."""
+    """Without a size, or without a number of records, the respective limit is infinite."""
     size, grace = round(1_000 * window.size) or NEVER, round(1_000 * window.grace)
     most, keep = window.last or maxsize, min(size + grace + 1, NEVER)
     return WindowReach(size, most, grace, keep, keep // SLACK if keep < NEVER else 0, most + most // SLACK)
 
 
 class Line:
-    """A window ends with a record, and reaches back from it. Its first moment belongs to it. `totals` are those of the
-    newest window, which begins with the entry at `newest`. `bytes` are in the bags of all entries. `due` is the
-    watermark at which the first one is forgotten, as it is known elsewhere. `start` is the time of the first record
-    of the window that was asked for last."""
+    """The entries of one key. A window ends with an entry and reaches back from it. Its first moment is part of it.
+    `totals` are the totals of the newest window, which begins with the entry at index `newest`. `bytes` is the size of
+    the bags of all entries. `due` is the watermark, noted by SlidingGroups, at which the first entries are removed.
+    `start` is the time of the first entry of the window that was last computed."""
 
     __slots__ = ("_made", "_reach", "bytes", "due", "entries", "newest", "start", "totals")
 
@@ -57,12 +58,12 @@ class Line:
         self.totals = made(entries[self.newest :])
 
     def _starts(self, at: int) -> int:
-        """The place of the first entry of the window that ends with the entry at this place."""
+        """The index of the first entry of the window that ends with the entry at this index."""
         first = bisect_left(self.entries, (self.entries[at][0] - self._reach.size,))
         return max(first, at + 1 - self._reach.most)
 
     def begins(self, last: tuple[int, int]) -> int:
-        """The time of the first record of the window that ends with the record of this time and offset."""
+        """The time of the first entry of the window that ends with the entry of this time and offset."""
         at = bisect_left(self.entries, (last[0], last[1] + 1)) - 1
         return self.entries[self._starts(at)][0] if at >= 0 else last[0]
 
@@ -75,7 +76,7 @@ class Line:
         return state, entries
 
     def add(self, entry: TimedState, whole: bool) -> Totalled:
-        """The window that ends with this record, of the records until now. Its entries are asked for with `whole`."""
+        """Add the entry. Returns the window that ends with it. With `whole` the window includes its entries."""
         entries, totals, at = self.entries, self.totals, self.newest
         self.bytes += entry[2][BYTES]
         if entries and entry < entries[-1]:
@@ -94,7 +95,7 @@ class Line:
         return totals.state(entry), entries[at:] if whole else ()
 
     def _insert(self, entry: TimedState) -> Totalled:
-        """The record is out of order: its window is not the newest one."""
+        """Add an entry that is out of order: its window is not the newest one."""
         entries, most = self.entries, self._reach.most
         at = bisect_right(entries, entry)
         full = len(entries) - self.newest >= most
@@ -111,13 +112,13 @@ class Line:
         return self._made(window).state(entry), window
 
     def forgotten(self) -> int:
-        """The watermark at which the first entries are forgotten, and not only one of them; at most NEVER."""
+        """The watermark at which the next batch of entries is removed; at most NEVER."""
         reach, entries = self._reach, self.entries
         due, spare = entries[0][0] + reach.keep + reach.slack, reach.spare
         return due if spare >= len(entries) else min(due, entries[spare][0] + reach.grace)
 
     def _gone(self, watermark: int) -> int:
-        """How many entries no record in time can have in its window."""
+        """The number of expired entries: no record that is not late can have them in its window."""
         reach, entries = self._reach, self.entries
         end = bisect_left(entries, (watermark - reach.keep + 1,))
         if len(entries) <= reach.most:
@@ -125,12 +126,12 @@ class Line:
         return max(end, bisect_left(entries, (watermark - reach.grace + 1,)) - reach.most)
 
     def leaving(self, watermark: int) -> tuple[int, int]:
-        """How many entries, and how many of their bytes, no record in time can have in its window."""
+        """The number of expired entries, and their bytes."""
         end = self._gone(watermark)
         return end, _bytes(self.entries[:end]) if self.bytes else 0
 
     def forget(self, watermark: int, most: int) -> Sequence[TimedState]:
-        """Up to `most` of these entries leave: the oldest ones."""
+        """Remove up to `most` expired entries, oldest first. Returns them."""
         end = min(self._gone(watermark), most)
         gone = self.entries[:end]
         for entry in gone[self.newest :]:

@@ -1,7 +1,7 @@
-"""An exact sum that takes numbers in and lets them go again: it depends on the numbers alone, not on their order.
+"""An exact sum from which numbers can be removed again. It depends on the numbers only, not on their order.
 
-A sum of doubles that are added and subtracted one by one has errors that grow, and another history gives another sum.
-So doubles are added as integers, in units of the least double that is not 0. The result is rounded once.
+Adding and subtracting doubles one by one accumulates errors, and the result depends on the order. So doubles are added
+as integers, in units of the smallest positive double. The result is rounded once.
 """
 
 from math import inf, isfinite
@@ -12,7 +12,7 @@ _ONE = 1 << _UNIT
 
 
 class ExactSum:
-    """Of integers it is an integer, else a double."""
+    """The sum of integers is an integer; otherwise it is a double."""
 
     __slots__ = ("_doubles", "_integers", "_many", "_odd")
 
@@ -29,7 +29,7 @@ class ExactSum:
             self._odd += 1
 
     def remove(self, value: float) -> None:
-        """Of the numbers that were added."""
+        """Remove a number that was added."""
         if type(value) is int:
             self._integers -= value
         elif isfinite(value):
@@ -40,7 +40,7 @@ class ExactSum:
 
     @property
     def value(self) -> float:
-        """Infinite if no double is as great, or with a number that is not a finite one."""
+        """The sum. It is infinite if it exceeds the largest double, or if one of the numbers is not finite."""
         if self._odd:
             return inf
         if not self._many:

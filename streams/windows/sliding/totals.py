@@ -1,8 +1,8 @@
-"""What the reducers give for the records of a window, while records enter it and leave it. Pure.
+"""The values of the reducers for a window, while records enter and leave it. Pure.
 
-Each record has a state of its own, as a group with this one record would have it. A total takes such states in and lets
-them go again, so a result costs no look at the other records of the window. A reducer without such a total merges the
-states of the window for each result.
+Each record has a state of its own, as a group with only this record would have. A total adds such states and removes
+them again, so a result does not need the other records of the window. A reducer without such a total merges the states
+of the whole window for each result.
 """
 
 from bisect import insort
@@ -18,8 +18,8 @@ from sluicegate.streams.reduction import Accumulator, Place
 from sluicegate.streams.windows.sliding.sums import ExactSum
 
 TimedState = tuple[int, int, GroupState]
-"""A record of a window: its time in milliseconds since 1970, its offset, and its state. They are in the order of their
-times, equal ones in the order of their offsets."""
+"""A record of a window: its time in milliseconds since 1970, its offset, and its state. They are ordered by time, then
+by offset."""
 AT = -1
 """The last slot of a state: the time of the record, in milliseconds since 1970."""
 Worse = Callable[[TimedState, TimedState], bool]
@@ -27,23 +27,23 @@ Worse = Callable[[TimedState, TimedState], bool]
 
 
 class FieldTotal(Protocol):
-    """The part of one reducer."""
+    """The total of one reducer."""
 
     def append(self, entry: TimedState) -> None:
-        """A record enters that is behind all others in the order of entries, and in the log."""
+        """Add an entry that is last both by time and in the log."""
 
     def insert(self, entry: TimedState) -> None:
-        """A record enters that is behind all others in the log."""
+        """Add an entry that is last in the log, but not by time."""
 
     def remove(self, entry: TimedState) -> None:
-        """The first entry in the order of entries leaves."""
+        """Remove the first entry by time."""
 
     def put(self, state: GroupState) -> None:
-        """Write it into the slots of the reducer."""
+        """Write the total into the slots of the reducer."""
 
 
 def inserted(best: deque[TimedState], entry: TimedState, worse: Worse) -> None:
-    """`best` has the best entry of a window, then the best one behind it, and so on. Put this one in its place."""
+    """Insert the entry into `best`: the best entry of a window, then the best one after it, and so on."""
     later = list[TimedState]()
     while best and best[-1] > entry:
         later.append(best.pop())
@@ -55,7 +55,7 @@ def inserted(best: deque[TimedState], entry: TimedState, worse: Worse) -> None:
 
 
 class Numbers:
-    """Sum, least and greatest of one field."""
+    """Sum, minimum and maximum of one field."""
 
     __slots__ = ("_at", "_greatest", "_least", "_lenient", "_many", "_slot", "_sum")
 
@@ -108,7 +108,7 @@ class Numbers:
 
 
 class Earliest:
-    """The value with the least offset."""
+    """The value with the lowest offset."""
 
     __slots__ = ("_at", "_best")
 
@@ -133,7 +133,7 @@ class Earliest:
 
 
 class Latest(Earliest):
-    """The value with the greatest offset."""
+    """The value with the highest offset."""
 
     __slots__ = ()
 
@@ -148,7 +148,7 @@ class Latest(Earliest):
 
 
 def after(one: TimedState, other: TimedState) -> bool:
-    """Whether it is later in the log."""
+    """Whether the first entry is later in the log."""
     return one[1] > other[1]
 
 
@@ -157,7 +157,7 @@ def before(one: TimedState, other: TimedState) -> bool:
 
 
 class Merged:
-    """Of a reducer whose part of a record cannot be taken out again."""
+    """The total of a reducer whose states cannot be subtracted."""
 
     __slots__ = ("_blank", "_entries", "_merge", "_slots")
 
@@ -190,7 +190,7 @@ _TOTALS: Mapping[Accumulator | None, Callable[[Place], FieldTotal]] = {
 
 
 class WindowTotals:
-    """The totals of all reducers, the number of records and the first one of them."""
+    """The totals of all reducers, the number of records, and the first record."""
 
     __slots__ = ("_first", "_many", "_parts")
 
@@ -220,7 +220,8 @@ class WindowTotals:
             part.remove(entry)
 
     def state(self, entry: TimedState) -> GroupState:
-        """The state of the window at this record, which is the last one in the log. Its bags are not counted."""
+        """The state of the window that ends with this record, which is the last one in the log. It does not count the
+        bytes of the bags."""
         state, first = entry[2].copy(), self._first[0][2]
         state[COUNT], state[FIRST], state[OPENED] = self._many, first[FIRST], first[OPENED]
         for part in self._parts:
@@ -229,7 +230,7 @@ class WindowTotals:
 
 
 def totals(compute: Sequence[Reducer], lenient: bool) -> Callable[[Iterable[TimedState]], WindowTotals]:
-    """The function that makes the totals of entries."""
+    """A function that computes the totals of entries."""
     own = [(place, parts_of(place.reducer, merged=True).slots) for place in places(compute, lenient, merged=True)]
     kept = [(place, slots) for place, slots in own if place.own and slots is not None]
 

@@ -201,7 +201,7 @@ class Actor:
                 CrashMarks(self.name),
                 False,
             )
-            self.marks.found(self.claim.trying, max(0, self.claim.offset))
+            self.marks.restore(self.claim.trying, max(0, self.claim.offset))
             self.poisoned |= self.marks.poisoned
             return
         try:
@@ -260,7 +260,7 @@ def test_two_owners_who_both_believe_make_progress_and_no_dead_letter(
 
 def test_a_mark_at_another_offset_is_of_the_past() -> None:
     marks = CrashMarks("me")
-    marks.found(CrashMark(5, ("a", "b+", "c!")), 6)
+    marks.restore(CrashMark(5, ("a", "b+", "c!")), 6)
     assert (marks.poisoned, marks.step(6)) == (False, 0)
 
 
@@ -268,20 +268,20 @@ def test_the_steps_get_smaller_with_each_death() -> None:
     seen = []
     for names in [(), ("a",), ("a", "b+"), ("a", "b+", "c!")]:
         marks = CrashMarks("me")
-        marks.found(CrashMark(7, names), 7)
+        marks.restore(CrashMark(7, names), 7)
         seen.append((marks.step(7), marks.poisoned, marks.opening(7).processes))
     assert seen == [(0, False, ("me",)), (100, False, ("a", "me+")), (1, False, ("a", "b+", "me!")), (0, True, ("me",))]
 
 
 def test_ones_own_name_is_no_suspect() -> None:
     marks = CrashMarks("me")
-    marks.found(CrashMark(7, ("me", "me+", "me!")), 7)
+    marks.restore(CrashMark(7, ("me", "me+", "me!")), 7)
     assert (marks.step(7), marks.poisoned) == (0, False)
 
 
 def test_three_deaths_are_no_proof_against_a_record_that_nobody_had_alone() -> None:
     marks = CrashMarks("me")
-    marks.found(CrashMark(7, ("a", "b+", "c+")), 7)
+    marks.restore(CrashMark(7, ("a", "b+", "c+")), 7)
     assert (marks.poisoned, marks.step(7)) == (False, 1)
 
 
