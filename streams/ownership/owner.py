@@ -96,9 +96,9 @@ class Owner:
         self.marks.begun = True
 
     def refuse_crashed(self, record: Record, monotonic: float) -> None:
-        """Make the record a dead letter, because it ended the process, or the engine failed at it, three times. A repeat,
-        and a record that the shared buffer or a result already holds, is accepted instead. After an error of the engine
-        repeats are not looked for, because that check may be what failed."""
+        """Make the record a dead letter, because it ended the process, or the engine failed at it, three times. A
+        record that the shared buffer or a result already holds is accepted instead, and a repeat is skipped. After an
+        error of the engine repeats are not looked for, because that check may be what failed."""
         self.marks.begun = True
         older = self.groups.older
         elsewhere = older and not older.again((record,))

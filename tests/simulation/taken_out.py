@@ -131,13 +131,13 @@ def careful_relay(patch: Patch) -> None:
 
 def zombie_marks(patch: Patch) -> None:
     """Every claim found in a crash mark counts as three deaths."""
-    found = CrashMarks.found
+    restore = CrashMarks.restore
 
     def counted(self: Any, trying: Any, offset: int) -> None:
-        found(self, trying, offset)
+        restore(self, trying, offset)
         self.poisoned = self.poisoned or (trying is not None and trying.offset == offset)
 
-    patch.setattr(CrashMarks, "found", counted)
+    patch.setattr(CrashMarks, "restore", counted)
 
 
 def not_void(patch: Patch) -> None:

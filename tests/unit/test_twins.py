@@ -80,11 +80,11 @@ def test_inside_the_protection_is_out_and_afterwards_it_is_back() -> None:
 
 def test_only_functions_that_differ_change() -> None:
     others = {name: value.__code__ for name, value in vars(MemoryStore).items() if hasattr(value, "__code__")}
-    found = crash.CrashMarks.found.__code__
+    found = crash.CrashMarks.restore.__code__
     with twins.without("fence,crash-marks"):
         changed = [name for name, code in others.items() if vars(MemoryStore)[name].__code__ is not code]
         assert changed == ["_held"]
-        assert crash.CrashMarks.found.__code__ is not found
+        assert crash.CrashMarks.restore.__code__ is not found
 
 
 def test_a_text_that_is_not_there_is_an_error() -> None:
