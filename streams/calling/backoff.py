@@ -1,4 +1,4 @@
-"""The back-off between attempts: it doubles, has jitter, and begins again with its first delay after a success."""
+"""The back-off between attempts. It doubles, has jitter, and starts again with its first delay after a success."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,11 @@ class Backoff:
         self._next = first
 
     def delay(self) -> float:
-        """The seconds to wait this time: between half and all of a bound that doubles with every call."""
+        """The next delay in seconds: between half of a bound and the whole. The bound doubles with every call."""
         bound = self._next
         self._next = min(self._most, bound * 2)
         return bound * (0.5 + self._random() / 2)
 
     def reset(self) -> None:
-        """A call succeeded: begin again with the first delay."""
+        """Start again with the first delay, because a call succeeded."""
         self._next = self._first

@@ -1,4 +1,4 @@
-"""Calls to a store that run in threads. The loop handles their results."""
+"""Calls to a store in threads. The loop handles their results."""
 
 import queue
 from collections.abc import Callable
@@ -16,8 +16,8 @@ OnFailure = Callable[[SluicegateError], object]
 
 
 class BackgroundCalls:
-    """The loop calls `begin` and `turn`. `turn` runs the callbacks of the calls that ended. `wake` ends the loop's
-    wait, and any thread may call it."""
+    """The loop calls `begin` and `turn`. `turn` runs the callbacks of finished calls. `wake` interrupts the loop's
+    wait. It is thread-safe."""
 
     def __init__(self, pool: Pool, wake: Callable[[], object]) -> None:
         self._pool, self._wake = pool, wake
@@ -25,13 +25,13 @@ class BackgroundCalls:
         self.running = 0
 
     def begin(self, call: Callable[[], T], then: Callable[[T], object], failed: OnFailure) -> None:
-        """Begin a call. `then` receives the result, `failed` one of Sluicegate's errors. Any other error ends the loop,
-        and so does NotAuthenticated."""
+        """Begin a call. `then` receives the result, `failed` an error of Sluicegate. Any other error, and
+        NotAuthenticated, ends the loop."""
         self.running += 1
         self._pool.submit(partial(self._make, call, then, failed))
 
     def turn(self) -> int:
-        """Run the callbacks of the calls that ended. Returns how many ended."""
+        """Run the callbacks of finished calls. Returns their number."""
         ended = 0
         while True:
             try:

@@ -13,19 +13,19 @@ class Pool(Protocol):
     """Runs jobs. A job never raises."""
 
     waits: bool
-    """Whether a job may wait while the loop goes on."""
+    """Whether a job may wait while the loop continues."""
 
     def submit(self, job: Task) -> None: ...
 
     def free(self) -> int:
-        """How many more jobs would run at once now."""
+        """The number of further jobs that could start now."""
 
     def wait(self, coroutine: Awaitable[Any]) -> Any:
-        """The result of a coroutine. Called from inside a job."""
+        """The result of a coroutine. Call it from inside a job."""
 
 
 class InlinePool:
-    """Runs a job at once in the caller's thread: for handlers inside the commit, and for tests. Satisfies Pool."""
+    """Runs a job at once in the caller's thread, for handlers inside the commit and for tests. Satisfies Pool."""
 
     waits = False
 

@@ -1,4 +1,4 @@
-"""What the head of the page says about the run."""
+"""The description of the run in the head of the page."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The door of the console: the calls that the HTTP port answers for it."""
+"""The entry point of the console: the calls that the HTTP port answers for it."""
 
 import time
 from collections.abc import Callable
@@ -37,7 +37,8 @@ TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".t
 def calls(
     app: App, board: Board, systems: ConsoleSystems, clock: Callable[[], float] = time.monotonic
 ) -> tuple[HttpCalls, Callable[[], None]]:
-    """The calls, and a function that closes what they opened. The store is opened by the first question for it."""
+    """The calls, and a function that closes the resources that they opened. The first question that needs the store
+    opens it."""
     questions, secret = Questions(app, board, systems, clock), new_secret()
     changes = ConsoleChanges(app, questions)
     asked = {f"/console/{name}": answering(getattr(questions, name)) for name in NAMES}

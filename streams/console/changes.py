@@ -1,4 +1,4 @@
-"""The changes of the page. Each names a reason, goes through the code of the command, and is in the audit journal."""
+"""The changes of the page. Each has a reason, uses the code of the command, and is recorded in the audit journal."""
 
 import socket
 import time
@@ -33,7 +33,7 @@ def person(fields: CallFields) -> Person:
 
 
 class ConsoleChanges:
-    """Fires and drops groups, and retries and drops what is dead."""
+    """Fires and drops groups, and retries and drops dead records."""
 
     def __init__(self, app: App, questions: Questions) -> None:
         self._app, self._questions, self._desk = app, questions, questions.desk
@@ -63,7 +63,7 @@ class ConsoleChanges:
         return group_changes.only(groups, _shown(key), text(fields, "place"))
 
     def retry(self, fields: CallFields) -> dict[str, Any]:
-        """As `dead retry`. `ask` in the answer is what the operator must agree to (`yes`) first."""
+        """As `dead retry`. `ask` in the answer is the question to which the operator must agree (`yes`) first."""
         agent, who = agent_of(self._app, fields), person(fields)
         ids = _chosen_ids(fields)
         with self._desk.store() as store:
@@ -98,8 +98,8 @@ class ConsoleChanges:
     def _dead(
         self, store: Store, agent: Agent, fields: CallFields, ids: Sequence[str]
     ) -> tuple[list[DeadOutput], list[Letter], set[str]]:
-        """What the ids or the cause name, and the ids of rows that were retried before. A cause does not name letters
-        that were retried."""
+        """The records that the ids or the cause select, and the ids of rows that were retried before. A cause does not
+        select letters that were retried."""
         seen = dead_changes.listing(self._app, [agent], store, self._topics(), LETTERS)
         if ids:
             return dead_changes.chosen(self._app, agent, store, seen, ids)
@@ -135,12 +135,12 @@ def _shown(key: str) -> str:
 
 
 def _chosen_ids(fields: CallFields) -> list[str]:
-    """None where a cause is named in their place. Raises ConfigurationError."""
+    """The ids; None if the request names a cause. Raises ConfigurationError."""
     return [] if optional(fields, "cause") and "ids" not in fields else _ids(fields)
 
 
 def _ids(fields: CallFields) -> list[str]:
-    """Raises ConfigurationError."""
+    """The ids. Raises ConfigurationError."""
     ids = fields.get("ids")
     if not isinstance(ids, list) or not ids or len(ids) > PAGE or not all(isinstance(each, str) for each in ids):
         raise ConfigurationError(f"the field ids must be a list of 1 to {PAGE} ids")

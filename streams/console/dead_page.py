@@ -1,4 +1,4 @@
-"""Dead letters and dead rows as the page lists them: filtered, sorted, in pages, and by their cause."""
+"""Dead letters and dead rows for the page: filtered, sorted, in pages, and by cause."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +22,11 @@ ORDERS: Mapping[str, Callable[[DeadItem], Any]] = {
 
 
 LetterCounts = Mapping[int, float]
-"""How many records became dead letters in each worker process, by its process id."""
+"""The number of records that became dead letters in each worker process, by its process id."""
 
 
 class DeadShown(NamedTuple):
-    """A listing, and its rows and letters with their causes. `counts` are those of the workers before it was read."""
+    """A listing, and its rows and letters with their causes. `counts` are the workers' counts before it was read."""
 
     listing: DeadListing
     items: Sequence[DeadItem]
@@ -46,8 +46,8 @@ def letter_counts(reports: Sequence[WorkerReport]) -> LetterCounts:
 
 
 def dead_facts(newest: tuple[DeadShown, float] | None, counts: LetterCounts) -> dict[str, Any]:
-    """How much was dead at the last reading and how old that is, in seconds; None where it is not known. `dead_since`
-    counts the records that became dead letters of this run after it."""
+    """The number of dead records at the last reading and the age of the reading in seconds; None if it is not known.
+    `dead_since` is the number of records that became dead letters of this run after it."""
     shown, age = newest or (None, None)
     before = shown.counts if shown is not None else {}
     since = sum(max(0.0, count - before.get(pid, 0.0)) for pid, count in counts.items())
@@ -55,15 +55,15 @@ def dead_facts(newest: tuple[DeadShown, float] | None, counts: LetterCounts) -> 
 
 
 def dead_counts(dead: DeadShown | None) -> dict[str, int] | None:
-    """How many of each agent were not retried. None where it is not known: before the first reading, and where dead
-    letters cannot be read."""
+    """The number of dead records of each agent that were not retried. None if it is not known: before the first
+    reading, and if dead letters cannot be read."""
     if dead is None or dead.listing.missing:
         return None
     return Counter(item.shown["agent"] for item in dead.items if not item.shown["retried"])
 
 
 def dead_page(dead: DeadShown, fields: CallFields) -> dict[str, Any]:
-    """One page of what the fields choose, and all causes of it. Raises ConfigurationError."""
+    """One page of the selected records, and all causes of the selection. Raises ConfigurationError."""
     first, (key, descending) = number(fields, "first", 0, 10**9), ordered(fields, ORDERS, "age")
     there = [item for item in dead.items if optional(fields, "retried") or not item.shown["retried"]]
     chosen = [item for item in reversed(there) if _is_chosen(item, fields)]

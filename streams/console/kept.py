@@ -6,29 +6,29 @@ from typing import Generic, TypeVar
 
 import structlog
 
-SHARE = 0.005  # of the time is spent reading
+SHARE = 0.005  # the part of the time that is spent reading
 LEAST = 2.0  # seconds from one reading to the next
-AFTER_CHANGE = 4  # readings that follow a change within LEAST: its owner needs a few seconds to make it
+AFTER_CHANGE = 4  # extra readings within LEAST after a change: the owner needs a few seconds for it
 
 T = TypeVar("T")
 
 
 class KeptValue(Generic[T]):
-    """`read` takes the value's place as often as SHARE permits, and never twice at the same time. The first question,
-    and the one after `expire`, wait for it; the others get the value that is there, while another one is read in a
-    thread. `clock` returns monotonic seconds."""
+    """A cached value. `read` renews it as often as SHARE permits, and never twice at the same time. The first caller,
+    and the first one after `expire`, wait for it. Other callers get the cached value, while a thread reads a new one.
+    `clock` returns monotonic seconds."""
 
     def __init__(self, read: Callable[[], T], clock: Callable[[], float]) -> None:
         self._read, self._clock = read, clock
         self._reading = threading.Lock()
         self._found: tuple[T, float] | None = None
         self._due = 0.0
-        self._expired = 0  # times
-        self._soon = 0  # readings
-        self._begun = 0  # readings
+        self._expired = 0  # the number of calls of `expire`
+        self._soon = 0  # the number of extra readings
+        self._begun = 0  # the number of readings that began
 
     def get(self) -> tuple[T, float]:
-        """The value, and its age in seconds. Raises what `read` raises when there is no value."""
+        """The value, and its age in seconds. Raises the error of `read` if there is no value."""
         value = self._found
         if value is None:
             value = self._first()
@@ -37,7 +37,7 @@ class KeptValue(Generic[T]):
         return value[0], max(0.0, self._clock() - value[1])
 
     def fresh(self) -> tuple[T, float]:
-        """A value whose reading began after this question, and its age. Raises what `read` raises."""
+        """A value whose reading began after this call, and its age. Raises the errors of `read`."""
         begun = self._begun
         with self._reading:
             value = self._found if self._begun > begun else None
@@ -45,15 +45,15 @@ class KeptValue(Generic[T]):
         return value[0], max(0.0, self._clock() - value[1])
 
     def newest(self) -> tuple[T, float] | None:
-        """The value that is there and its age, without waiting. Reads it in a thread when it is due."""
+        """The cached value and its age, without waiting. Starts a reading in a thread if one is due."""
         if self._clock() >= self._due and self._reading.acquire(blocking=False):
             threading.Thread(target=self._again, name="console", daemon=True).start()
         value = self._found
         return None if value is None else (value[0], max(0.0, self._clock() - value[1]))
 
     def expire(self) -> None:
-        """The next question reads the value again, and AFTER_CHANGE readings may take more than their share of the
-        time. One that is being read now is not kept."""
+        """Let the next caller read the value again, and let AFTER_CHANGE readings exceed their share of the time. The
+        result of a reading that is in progress is dropped."""
         self._expired += 1
         self._soon = AFTER_CHANGE
         self._found = None

@@ -1,4 +1,4 @@
-"""What the file of the run, as it is now, would change if it were deployed."""
+"""The changes that a deployment of the run's current file would make."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sluicegate.streams.versions import catalogue
 
 
 def plan_of_the_file(running: App, new: App, store: Store) -> dict[str, Any]:
-    """As `sluicegate plan --no-replay`: `file` are the keys beside the agents that differ from those of the run. Raises
+    """As `sluicegate plan --no-replay`: `file` are the keys beside the agents that differ from the run. Raises
     PersistenceError and ChangelogIncomplete."""
     moved = planning.elsewhere(running, new)
     if moved:

@@ -1,4 +1,4 @@
-"""How far deployments and replays are."""
+"""The progress of deployments and replays."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ NEWEST = 20  # versions and replays of an agent
 
 
 def progress(app: App, store: Store) -> list[dict[str, Any]]:
-    """For each agent its versions and replays, newest first. Raises PersistenceError and ChangelogIncomplete."""
+    """The versions and replays of each agent, newest first. Raises PersistenceError and ChangelogIncomplete."""
     known = catalogue.read(store, app.name)
     return [
         {
@@ -37,7 +37,7 @@ def _version(version: RuleVersion) -> dict[str, Any]:
 
 
 def _replay(app: App, store: Store, agent: str, replay: Replay) -> dict[str, Any]:
-    """`done` of `records` offsets are corrected; None where that is not known."""
+    """`done` of `records` offsets are corrected; None if it is not known."""
     records = sum(source.end - source.begin for source in replay.sources)
     done: int | None = records
     if replay.state == "running":
@@ -50,7 +50,7 @@ def _replay(app: App, store: Store, agent: str, replay: Replay) -> dict[str, Any
 
 
 def _corrected(app: App, store: Store, agent: str, replay: Replay, source: replays.ReplaySource) -> int:
-    """The offsets of one input partition that are corrected."""
+    """The number of corrected offsets of one input partition."""
     view = store.read(replays.private(app.name, agent, replay.number, source))
     offset = source.begin if view is None else view.claim.offset
     return max(0, min(source.end, offset) - source.begin)

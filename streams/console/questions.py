@@ -1,4 +1,4 @@
-"""The questions of the page, each a function from its fields to JSON. Every list is bounded."""
+"""The questions of the page: each is a function from its fields to JSON. Every list is bounded."""
 
 import time
 from base64 import b64encode
@@ -32,8 +32,8 @@ from sluicegate.streams.operations.stored_messages import message_document, time
 from sluicegate.streams.rules.versions import UNVERSIONED
 from sluicegate.streams.versions import catalogue
 
-LETTERS = 1000  # of each partition of dead letters, the newest so many
-LANE_ROWS = 1000  # pending rows that are looked at for the lanes
+LETTERS = 1000  # the newest dead letters of each partition
+LANE_ROWS = 1000  # pending rows that are read for the lanes
 ORDERS: Mapping[str, Callable[[OpenGroup], Any]] = {
     "age": lambda group: group.age,
     "key": lambda group: group.key,
@@ -45,7 +45,7 @@ Facts = dict[str, Any]
 
 
 class Questions:
-    """Answers from the board, which has what the workers of this run reported, and from the store."""
+    """Answers from the board, which has the reports of the workers of this run, and from the store."""
 
     def __init__(self, app: App, board: Board, systems: ConsoleSystems, clock: Callable[[], float]) -> None:
         self.app, self.systems = app, systems
@@ -60,8 +60,8 @@ class Questions:
         self._plan = KeptValue(self._read_plan, clock)
 
     def overview(self, _: CallFields) -> Facts:
-        """The workers and their partitions, from their reports, and how much was dead at the last reading. It does not
-        wait for the store."""
+        """The workers and their partitions, from their reports, and the number of dead records at the last reading. It
+        does not wait for the store."""
         facts: Facts = {"agents": [_agent(agent) for agent in self.app.agents], "now": time.time(), "again": LEAST}
         facts |= {"reasons": self._board.unready(), "degraded": self._board.degraded()}
         dead = dead_facts(self.dead_shown.newest(), letter_counts(self._board.reports()))
@@ -80,8 +80,9 @@ class Questions:
         }
 
     def groups(self, fields: CallFields) -> Facts:
-        """One page of the open groups of an agent whose key has the text `search`: of one partition (`place`), and
-        those that are overdue (`late`), that are `older` than so many seconds, and that wait for the same (`waits`)."""
+        """One page of the open groups of an agent with the text `search` in their key. Filters: one partition
+        (`place`), overdue groups (`late`), groups `older` than this number of seconds, and groups with the same reason
+        to wait (`waits`)."""
         agent, search = agent_of(self.app, fields), text(fields, "search", "").casefold()
         place, late, waits = optional(fields, "place"), optional(fields, "late"), optional(fields, "waits")
         older = number(fields, "older", 0, 10**9)
@@ -103,7 +104,7 @@ class Questions:
         return {"groups": groups, **facts, "found": len(matches), "first": first, "page": PAGE, "age": age}
 
     def why(self, fields: CallFields) -> Facts:
-        """What the groups of this key wait for, and what they have computed."""
+        """The reasons why the groups of this key are open, and their computed fields."""
         agent = agent_of(self.app, fields)
         key, window = key_of(text(fields, "key")), optional(fields, "window")
         snapshot, age = self.snapshot.get()
@@ -128,7 +129,7 @@ class Questions:
         }
 
     def outbox(self, fields: CallFields) -> Facts:
-        """Rows of one state, and the lanes of those that are pending."""
+        """The rows of one state, and the lanes of the pending rows."""
         with self.desk.store() as store, _Paced(self._clock) as paced:
             rows = store.outbox.find(optional(fields, "state"), optional(fields, "topic"), PAGE)
             pending = store.outbox.find("pending", None, LANE_ROWS)
@@ -143,7 +144,8 @@ class Questions:
         return {"rows": [message_document(row) for row in rows], "counts": counts, **rest}
 
     def dead(self, fields: CallFields) -> Facts:
-        """Newest first, unless `order` says otherwise. `fresh` reads them anew: a view that is opened asks so."""
+        """The dead records, newest first unless `order` says otherwise. `fresh` reads them again: the page sets it when
+        a view is opened."""
         shown, age = self.dead_shown.fresh() if optional(fields, "fresh") else self.dead_shown.get()
         return {**dead_page(shown, fields), "age": age}
 
@@ -156,7 +158,7 @@ class Questions:
         return payload(*dead_changes.named(DeadListing(rows, letters, seen.missing, 0), [name]))
 
     def rule(self, fields: CallFields) -> Facts:
-        """The rule of an agent as YAML: of the run, or of one of its versions."""
+        """The rule of an agent as YAML: the rule of the run, or one of its versions."""
         agent, wanted = agent_of(self.app, fields), number(fields, "version", 0, 10**9)
         with self.desk.store() as store, _Paced(self._clock) as paced:
             deployed = catalogue.read(store, self.app.name).get(agent.name, UNVERSIONED)
@@ -172,12 +174,12 @@ class Questions:
         return {"agents": deployments, "switching": switching, "age": age}
 
     def plan(self, _: CallFields) -> Facts:
-        """What the file of the run, as it is now, would change if it were deployed."""
+        """The changes that a deployment of the run's current file would make."""
         plan, age = self._plan.get()
         return {**plan, "age": age}
 
     def audit(self, fields: CallFields) -> Facts:
-        """Newest first."""
+        """The changes by operators, newest first."""
         first, search = number(fields, "first", 0, 10**9), text(fields, "search", "").casefold()
         snapshot, age = self.snapshot.get()
         with self.desk.store() as store:
@@ -190,7 +192,7 @@ class Questions:
         return {"changes": page, "found": len(documents), "first": first, "page": PAGE, "age": age}
 
     def expire(self) -> None:
-        """Something was changed: read again."""
+        """Read again, because something was changed."""
         self.snapshot.expire()
         self.dead_shown.expire()
 
@@ -226,7 +228,7 @@ class Questions:
 
 
 class _Paced:
-    """When the page may ask the same again, in seconds."""
+    """The minimum interval of repeated questions by the page, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -264,7 +266,7 @@ def _partition(shown: PartitionShown) -> Facts:
 
 
 def _group(group: OpenGroup, age: float) -> Facts:
-    """`age`: of the snapshot, in seconds. `name` names the group in questions and changes."""
+    """`age` is the age of the snapshot in seconds. `name` identifies the group in questions and changes."""
     fires_in = None if group.fires_in is None else group.fires_in - age
     text = {"text": group.key.decode(errors="replace"), "name": f"base64:{_base64(group.key)}", "place": where(group)}
     return {**document(group), **text, "age": group.age + age, "fires_in": fires_in}

@@ -12,7 +12,8 @@ SHOWN = 100  # schedules of one answer
 
 
 def schedule_documents(app: App, timeouts: TimeoutReading) -> list[dict[str, Any]]:
-    """In the order of the file. `due_at` None: its row is not in the store, because no process has started with it."""
+    """The schedules in the order of the file. `due_at` None: the store has no row, because no process has started with
+    the schedule."""
     if not app.schedules:
         return []
     due = {row.id: row.due_at for row in timeouts.find(owner=owner_of(app.name), limit=MOST)}

@@ -1,4 +1,4 @@
-"""The state of all partitions, read from the store in one go."""
+"""The state of all partitions, read from the store at once."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.windows.groups import WindowGroups
 
 MOST_GROUPS = 100_000
-"""An agent with more open groups is not read: that would take the supervisor too much memory."""
+"""An agent with more open groups is not read, because it would need too much memory of the supervisor."""
 
 
 class PartitionShown(NamedTuple):
-    """One partition as the store has it. `watermark` is in milliseconds since 1970, None without windows and before the
-    first record. `earlier` counts the groups of each earlier version of the rule, `again` the records that are still to
-    be read again. `note` says why its groups could not be read."""
+    """One partition in the store. `watermark` is in milliseconds since 1970; None without windows and before the first
+    record. `earlier` counts the groups of each earlier version of the rule. `again` counts the records that are still
+    to be read again. `note` is the reason why its groups could not be read."""
 
     partition: Partition
     owner: str
@@ -39,7 +39,7 @@ class PartitionShown(NamedTuple):
 
 
 class StoreSnapshot(NamedTuple):
-    """`groups` by agent. `unread` names the agents that have too many."""
+    """`groups` are by agent. `unread` names the agents with too many groups."""
 
     partitions: Sequence[PartitionShown]
     groups: Mapping[str, Sequence[OpenGroup]]
@@ -48,7 +48,8 @@ class StoreSnapshot(NamedTuple):
 
 
 def taken(app: App, store: Store, counts: Mapping[str, int]) -> StoreSnapshot:
-    """`counts` are the open groups of each agent as its workers reported them. Raises PersistenceError."""
+    """Read a snapshot. `counts` are the numbers of open groups that the workers of each agent reported. Raises
+    PersistenceError."""
     agents = {agent.name: agent for agent in app.agents if counts.get(agent.name, 0) <= MOST_GROUPS}
     shown: list[PartitionShown] = []
     groups: dict[str, list[OpenGroup]] = {name: [] for name in agents}
@@ -69,7 +70,7 @@ def taken(app: App, store: Store, counts: Mapping[str, int]) -> StoreSnapshot:
 def _read(
     agent: Agent, partition: Partition, store: Store
 ) -> Iterator[tuple[PartitionShown, PartitionContents | None]]:
-    """Nothing for a partition that was never claimed."""
+    """Yields nothing for a partition that was never claimed."""
     view = store.read(partition)
     if view is None:
         return
@@ -88,5 +89,6 @@ def _read(
 
 
 def identity(group: OpenGroup) -> tuple[str, bytes, int | None]:
-    """What tells the group from every other one of its agent, but one of an earlier version of the rule."""
+    """A key that identifies the group among all groups of its agent, except groups of an earlier version of the
+    rule."""
     return where(group), group.key, None if group.window is None else group.window.start

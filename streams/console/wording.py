@@ -1,4 +1,4 @@
-"""Fields of a question, checked; and errors as answers."""
+"""Checks the fields of a question, and converts errors to answers."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ LONGEST = 4096  # characters of a field
 
 
 def answering(call: Callable[[CallFields], Any]) -> AnswerCall:
-    """The call with its result as JSON; an error of the product is an answer with `error`."""
+    """The call with its result as JSON. An error of the product becomes an answer with `error`."""
 
     @wraps(call)
     def answer(fields: CallFields) -> Answer:
@@ -42,7 +42,8 @@ def _said(status: HTTPStatus, content: Any) -> Answer:
 
 
 def text(fields: CallFields, name: str, default: str | None = None) -> str:
-    """Raises ConfigurationError for a field that is missing without a default, no text, or too long."""
+    """The text of a field. Raises ConfigurationError if it is missing without a default, is not text, or is too
+    long."""
     value = fields.get(name, default)
     if not isinstance(value, str):
         raise ConfigurationError(f"the field {name} is missing or not a text")
@@ -57,7 +58,7 @@ def optional(fields: CallFields, name: str) -> str | None:
 
 
 def number(fields: CallFields, name: str, default: int, most: int) -> int:
-    """From 0 to `most`. Raises ConfigurationError."""
+    """A number from 0 to `most`. Raises ConfigurationError."""
     value = text(fields, name, str(default))
     if not (value.isascii() and value.isdecimal() and len(value) < 10):
         raise ConfigurationError(f"the field {name} is not a number")
@@ -75,7 +76,7 @@ def seconds(fields: CallFields, name: str) -> float:
 def ordered(
     fields: CallFields, orders: Mapping[str, Callable[[Any], Any]], default: str
 ) -> tuple[Callable[[Any], Any], bool]:
-    """The key to sort by, and whether the order is descending: the field `order` then begins with `-`. Raises
+    """The sort key, and whether the order is descending: the field `order` then begins with `-`. Raises
     ConfigurationError."""
     name = optional(fields, "order") or default
     key = orders.get(name.removeprefix("-"))
@@ -85,7 +86,7 @@ def ordered(
 
 
 def agent_of(app: App, fields: CallFields) -> Agent:
-    """Raises ConfigurationError for an agent that the app does not have."""
+    """The agent. Raises ConfigurationError if the app does not have it."""
     name = text(fields, "agent")
     for agent in app.agents:
         if agent.name == name:

@@ -1,7 +1,7 @@
-"""The headers that Sluicegate adds to messages: their names, how their values are written, and how they are read.
+"""The headers that Sluicegate adds to messages: their names, encodings and parsers.
 
-No other file holds the name of such a header. A header that explains a dead letter is one entry of LETTER_HEADERS: from
-it come the header itself, its JSON Schema, its Avro schema and its line of the reference.
+No other module contains the name of such a header. Each header that explains a dead letter is one entry of
+LETTER_HEADERS. The header itself, its JSON Schema, its Avro schema and its line in the reference are generated from it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,10 +11,10 @@ from sluicegate.streams.contracts.record import Header, Headers, Record, headers
 from sluicegate.streams.units import moment
 
 OWN = "sluicegate-"
-"""Every header of Sluicegate begins so."""
+"""The prefix of every Sluicegate header."""
 ID, SHARD, NUMBER, MAC = "sluicegate-id", "sluicegate-shard", "sluicegate-seq", "sluicegate-mac"
 OF_ROW = frozenset((ID, SHARD, NUMBER))
-"""Every row has them: its id, the sequence that it belongs to, and its number there."""
+"""The headers of every row: its id, its shard, and its number in the shard."""
 FIRE, AGENT, RULE = "sluicegate-fire", "sluicegate-agent", "sluicegate-rule"
 REASON, COUNT, FIRST, LAST = "sluicegate-reason", "sluicegate-count", "sluicegate-first", "sluicegate-last"
 WINDOW, REVISION, CLOSED = "sluicegate-window", "sluicegate-revision", "sluicegate-closed"
@@ -26,7 +26,7 @@ RETRIED_FOR, RETRIED_FROM = "sluicegate-retried-for", "sluicegate-retried-from"
 TIMEOUT_ID, EVERY, DUE_AT = "sluicegate-timeout-id", "sluicegate-every", "sluicegate-due-at"  # of a timeout
 
 DEAD = "sluicegate-dead-"
-"""The headers begin so that explain a dead letter, but for REMOVED."""
+"""The prefix of the headers that explain a dead letter, except REMOVED."""
 DEAD_STAGE, DEAD_REASON, DEAD_CLAUSE = f"{DEAD}stage", f"{DEAD}reason", f"{DEAD}clause"
 DEAD_ERROR, DEAD_WHERE, DEAD_ATTEMPTS = f"{DEAD}error", f"{DEAD}where", f"{DEAD}attempts"
 DEAD_TOPIC, DEAD_PARTITION, DEAD_OFFSET = f"{DEAD}topic", f"{DEAD}partition", f"{DEAD}offset"
@@ -36,18 +36,18 @@ DEAD_READ, DEAD_REKEYED_BY = f"{DEAD}read", f"{DEAD}rekeyed-by"
 DEAD_SIZE, DEAD_DIGEST, DEAD_CUT = f"{DEAD}size", f"{DEAD}digest", f"{DEAD}cut"
 DEAD_MEMBERS = f"{DEAD}members"
 REMOVED = "sluicegate-removed"
-RENAMED = "dead-"  # before a name that the record of a dead letter had as a message of Sluicegate
+RENAMED = "dead-"  # the prefix in a dead letter for Sluicegate headers that the record already had
 
 NEEDED_OF_LETTERS = frozenset((ID, DEAD_APP, DEAD_AGENT, DEAD_STAGE, DEAD_REASON, DEAD_ERROR, DEAD_ATTEMPTS))
-"""Every dead letter has them, and its place."""
+"""Every dead letter has these headers and its place."""
 NOT_RETRIED = frozenset((*OF_ROW, RETRIED_FROM, RETRIED_FOR))
-"""Headers of a record that `dead retry` does not send back: with the old shard and number a receiving agent would drop
-the record as a repeat."""
+"""Headers that `dead retry` does not send back with a record: with the old shard and number a receiving agent would
+drop the record as a repeat."""
 _LONGEST = 18  # digits of a number
 
 
 class UnreadableHeader(Exception):
-    """The message has no header of this name that can be read."""
+    """The message has no readable header of this name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -58,7 +58,7 @@ class MessageHeaders(dict[str, bytes | None]):
     """The headers of one message by name, as `by_name` makes them."""
 
     def raw(self, name: str) -> bytes:
-        """Empty where the message has no such header."""
+        """The value of the header. Empty if the message does not have it."""
         return self.get(name) or b""
 
     @property
@@ -78,7 +78,7 @@ class MessageHeaders(dict[str, bytes | None]):
         return _integer(name, self.raw(name).rpartition(b"/")[2])
 
     def place(self, name: str) -> tuple[str, int, int] | None:
-        """Topic, partition and offset. None: the header is missing, or names no place."""
+        """Topic, partition and offset. None if the header is missing or invalid."""
         topic, _, rest = self.raw(name).partition(b"/")
         return _place(topic, *rest.partition(b"/")[::2])
 
@@ -91,7 +91,7 @@ class MessageHeaders(dict[str, bytes | None]):
         return round(1000 * start), round(1000 * end)
 
     def closed(self) -> tuple[str, tuple[int, ...]]:
-        """What closed the window, and what that rests on: the offset of the next record, and the watermark. Raises
+        """The cause that closed the window and its details: the offset of the next record, and the watermark. Raises
         UnreadableHeader."""
         by, *rests = self.text(CLOSED).split("/")
         signs = (-1 if text.startswith("-") else 1 for text in rests)
@@ -100,7 +100,7 @@ class MessageHeaders(dict[str, bytes | None]):
         )
 
     def removed(self) -> tuple[int, ...]:
-        """The indexes of the messages that a handler took out of its group. Raises UnreadableHeader."""
+        """The indexes of the messages that a handler removed from its group. Raises UnreadableHeader."""
         return tuple(_integer(REMOVED, text) for text in self.raw(REMOVED).split(b",") if text)
 
     def failure(self) -> tuple[bytes, bytes, bytes]:
@@ -112,17 +112,17 @@ class MessageHeaders(dict[str, bytes | None]):
         return _place(self.raw(DEAD_TOPIC), self.raw(DEAD_PARTITION), self.raw(DEAD_OFFSET))
 
     def dead_offset(self) -> int:
-        """The offset of what the agent read, in the partition that it read. Raises UnreadableHeader."""
+        """The offset that the agent read, in the partition that it read. Raises UnreadableHeader."""
         return self.offset(DEAD_READ) if DEAD_READ in self else self.integer(DEAD_OFFSET)
 
 
 def by_name(pairs: Sequence[Header]) -> MessageHeaders:
-    """Of two headers with one name, the first is the writer's."""
+    """The headers by name. If a name occurs twice, the first header belongs to the writer."""
     return MessageHeaders(reversed(pairs))
 
 
 def _place(topic: bytes, number: bytes, offset: bytes) -> tuple[str, int, int] | None:
-    """None: no partition of Kafka has this number, or no record this offset. A client takes no larger ones."""
+    """None if Kafka has no such partition number or offset: a client accepts no larger ones."""
     if not (number.isdigit() and offset.isdigit() and len(number) < 10 and len(offset) <= _LONGEST):
         return None
     return topic.decode("utf-8", "replace"), int(number), int(offset)
@@ -135,8 +135,8 @@ def _integer(name: str, text: bytes) -> int:
 
 
 def window_headers(window: str, revision: int, by: str, rests: Sequence[int]) -> Headers:
-    """`window` is START/END. `by` and `rests` are as in `MessageHeaders.closed`; without `by`, a record or a limit
-    ended the group."""
+    """The headers of a window. `window` is START/END. `by` and `rests` are as in `MessageHeaders.closed`. Without `by`,
+    a record or a limit ended the group."""
     made: Headers = [(WINDOW, window.encode()), (REVISION, b"%d" % revision)]
     if by:
         made.append((CLOSED, "/".join((by, *map(str, rests))).encode()))
@@ -144,7 +144,8 @@ def window_headers(window: str, revision: int, by: str, rests: Sequence[int]) ->
 
 
 def revision_headers(revision: int, final: bool | None, windowed: bool) -> Iterator[Header]:
-    """Which result of its group it is, and whether no early one follows. `windowed`: the window says which one."""
+    """The number of the result within its group, and whether no early result follows. With `windowed` the window's
+    headers have the number."""
     if not windowed and (final is not None or revision > 1):
         yield REVISION, b"%d" % revision
     if final is not None:
@@ -152,12 +153,12 @@ def revision_headers(revision: int, final: bool | None, windowed: bool) -> Itera
 
 
 def renamed(pairs: Sequence[Header]) -> Headers:
-    """The headers of a record as its dead letter carries them."""
+    """The headers of a record in the form that its dead letter has."""
     return [(f"{RENAMED}{name}" if name.startswith(OWN) else name, value) for name, value in pairs]
 
 
 def restored(pairs: Sequence[Header]) -> Headers:
-    """What was renamed, as the record had it."""
+    """The original headers of a record from its dead letter."""
     mark = f"{RENAMED}{OWN}"
     return [(name.removeprefix(RENAMED) if name.startswith(mark) else name, value) for name, value in pairs]
 
@@ -168,14 +169,14 @@ def others(pairs: Sequence[Header]) -> Headers:
 
 
 def passed_on(record: Record) -> Headers:
-    """The headers that go on with the record. Those of Sluicegate tell what the record itself was: an output of another
-    agent, a dead letter, a record that was retried for one agent. The row of the new output has its own."""
+    """The headers that are forwarded with the record. Sluicegate's own headers describe the record itself: an output of
+    another agent, a dead letter, a record that was retried for one agent. The row of the new output has its own."""
     return others(headers(record))
 
 
 class DeadReason(NamedTuple):
-    """Why a record or a group is a dead letter, as texts. `topic`, `partition`, `offset` and `time` are those of the
-    record, or of the first record of the group. `where` is the place in the user's code that raised, or empty."""
+    """The reason why a record or a group is a dead letter, as texts. `topic`, `partition`, `offset` and `time` describe
+    the record, or the first record of the group. `where` is the place in the user's code that raised, or empty."""
 
     reason: str
     error: str
@@ -194,7 +195,8 @@ class DeadReason(NamedTuple):
 
 class LetterHeader(NamedTuple):
     """One header of dead letters. `schema` is the JSON Schema of its text. `always`: every letter has it. `text` makes
-    the text of the header, or None where the letter has none; without `text`, outbox.rows or outbox.sizes adds it."""
+    the text of the header; None if the letter does not have it. Without `text`, outbox.rows or outbox.sizes adds the
+    header."""
 
     name: str
     meaning: str

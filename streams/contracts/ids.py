@@ -29,13 +29,13 @@ def named_timeout_id(app: str, name: str) -> UUID:
 
 
 def schedule_id(app: str, *parts: str | None) -> UUID:
-    """The id of the timeout of a schedule in the file of the app, of which it says these parts."""
+    """The id of the timeout of a schedule. `parts` are all settings of the schedule in the file of the app."""
     return uuid5(NAMESPACE, canonical(["schedule", app, *parts]).decode())
 
 
 def _numbered(*parts: str | int) -> Identify:
-    """As uuid.uuid5 of the canonical array [*parts, number], or of [*parts, *numbers], with all parts but the numbers
-    hashed already."""
+    """As uuid.uuid5 of the canonical array [*parts, number], or of [*parts, *numbers]. All parts except the numbers are
+    hashed in advance."""
     shared = hashlib.sha1(NAMESPACE.bytes + canonical(parts)[:-1] + b",", usedforsecurity=False)
 
     def identify(number: GroupNumber) -> str:
@@ -86,7 +86,7 @@ def retry_id(dead: str, number: int) -> str:
 
 
 def retried_id(output: str, retry: str) -> str:
-    """The id of this output of a group of `scope: shared` when a retry makes it. `retry` is the id of the retry."""
+    """The id of an output that a retry makes again for a group of `scope: shared`. `retry` is the id of the retry."""
     return str(uuid5(NAMESPACE, canonical(["retried", output, retry]).decode()))
 
 

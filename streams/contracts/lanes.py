@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.lane_row import LaneRow
 
 MOST_LANES = 1 << 16
-"""Of one app. The lanes of no app have the numbers below it."""
+"""The number of lane numbers of one app. The lanes of no app have the numbers below it."""
 SENDER = "outbox/"
-"""Begins the name of a lane's shard; the number of the lane follows."""
+"""The prefix of the name of a lane's shard. The number of the lane follows."""
 LANES = 16
-"""Of a store unless it was set otherwise."""
+"""The default number of lanes in a store."""
 
 
 def lane_of(message: "OutboxMessage | LaneRow", lanes: int) -> int:
@@ -29,7 +29,7 @@ def first_lane(app: str) -> int:
 
 
 def is_lane_of(app: str, shard: str) -> bool:
-    """Whether the name of a sender's shard is that of a lane of this app."""
+    """Whether the name of a sender's shard names a lane of this app."""
     lane = shard.removeprefix(SENDER).partition(">")[0]
     if not shard.startswith(SENDER) or not lane.isdecimal() or len(lane) > 18:
         return False

@@ -239,8 +239,8 @@ class OutboxWriting(Protocol):
         """The number of lanes. A message's lane follows from its key (streams/contracts/lanes.py)."""
 
     def lane_numbers(self) -> Sequence[int]:
-        """The numbers by which lanes are claimed: those of the app that the store was opened for, from the first one
-        on, then those of no app."""
+        """The numbers by which lanes are claimed: first the numbers of the app for which the store was opened, then the
+        numbers of no app."""
 
     def set_lanes(self, count: int) -> None:
         """Raises ConcurrencyError while rows are pending."""
@@ -312,7 +312,7 @@ class OutboxStore(OutboxWriting, LaneClaims, LaneEnding, OutboxHealth, OutboxRea
 
 
 class Leased(Protocol):
-    """What every store offers to programs other than workers."""
+    """The contracts that every store offers to programs other than workers."""
 
     @property
     def buffer(self) -> AggregatorBuffer: ...

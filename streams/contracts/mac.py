@@ -1,9 +1,9 @@
 """The message authentication code (MAC) of a record: it proves that a process with a key of the app wrote the record.
 
 The header `sluicegate-mac` covers the topic, the partition, the key, the value, the id, shard and number of the row,
-and what a result says of the records that it is made of. Of a record with a header that steers a reader it covers every
-header of Sluicegate. So a MAC that was copied to another topic, another partition or another content proves nothing. A
-copy of the whole record is a repeat.
+and the headers in which a result describes its records. If a record has a header that steers a reader, the MAC covers
+every header of Sluicegate. So a MAC that was copied to another topic, another partition or other content proves
+nothing. A copy of the whole record is a repeat.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,24 +40,24 @@ from sluicegate.streams.contracts.record import Header, Record, headers
 from sluicegate.streams.contracts.values import OutboxRow
 
 STEERING = frozenset((RETRIED_FOR, ORIGIN, TIME, STATE, DEAD_REASON))
-"""Headers that say how a reader treats the record, and not only what it is."""
+"""Headers that change how a reader treats the record, and do not only describe it."""
 OF_RESULTS = FIRE, FIRST, LAST, COUNT, REASON, AGENT, WINDOW, CLOSED, REVISION, REPLACES
 COVERED = ID, SHARD, NUMBER, *OF_RESULTS
-"""What a receiver or a command reads of any other record."""
+"""The headers that a receiver or a command reads of any other record."""
 CODE, STEERS = len(COVERED), len(COVERED) + 1
-"""The places in `MacHeaders` behind those of COVERED."""
+"""The indexes in `MacHeaders` after those of COVERED."""
 DIGEST_SIZE = 16
 PLACES = {**{name: place for place, name in enumerate((*COVERED, MAC))}, **dict.fromkeys(STEERING, STEERS)}
 MacHeaders = list[Any]
-"""The values of the headers COVERED, None for those that are missing; the MAC, False where there is none; and what is
+"""The values of the headers COVERED, None for missing ones; then the MAC, False if it is missing; then a value that is
 not False if a header steers."""
 _NOTHING: MacHeaders = [*[None] * len(COVERED), False, False]
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def read(pairs: Sequence[Header], places: Mapping[str, int] = PLACES) -> MacHeaders:
-    """What a MAC needs of the headers, read once; or those alone that have `places`, the same as in PLACES. Of two
-    headers with one name, the first is the writer's."""
+    """Collect the headers that a MAC needs, in one pass. With `places`, only these headers. If a name occurs twice, the
+    first header belongs to the writer."""
     values, place_of = _NOTHING.copy(), places.get
     for name, value in reversed(pairs):
         if (place := place_of(name)) is not None:
@@ -66,8 +66,8 @@ def read(pairs: Sequence[Header], places: Mapping[str, int] = PLACES) -> MacHead
 
 
 class Mac:
-    """The keys of an app, of which the first one signs, and each proves. From the store's time `since` on every process
-    signs with one of them. Before it, a record may have no MAC, or that of a key which proves no more."""
+    """The keys of an app. The first one signs, and each verifies. From the store's time `since` on every process signs
+    with one of them. Before it, a record may have no MAC, or the MAC of a key that no longer verifies."""
 
     __slots__ = ("_hashes", "_keys", "app", "since")
 
@@ -76,15 +76,15 @@ class Mac:
         self._take(keys, since)
 
     def _take(self, keys: Sequence[bytes], since: float) -> None:
-        """A hash is begun with each key once: a copy of it takes less time."""
+        """Use these keys. A hash is initialized once for each key, because copying it is faster."""
         self._keys, self.since = tuple(keys), since
         self._hashes = [blake2b(digest_size=DIGEST_SIZE, key=key) for key in keys]
 
     def renew(self) -> None:
-        """Read the keys again where they can change."""
+        """Read the keys again if they can change."""
 
     def signed(self, row: OutboxRow) -> OutboxRow:
-        """The row as it is sent."""
+        """Add the MAC to the row."""
         number, lineage, id, topic, partition, key, value, pairs = astuple(row)
         values = read(pairs)
         if values[CODE] is not False:
@@ -93,8 +93,8 @@ class Mac:
         return OutboxRow(number, lineage, id, topic, partition, key, value, [*pairs, (MAC, code)])
 
     def proves(self, record: Record, values: MacHeaders | None = None) -> bool:
-        """Whether a process with a key of the app wrote this record to this partition. `values` is what `read` makes of
-        its headers."""
+        """Whether a process with a key of the app wrote this record to this partition. `values` is the result of `read`
+        for its headers."""
         if values is None:
             values = read(headers(record))
         code = values[CODE]
@@ -105,14 +105,14 @@ class Mac:
         return self._made(content, code) or (self._read_again() and self._made(content, code))
 
     def _made(self, content: bytes, code: bytes) -> bool:
-        """Whether a key made this MAC."""
-        for begun in self._hashes:  # noqa: SIM110 - a generator takes a frame more
+        """Whether one of the keys made this MAC."""
+        for begun in self._hashes:  # noqa: SIM110 - a generator needs one more frame
             if compare_digest(_code(begun, content), code):
                 return True
         return False
 
     def _read_again(self) -> bool:
-        """Whether the keys were read again, before a MAC is refused."""
+        """Read the keys again before a MAC is refused. Returns False if they cannot change or were just read."""
         return False
 
 
@@ -125,8 +125,8 @@ def _code(begun: blake2b, content: bytes) -> bytes:
 def covered(
     topic: str, partition: int, key: bytes | None, value: bytes | None, pairs: Sequence[Header], values: MacHeaders
 ) -> bytes:
-    """What the MAC of a record with these headers covers. `values` is what `read` makes of them; the headers themselves
-    count only if one of them steers."""
+    """The bytes that the MAC of a record covers. `values` is the result of `read` for its headers. The headers
+    themselves count only if one of them steers."""
     if values[STEERS] is False:
         return _encode((topic, partition, key, value, *values[:CODE]))
     ours = [header for header in pairs if header[0].startswith(OWN) and header[0] != MAC]

@@ -47,9 +47,10 @@ def dispatch_id(source: str, version: int, index: int) -> str:
 
 
 def emitted(timeout: Timeout) -> OutboxMessage:
-    """The message of a due timeout. Its id is made of the timeout's id and its due time: it is sent once, but again
-    when the same name (and so the same timeout id) is used later. The header `sluicegate-timeout-id` gives receivers
-    the id of the timeout, and of one that recurs `sluicegate-due-at` the time for which it was scheduled."""
+    """The message of a due timeout. Its id is derived from the timeout's id and its due time: it is sent once, but
+    again if the same name (and so the same timeout id) is used later. The header `sluicegate-timeout-id` gives
+    receivers the id of the timeout. The header `sluicegate-due-at` of a recurring timeout gives the time for which it
+    was scheduled."""
     headers = (*timeout.headers, (TIMEOUT_ID, str(timeout.id).encode()))
     if timeout.every is not None:
         headers += ((DUE_AT, timeout.due_at.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()),)
@@ -71,8 +72,8 @@ class LaneBatch(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The outcome for a row: `dispatched`; `rejected` (the broker will never take it: it is dead at once); `failed`
-    (counts as an attempt); `outage` (the broker was away: does not count)."""
+    """The outcome for a row: `dispatched`; `rejected` (the broker will never accept it: it is dead at once); `failed`
+    (counts as an attempt); `outage` (the broker did not answer: does not count)."""
 
     id: str
     kind: Literal["dispatched", "rejected", "failed", "outage"]
@@ -89,7 +90,7 @@ class Attempt(NamedTuple):
 
 
 class StoredMessage(NamedTuple):
-    """A row as operators see it. `state` is pending, dispatched or dead; `reason` says why it is dead."""
+    """A row as operators see it. `state` is pending, dispatched or dead; `reason` is the reason why it is dead."""
 
     message: OutboxMessage
     state: str

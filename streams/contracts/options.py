@@ -34,15 +34,15 @@ class OutboxOptions:
             raise ValueError("attempts is at least 1")
 
     def pause(self, attempts: int) -> timedelta:
-        """The back-off after so many failed attempts."""
+        """The back-off after this number of failed attempts."""
         doubled: timedelta = self.backoff_first * 2 ** min(attempts - 1, 30)
         return min(self.backoff_most, doubled)
 
 
 class LeasedOptions(NamedTuple):
-    """The options of the leased contracts. `types` None: every entry resolves as bytes. `app`: whose timeouts and
-    messages are written. Those of other apps are neither read nor changed; those of no app are read and changed by
-    all."""
+    """The options of the leased contracts. `types` None: every entry resolves as bytes. Timeouts and messages are
+    written for `app`. Timeouts and messages of other apps are neither read nor changed. All apps read and change those
+    without an app."""
 
     types: Types | None = None
     timeouts: TimeoutOptions = TimeoutOptions()

@@ -10,14 +10,14 @@ _LONGEST = 18  # digits of a number in a header
 
 @dataclass(frozen=True, slots=True)
 class OriginalRecord(KeptRecord):
-    """The record that was re-keyed, by this agent."""
+    """The original of a re-keyed record, and the agent that re-keyed it."""
 
     agent: str
 
 
 def of_record(record: Record, key: bytes | None, apart: bool) -> list[Header]:
-    """The headers of the re-keyed record, whose key is `key`, but for ORIGIN. `apart`: its value does not hold the
-    bytes of the record."""
+    """The headers of the re-keyed record without ORIGIN. `key` is its new key. `apart`: its value does not contain the
+    bytes of the original."""
     pairs: list[Header] = []
     kind, milliseconds = record.timestamp()
     if kind:
@@ -34,8 +34,8 @@ def origin(record: Record) -> Header:
 
 
 def original(record: Record, agent: str, wrapped: bool) -> OriginalRecord | None:
-    """The record that was re-keyed for this agent. None for any other record. `wrapped`: the value holds the message as
-    the one field of an object."""
+    """The original of a record that was re-keyed for this agent. None for any other record. `wrapped`: the value has
+    the message as the only field of an object."""
     named = dict(headers(record))
     writer, place = (named.get(AGENT) or b"").decode("utf-8", "replace"), named.get(ORIGIN)
     if place is None or not writer.startswith(f"{agent}."):

@@ -22,7 +22,7 @@ class Record(Protocol):
 
 
 def headers(record: Record) -> Headers:
-    """The headers; none when their names are not text: confluent_kafka cannot read such a record's headers at all."""
+    """The headers. Empty if their names are not text: confluent_kafka cannot read such headers at all."""
     try:
         return record.headers() or []
     except (SystemError, UnicodeDecodeError):
@@ -31,7 +31,7 @@ def headers(record: Record) -> Headers:
 
 @dataclass(frozen=True, slots=True)
 class KeptRecord:
-    """A record that was kept, or put together of what others say of it. It satisfies Record."""
+    """A record from stored data, or a reconstructed one. It satisfies Record."""
 
     place: tuple[str, int, int]
     k: bytes | None

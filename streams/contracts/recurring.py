@@ -1,9 +1,9 @@
-"""Times that recur: a duration such as `15m`, or the five fields of cron and a time zone, such as
-`0 2 * * mon-fri Europe/Vienna`. Without a zone it is UTC.
+"""Recurring times: a duration such as `15m`, or the five fields of cron and a time zone, such as `0 2 * * mon-fri
+Europe/Vienna`. Without a zone it is UTC.
 
 The fields are minute, hour, day of the month, month and day of the week: `*`, numbers, names, ranges, lists and steps.
-If both days are written, one of them suffices, as in cron. Where clocks are set forward, a time that is left out is the
-same time after the change. Where they are set back, an hour that is written comes once, and `*` in its place twice.
+If both days are restricted, one match is enough, as in cron. Where clocks are set forward, a skipped time is the same
+time after the change. Where they are set back, an explicit hour occurs once, and `*` in its place twice.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ FIELDS = (
 
 
 class Recurrence(NamedTuple):
-    """Either every `seconds`, or at the times of cron in `zone`."""
+    """Either every `seconds`, or at the times of a cron expression in `zone`."""
 
     seconds: float = 0.0
     minutes: tuple[int, ...] = ()
@@ -53,16 +53,16 @@ class Recurrence(NamedTuple):
     zone: tzinfo = UTC
 
     def following(self, due: datetime, now: datetime) -> datetime:
-        """The first time behind the one that was `due` that is not before `now`. Raises ValueError if none comes."""
+        """The first time after the time that was `due` and not before `now`. Raises ValueError if there is none."""
         if self.seconds:
             period = timedelta(seconds=self.seconds)
             return due + max(1, -((due - now) // period)) * period
         return self.next(max(due, now - timedelta(microseconds=1)))
 
     def next(self, after: datetime) -> datetime:
-        """The first time of cron after this one. Raises ValueError if none comes."""
+        """The first time of the cron expression after this time. Raises ValueError if there is none."""
         day = after.astimezone(self.zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
-        day -= timedelta(days=1)  # a time that the clocks leave out may be of the next day
+        day -= timedelta(days=1)  # a time that the clocks skip may belong to the next day
         for _ in range(DAYS):
             if self._takes(day):
                 later = [time for time in self._times(day) if time > after]
@@ -88,7 +88,7 @@ class Recurrence(NamedTuple):
 
 @lru_cache(256)
 def recurrence(text: str) -> Recurrence:
-    """Raises ValueError."""
+    """Parse the text. Raises ValueError."""
     parts = text.split() if len(text) <= LONGEST else []
     if len(parts) == 1:
         seconds = duration(text)

@@ -1,4 +1,4 @@
-"""The schema registry, as the commands ask it. Each method raises `sluicegate.schemas.codecs.Unavailable` while it does
+"""The schema registry as the commands use it. Each method raises `sluicegate.schemas.codecs.Unavailable` while it does
 not answer."""
 
 from typing import Protocol
@@ -12,13 +12,13 @@ class SchemaRegistry(Protocol):
         UnknownId."""
 
     def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
-        """The id of the schema under the subject, which it gets now with `register`. Raises SubjectRefused."""
+        """The id of the schema under the subject. With `register` the schema is registered. Raises SubjectRefused."""
 
     def fits(self, subject: str, schema: str, kind: str) -> None:
-        """Would it register the schema? It registers nothing. Raises SubjectRefused."""
+        """Check whether the registry would register the schema. It registers nothing. Raises SubjectRefused."""
 
     def versions(self, subject: str) -> list[int]:
-        """Of the schemas under the subject; none if there is no such subject."""
+        """The versions under the subject; empty if the subject does not exist."""
 
     def answers(self) -> None:
-        """Returns if it does."""
+        """Returns if the registry answers."""

@@ -1,5 +1,5 @@
-"""A partition that no agent can have, and whose changelog is one entry. A change of the entry is one claim and one
-commit, so of two processes that change it at the same time one gets Fenced."""
+"""A partition that no agent can have, with a changelog of one entry. A change of the entry is one claim and one commit.
+If two processes change it at the same time, one of them gets Fenced."""
 
 from typing import Protocol
 
@@ -9,11 +9,11 @@ from sluicegate.streams.errors import Fenced
 
 
 class EntryStore(Reader, StateStore, Protocol):
-    """What such a partition needs of a store."""
+    """The store contracts that such a partition needs."""
 
 
 def read_entry(store: Reader, partition: Partition) -> bytes | None:
-    """The entry; None: there is none. Raises PersistenceError."""
+    """The entry; None if it does not exist. Raises PersistenceError."""
     view = store.read(partition)
     return view.entries[-1] if view is not None and view.entries else None
 
@@ -22,7 +22,7 @@ def claim_entry(
     store: EntryStore, partition: Partition, token: str, member: str, busy: str
 ) -> tuple[Claim, bytes | None]:
     """Claim the partition with a new random `token`, and read its entry. `member` is the name that operators see.
-    Raises PersistenceError, and Fenced with the text `busy` when another process claimed it meanwhile."""
+    Raises PersistenceError, and Fenced with the text `busy` if another process claimed it at the same time."""
     claim = store.claim(partition, token, member)
     view = store.read(partition)
     if view is None or view.claim.token != token:

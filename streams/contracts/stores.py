@@ -90,14 +90,14 @@ class TableFeed(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether `take` gave all records that each partition had when reading began."""
+        """Whether `take` has returned all records that each partition had when reading began."""
 
     def take(self) -> Sequence[Record]:
-        """The records that came since the last call, in order within a partition; waits for none. Raises SystemNotReady
-        when records were missed, as after the topic was made anew: open another feed."""
+        """The records since the last call, in order within a partition. Does not wait. Raises SystemNotReady if records
+        were missed, for example after the topic was recreated: open another feed."""
 
     def lag(self) -> int:
-        """Records that are in the topic and were not taken, as far as Kafka told."""
+        """The number of records in the topic that were not taken, as far as Kafka has reported it."""
 
     def close(self) -> None: ...
 
@@ -117,11 +117,11 @@ class DeadRows(Protocol):
 
 
 class ColdGroups(Protocol):
-    """The cold groups of a partition. `Changes.put_cold` and `drop_cold` change them. None of these calls is fenced: a
-    reader whose claim is old reads what is stored, and commits nothing."""
+    """The cold groups of a partition. `Changes.put_cold` and `drop_cold` change them. These calls are not fenced: a
+    reader with an old claim reads the stored rows, and commits nothing."""
 
     def cold(self, partition: Partition, keys: Sequence[bytes]) -> Sequence[ColdGroup]:
-        """Those with these distinct keys, in any order. A key without a cold group is not in the result. Raises
+        """The groups with these distinct keys, in any order. A key without a cold group is not in the result. Raises
         PersistenceError."""
 
     def due(self, partition: Partition, until: float, limit: int) -> Sequence[ColdGroup]:
@@ -160,7 +160,7 @@ class Reader(Protocol):
 
 
 class Retirement(Protocol):
-    """Removes partitions that are needed no more."""
+    """Removes partitions that are no longer needed."""
 
     def forget(self, claim: Claim) -> None:
         """Remove the row of the partition, its entries, cold groups, and unsent and dead rows, if (token, version) are
@@ -201,7 +201,7 @@ class Store(
     Transactions,
     Protocol,
 ):
-    """What `sluicegate.connectors.open_store` returns: the contracts of the engine, and those of other programs
+    """The type of `sluicegate.connectors.open_store`: the contracts of the engine and the contracts of other programs
     (sluicegate.streams.contracts.leased)."""
 
     def close(self) -> None:
@@ -227,7 +227,8 @@ class Records(Protocol):
 
 
 class Assignments(Protocol):
-    """What the group assigned and revoked since the last call. New partitions are paused and have no offset yet."""
+    """The partitions that the group assigned and revoked since the last call. New partitions are paused and have no
+    offset yet."""
 
     def assigned(self) -> list[TopicPartition]:
         """The partitions assigned since the last call; empties the list. A partition lost and assigned again is in both
@@ -237,8 +238,8 @@ class Assignments(Protocol):
         """The partitions revoked or lost since the last call; empties the list."""
 
     def topics(self) -> Sequence[str] | None:
-        """The topics that the member asks for now, those that are named before those that its patterns match. None:
-        no broker has answered yet."""
+        """The topics that the member subscribes to: first the named topics, then the topics that its patterns match.
+        None: no broker has answered yet."""
 
     def failures(self) -> list[tuple[TopicPartition, str, str]]:
         """Errors of single partitions since the last call, as (partition, code, text); empties the list. The code is
@@ -256,7 +257,7 @@ class HandOver(Protocol):
 
 
 class Positions(Protocol):
-    """Where reading continues."""
+    """The position at which reading continues."""
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
         """Seek to `offset` and resume. Records that were fetched before are never returned. Raises SystemNotReady when
@@ -266,11 +267,11 @@ class Positions(Protocol):
     def resume(self, partitions: Sequence[TopicPartition]) -> None: ...
 
     def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
-        """Resume at `offset`, which is the next record, as a partition that is paused again and again: what is fetched
-        from now on may be kept over the next pauses."""
+        """Resume at `offset`, which is the next record, for a partition that is paused again and again: records that
+        are fetched from now on may be kept across the next pauses."""
 
     def alone(self, topic: str, number: int) -> bool:
-        """Whether the records of this partition come in batches of their own."""
+        """Whether the records of this partition come in separate batches."""
 
 
 class InputFacts(Protocol):
@@ -280,8 +281,7 @@ class InputFacts(Protocol):
         """The topic id, partition count, low and high offset, and the group's informational commit."""
 
     def existing(self) -> Sequence[str] | None:
-        """The names of all topics, as of the last look. None: no broker has answered yet, or they are not looked
-        for."""
+        """The names of all topics at the last query. None: no broker has answered yet, or topics are not queried."""
 
     def offset_at(self, topic: str, number: int, start: float) -> int:
         """The first offset whose record is at or after `start` (seconds since 1970). The high offset when there is no
@@ -292,47 +292,46 @@ class InputFacts(Protocol):
 
 
 class Gauge(Protocol):
-    """Reads that cost the loop no request."""
+    """Values that need no request."""
 
     def high(self, topic: str, number: int) -> int:
         """The partition's next offset as of the last fetch; -1 when unknown."""
 
     def ended(self, topic: str, number: int) -> int:
-        """The offset at which the partition ended when it was read to its end, since the last `start`, `resume` or
-        `look_again`. -1 when the end was not reached since, or is not looked for. What a broker told stays, also while
-        none can be reached."""
+        """The offset at which the partition was read to its end, since the last `start`, `resume` or `look_again`. -1
+        if the end was not reached since then, or is not tracked. The value stays while no broker can be reached."""
 
     def look_again(self, topic: str, number: int) -> None:
-        """Look for the end of the partition anew, without waiting: until a broker answers, `ended` gives -1. Records
+        """Request the end of the partition again, without waiting: until a broker answers, `ended` returns -1. Records
         that were fetched and not read yet are fetched again."""
 
     def joined(self) -> bool:
-        """Whether the group has given this member an assignment that was not lost since, even an empty one. Always true
-        where the brokers assign (KIP-848), because a member without partitions is told nothing there."""
+        """Whether the group has given this member an assignment, even an empty one, that was not lost since then.
+        Always true if the brokers assign (KIP-848), because then a member without partitions receives no assignment."""
 
 
 class Probe(Protocol):
-    """A process that fetches a partition, in place of this one."""
+    """A process that fetches a partition instead of this one."""
 
     def result(self) -> Fetchable | None:
-        """None while it runs."""
+        """The result; None while the process runs."""
 
     def close(self) -> None:
-        """End it, whether it is done or not."""
+        """End the process, finished or not."""
 
 
 class FetchesApart(Protocol):
-    """Fetches in processes of their own: a batch that is larger than the memory when it is unpacked ends only them."""
+    """Fetches in separate processes: a batch that exceeds the memory when decompressed ends only such a process."""
 
     def probe(self, topic: str, number: int, offset: int) -> Probe:
         """Find out whether the records from `offset` on can be fetched."""
 
     def bound(self, topic: str, number: int, until: int) -> None:
-        """From now on, `start` has another process fetch the records below `until`, and none from there on. -1: no
-        bound."""
+        """From now on, `start` lets another process fetch the records below `until`, and no record from there on is
+        fetched. -1: no bound."""
 
     def bound_reached(self, topic: str, number: int) -> bool:
-        """Whether all records below the bound were given, or no more can be fetched. False without a bound."""
+        """Whether all records below the bound were returned, or no more can be fetched. False without a bound."""
 
 
 class Input(Records, Assignments, HandOver, Positions, InputFacts, Gauge, FetchesApart, Protocol):
@@ -392,7 +391,7 @@ class Producer(Output, OutputFacts, Protocol):
 
 
 Cursor = Mapping[str, int]
-"""How far the rows of a shard were sent: the highest number of each lineage."""
+"""The progress of a shard's rows: the highest number that was sent for each lineage."""
 
 
 class OutputTransactions(Protocol):

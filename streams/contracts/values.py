@@ -12,9 +12,10 @@ import msgspec
 from sluicegate.streams.contracts.leased_values import Timeout
 
 GroupNumber = int | tuple[int, ...]
-"""What the id of a result is made of beside its partition: the offset of the group's first record; of a window that
-shares its records with others, this offset and the start of the window in milliseconds since 1970; from the second
-revision of a result on, both and the revision. The number of a message is its offset."""
+"""The number from which the id of a result is derived, together with the partition. It is the offset of the group's
+first record. For a window that shares its records with others, it is this offset and the start of the window in
+milliseconds since 1970. From the second revision of a result on, it is both and the revision. The number of a message
+is its offset."""
 
 
 class Partition(NamedTuple):
@@ -44,7 +45,7 @@ class OutboxRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class DeadRow(msgspec.Struct, frozen=True, array_like=True):
-    """An unsent row that the broker will never take. It moves from the outbox to the store's list of dead rows."""
+    """An unsent row that the broker will never accept. It moves from the outbox to the store's list of dead rows."""
 
     number: int
     reason: str
@@ -52,8 +53,8 @@ class DeadRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ColdGroup(NamedTuple):
-    """An open group that lies in the store alone, and not in the changelog. `due` is the time of its deadline on the
-    owner's clock, None without one. `state` is for the engine alone."""
+    """An open group that is only in the store, not in the changelog. `due` is its deadline on the owner's clock; None
+    without one. Only the engine reads `state`."""
 
     key: bytes
     due: float | None
@@ -61,14 +62,15 @@ class ColdGroup(NamedTuple):
 
 
 COLD_KEY = 512
-"""The most bytes in the key of a cold group: servers bound the length of what they index."""
+"""The maximum length in bytes of the key of a cold group: servers limit the length of index keys."""
 
 
 class CrashMark(msgspec.Struct, frozen=True, array_like=True):
-    """The crash mark: these processes began the batch at `offset`, and have not reported since that they are alive.
+    """The crash mark: these processes began the batch at `offset` and have not yet reported that they are alive.
 
-    A process that is alive removes its name (`CrashMarkStore.clear_crash_mark`), so the remaining names are of
-    processes that crashed. UNFETCHABLE among them is no process: the batch of records at `offset` cannot be unpacked.
+    A process that is alive removes its name (`CrashMarkStore.clear_crash_mark`), so the remaining names belong to
+    crashed processes. The name UNFETCHABLE is no process: it means that the batch of records at `offset` cannot be
+    unpacked.
     """
 
     offset: int
@@ -80,9 +82,9 @@ UNFETCHABLE = "unfetchable"
 
 class Generation(msgspec.Struct, frozen=True, array_like=True):
     """Open groups of a partition that were filled under an earlier version of the rule, and the `policy` that decides
-    what becomes of them. Their changelog entries have `number`. `version` 0: they were filled before versions were
-    recorded. `agent` is the JSON of the agent with that rule. `idle` is as in Source. `until` is only of groups whose
-    records are read again: the offset at which the partition changed; -1: it changes with the next commit."""
+    what happens to them. Their changelog entries have `number`. `version` 0: they were filled before versions were
+    recorded. `agent` is the JSON of the agent with that rule. `idle` is as in Source. `until` is used only for groups
+    whose records are read again: the offset at which the partition changed; -1: it changes with the next commit."""
 
     number: int
     version: int
@@ -125,7 +127,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def reached(self) -> int:
-        """All offsets below it were read once, although the row may name a lower one."""
+        """All offsets below it were read once, even if the row has a lower next offset."""
         return max((each.until for each in self.older), default=-1)
 
     @property
@@ -135,7 +137,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
 
 
 NOBODY = ""
-"""The member of a claim that no worker made: a person's, who commits once and leaves."""
+"""The member of a claim by an operator's command, which commits once and ends. No worker has it."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -164,7 +166,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """The worker that owns the partition. Empty when there is none: the last owner let go of it
+        """The worker that owns the partition. Empty if it has no owner, because the last owner released it
         (`CrashMarkStore.clear_crash_mark`)."""
         return self.member if self.token else NOBODY
 
@@ -210,7 +212,7 @@ LEVELS = ("durable", "lossy", "volatile")
 
 
 class Level(NamedTuple):
-    """The durability that a store really gives. `name` is one of LEVELS; `reasons` are what was found."""
+    """The durability that a store really provides. `name` is one of LEVELS; `reasons` are the findings."""
 
     name: str
     reasons: tuple[str, ...]
@@ -229,9 +231,9 @@ class TopicFacts(NamedTuple):
 
 
 class Fetchable(NamedTuple):
-    """What a probe of a partition shows. Records below `until` can be fetched one batch at a time; -1: all can be
-    fetched as always. `why` says why the batch at `until` cannot be fetched; empty: it was not tried. `failure` says
-    why the probe itself failed, and so shows nothing."""
+    """The result of a probe of a partition. Records below `until` can be fetched one batch at a time; -1: all can be
+    fetched as usual. `why` is the reason why the batch at `until` cannot be fetched; empty: it was not tried. `failure`
+    is the error of the probe itself; then the probe has no result."""
 
     until: int = -1
     why: str = ""

@@ -1,4 +1,4 @@
-"""Flow control of one agent in one process: the order of its calls, and the limits that all workers share."""
+"""The flow control of one agent in one process: the order of its calls, and the limits that all workers share."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,18 +23,18 @@ from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.units import spoken_duration
 
 RATE_LIMITED = "rate-limited"
-SOON = 0.002  # seconds until a call that waits for a token asks again, at least
-CONTENDED = 0.02  # seconds until the ledger is asked again, after other processes were always faster
-AWAY = 0.5  # seconds until the store is asked again, after it did not answer
+SOON = 0.002  # minimum seconds until a call that waits for a token retries
+CONTENDED = 0.02  # seconds until the ledger is tried again, after other processes were always faster
+AWAY = 0.5  # seconds until the store is tried again, after it did not answer
 TAKEN = b"\0"
-"""Begins the name of a state with the numbers of the items of a partition. No key of a limit begins so."""
+"""The prefix of the states with the numbers of a partition's items. No key of a limit has it."""
 MOST_TAKEN = 2_000
-"""Numbers of a partition: more than the items of one commit."""
+"""The maximum of stored numbers of a partition: more than the items of one commit."""
 ItemKey = Callable[[Message | Fire], bytes]
 
 
 class Prioritized(CallAdmission):
-    """Calls with a higher number begin first, in all partitions of the worker."""
+    """Calls with a higher priority begin first, across all partitions of the worker."""
 
     def __init__(self, number: Callable[[Message | Fire], float]) -> None:
         self._number = number
@@ -61,7 +61,7 @@ class Prioritized(CallAdmission):
 
 
 class Keyed(CallAdmission):
-    """Each key has a limit of its own. The loop evaluates the key of an item, and threads have it from there."""
+    """A limit by key. The loop evaluates the key of an item, and threads read it from the item."""
 
     name: str
 
@@ -76,7 +76,7 @@ class Keyed(CallAdmission):
 
 
 class Throttled(Keyed):
-    """Calls wait for their tokens. The process has some in advance, and a thread takes one when its call begins."""
+    """Calls wait for tokens. The process gets some in advance, and a thread takes one when its call begins."""
 
     name = "throttle"
 
@@ -86,8 +86,8 @@ class Throttled(Keyed):
         super().__init__(key)
         self._tokens, self._monotonic, self._delayed = tokens, monotonic, delayed
         self._lock = Lock()
-        self._admitted: dict[bytes, deque[float]] = {}  # calls that have not begun yet
-        self._latency = 0.0  # seconds from the admission of a call to its begin, of late
+        self._admitted: dict[bytes, deque[float]] = {}  # times of admitted calls that have not begun yet
+        self._latency = 0.0  # moving average of the seconds from the admission of a call to its begin
 
     def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
         keys = [self._key(item) for item in ready]
@@ -112,7 +112,7 @@ class Throttled(Keyed):
         return admitted
 
     def _free(self, key: bytes) -> int:
-        """The tokens that no call was admitted for."""
+        """The number of tokens without an admitted call."""
         with self._lock:
             calls = self._admitted.get(key, deque())
             while calls and calls[0] < self._monotonic() - ENTERS:
@@ -135,8 +135,8 @@ class Throttled(Keyed):
 
 
 class RateLimited(CallAdmission):
-    """Items beyond the limit are never called. The ledger has the numbers of the last items of each partition that were
-    taken: what is read again after a crash was counted already."""
+    """Items beyond the limit are never called. The ledger stores the numbers of the last accepted items of each
+    partition: items that are read again after a crash are not counted twice."""
 
     def __init__(
         self, limit: RateLimiting, ledger: Ledger, key: ItemKey, rate: RateLimit, refused: Callable[[], object]
@@ -151,7 +151,7 @@ class RateLimited(CallAdmission):
             return items
         try:
             taken = self._ledger.change(lambda states, now: self._taken(states, now, place, keys))
-        except Fenced as error:  # of the ledger, not of the partition
+        except Fenced as error:  # the claim of the ledger, not of the partition
             raise PersistenceError(str(error)) from error
         accepted: list[Item] = []
         for item in items:
@@ -214,7 +214,7 @@ class OneAtATime(Keyed):
 
 
 class FlowControl(CallAdmission):
-    """All parts of an agent's flow control, in order."""
+    """All stages of an agent's flow control, in order."""
 
     def __init__(self, stages: Sequence[CallAdmission]) -> None:
         self._stages = stages
@@ -260,8 +260,7 @@ def flow_control(
     token: Callable[[], str],
     count: Callable[[str], object],
 ) -> CallAdmission:
-    """The flow control that the agent's handler is configured with. `count` counts a metric. Raises
-    ConfigurationError."""
+    """Build the flow control of the agent's handler. `count` counts a metric. Raises ConfigurationError."""
 
     def ledger(name: str) -> Ledger:
         return Ledger(store, place(app, agent.name, name), token, monotonic)

@@ -1,4 +1,4 @@
-"""The value of an expression for a message or a completed group, as flow control sees it."""
+"""The value of an expression for a message or a completed group, for flow control."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -18,15 +18,14 @@ ItemValue = Callable[[Message | Fire], Any]
 EVERYTHING = b""
 """The key of a limit without `key`."""
 KEYED = b"\1"
-"""Begins the keys of a limit with `key`."""
-DIGEST_SIZE = 12  # two keys of one digest would share a limit
+"""The prefix of the keys of a limit with `key`."""
+DIGEST_SIZE = 12  # two keys with the same digest would share a limit
 _canonical = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 
 
 def value_of(agent: Agent, codec: Codec, name: str, text: str) -> ItemValue:
-    """The function that evaluates the expression `text` of the key `name`: over the message, or over the result of an
-    agent with groups. A field that is missing, and an expression without an answer, is None. Raises
-    ConfigurationError."""
+    """A function that evaluates the expression `text` of the key `name`: on the message, or on the result of an agent
+    with groups. It returns None for a missing field, and if the expression has no value. Raises ConfigurationError."""
     if agent.aggregation is not None:
         result = of_result(clause(name, text))
         return _answering(lambda item: result(document(item)))  # type: ignore[arg-type]  # a completed group
@@ -47,7 +46,7 @@ def _answering(function: ItemValue) -> ItemValue:
 
 
 def key_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Message | Fire], bytes]:
-    """As `value_of`, as the key of a ledger. Raises ConfigurationError."""
+    """As `value_of`, with the value as the key of a ledger. Raises ConfigurationError."""
     if not text:
         return lambda item: EVERYTHING
     value = value_of(agent, codec, name, text)
@@ -55,7 +54,7 @@ def key_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Messag
     def key(item: Message | Fire) -> bytes:
         try:
             content = _canonical(value(item))
-        except (TypeError, ValueError, RecursionError):  # such as text that is not Unicode
+        except (TypeError, ValueError, RecursionError):  # for example text that is not Unicode
             content = _canonical(None)
         return KEYED + blake2b(content, digest_size=DIGEST_SIZE).digest()
 
@@ -63,7 +62,7 @@ def key_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Messag
 
 
 def priority_of(agent: Agent, codec: Codec, name: str, text: str) -> Callable[[Message | Fire], float]:
-    """As `value_of`, as a number: what is none is 0. Raises ConfigurationError."""
+    """As `value_of`, with the value as a number; 0 if it is not a number. Raises ConfigurationError."""
     value = value_of(agent, codec, name, text)
 
     def number(item: Message | Fire) -> float:

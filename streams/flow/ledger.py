@@ -1,7 +1,7 @@
 """The states of a limit, or the holders of a lock, in the store: one entry of a partition that no agent can have.
 
-Every process of the agent changes them under a claim, so two of them never give the same token. A change takes three
-calls of the store, and gives tokens for many calls of handlers.
+Every process of the agent changes them under a claim, so two processes never grant the same token. A change takes three
+calls of the store, and grants tokens for many calls of handlers.
 """
 
 import random
@@ -20,12 +20,12 @@ from sluicegate.streams.errors import ChangelogIncomplete, Fenced
 T = TypeVar("T")
 States = dict[bytes, Any]
 LEDGER = b"\x07"
-"""Begins the content of the entry."""
+"""The first byte of the entry's content."""
 ATTEMPTS = 20
 PAUSE = 0.005  # seconds between two attempts at the most
 DRIFT = 0.0005
-"""Seconds by which two clocks may part in a second: NTP slews a clock by no more."""
-OWN = "~"  # in the names of partitions that belong to no agent
+"""The maximum drift between two clocks, in seconds per second: NTP does not slew a clock faster."""
+OWN = "~"  # the agent in partitions that belong to no agent
 
 
 def place(app: str, agent: str, name: str) -> Partition:
@@ -34,7 +34,7 @@ def place(app: str, agent: str, name: str) -> Partition:
 
 
 class StoreTime:
-    """The store's time, between two bounds: the store read its clock at some moment of a call."""
+    """The store's time, as an interval: the store read its clock at some moment of a call."""
 
     __slots__ = ("_at", "_least", "_most")
 
@@ -42,8 +42,8 @@ class StoreTime:
         self._at, self._least, self._most = 0.0, 0.0, -1.0
 
     def answered(self, store_time: float, before: float, after: float) -> None:
-        """The store read its clock between these two times of this process. Answers that contradict the earlier ones
-        are of a clock that was set."""
+        """The store read its clock between these two times of this process. If an answer contradicts earlier ones, the
+        clock was set."""
         least, most = store_time - after, store_time - before
         drift = (after - self._at) * DRIFT
         self._at, self._least, self._most = after, self._least - drift, self._most + drift
@@ -60,7 +60,7 @@ class StoreTime:
 
 
 class Ledger:
-    """One ledger. `monotonic` is the clock of this process, `token` makes names of claims."""
+    """One ledger. `monotonic` is the clock of this process, `token` makes the tokens of claims."""
 
     def __init__(
         self, store: Store, partition: Partition, token: Callable[[], str], monotonic: Callable[[], float]
@@ -69,9 +69,9 @@ class Ledger:
         self.time = StoreTime()
 
     def change(self, work: Callable[[States, float], T]) -> T:
-        """What `work` returns for the states and the store's time; it changes the states in place. A state of None is
-        removed. It may be called again after another process was faster. Raises Fenced, where others always were;
-        PersistenceError and ChangelogIncomplete."""
+        """Call `work` with the states and the store's time, and return its result. It changes the states in place. A
+        state of None is removed. It may be called again if another process was faster. Raises Fenced if others were
+        always faster; PersistenceError and ChangelogIncomplete."""
         for attempt in range(ATTEMPTS):
             try:
                 claim, states = self._claimed()
@@ -82,7 +82,7 @@ class Ledger:
             except Fenced:
                 if attempt == ATTEMPTS - 1:
                     raise
-                time.sleep(random.uniform(0.0, PAUSE))  # processes in step with each other would fence each other again
+                time.sleep(random.uniform(0.0, PAUSE))  # at random: else processes would fence each other again
         raise AssertionError
 
     def _claimed(self) -> tuple[Claim, States]:

@@ -1,12 +1,12 @@
-"""How many tokens a limit gives, by the store's clock. Pure: it uses no clock and no store.
+"""The algorithms of limits: how many tokens they grant, by the store's clock. Pure: they use no clock and no store.
 
-A token permits one call. It begins at a moment of the store's clock, and ends a `validity` later: a process that was
-paused with tokens in its hands cannot use them after others got theirs. So the tokens that may be used within any
-`per` seconds begin within `per + validity` seconds, and the limits are kept over that longer time. The validity is a
-twentieth of `per`: this is the part of the limit that is given away for exactness.
+A token permits one call. It begins at a moment of the store's clock, and ends a `validity` later: a paused process
+cannot use its tokens after others got theirs. So the tokens that can be used within any `per` seconds begin within `per
++ validity` seconds, and the limits hold over this longer period. The validity is a twentieth of `per`: this part of the
+limit is the cost of exactness.
 
-Throttling is the generic cell rate algorithm (GCRA, ITU-T I.371): tokens begin at equal distances, and a key that was
-idle may have `burst` of them at once. Rate limiting keeps a log of what was given, in steps of time.
+Throttling is the generic cell rate algorithm (GCRA, ITU-T I.371): tokens begin at equal intervals, and an idle key may
+get `burst` of them at once. Rate limiting keeps a log of granted tokens, in steps of time.
 """
 
 from collections.abc import Sequence
@@ -16,22 +16,22 @@ from typing import Any, NamedTuple, Protocol
 VALIDITY = 0.05
 """The validity of a token as a part of `per`."""
 SHORTEST = 0.02
-"""The shortest validity in seconds: a commit lies between the decision for a call and its begin."""
+"""The shortest validity in seconds: a commit takes place between the decision for a call and its begin."""
 AHEAD = 0.1
-"""For how many seconds in advance a process gets tokens, unless their validity is longer."""
+"""The number of seconds by which a process gets tokens in advance, unless their validity is longer."""
 ROUNDING = 1 + 1e-9
-"""Distances are longer by this factor, so that no sum of them is too short."""
+"""Intervals are longer by this factor, so rounding never makes their sum too short."""
 
 
 class CallToken(NamedTuple):
-    """It permits one call that begins at `begins` or later, and before `ends`, by the store's clock."""
+    """Permits one call that begins at or after `begins` and before `ends`, by the store's clock."""
 
     begins: float
     ends: float
 
 
 class Grant(NamedTuple):
-    """The tokens of a key, and its state from now on. There are no further ones before `again`."""
+    """The tokens of a key, and its new state. No more tokens are available before `again`."""
 
     tokens: Sequence[CallToken]
     state: Any
@@ -39,16 +39,16 @@ class Grant(NamedTuple):
 
 
 class SharedLimit(Protocol):
-    """One limit of an agent. The state of a key is what JSON can write; None is the state of a key that is idle.
-    `validity` is the seconds in which a token can be used."""
+    """One limit of an agent. The state of a key is a JSON value; None is the state of an idle key. `validity` is the
+    time in seconds in which a token can be used."""
 
     validity: float
 
     def grant(self, state: Any, now: float, wanted: int) -> Grant:
-        """Up to `wanted` tokens at the store's time `now`."""
+        """Grant up to `wanted` tokens at the store's time `now`."""
 
     def idle(self, state: Any, now: float) -> bool:
-        """Whether the key may be forgotten."""
+        """Whether the state of the key may be removed."""
 
 
 class Throttling:
@@ -62,7 +62,7 @@ class Throttling:
 
     def grant(self, state: Any, now: float, wanted: int) -> Grant:
         first = now - max(self._credit, self.validity / 2)
-        if state is not None:  # one that is further ahead is of a clock that was set back since
+        if state is not None:  # a later state was written before the clock was set back
             first = max(first, min(state, now + self._ahead + self.interval))
         count = max(0, min(wanted, floor((now + self._ahead - first) / self.interval) + 1))
         tokens = [self._token(first + number * self.interval, now) for number in range(count)]
@@ -70,7 +70,7 @@ class Throttling:
         return Grant(tokens, following, following - self._ahead)
 
     def _token(self, begins: float, now: float) -> CallToken:
-        """One that began before it is given ends later by the credit of the burst at the most."""
+        """A token that begins before it is granted. Its end is at most the credit of the burst later."""
         return CallToken(begins, max(begins, min(now, begins + self._credit)) + self.validity)
 
     def idle(self, state: Any, now: float) -> bool:
@@ -78,7 +78,7 @@ class Throttling:
 
 
 class RateLimiting:
-    """At most `limit` tokens in any `per` seconds, in whatever order they are asked for."""
+    """At most `limit` tokens in any `per` seconds, in any order of requests."""
 
     def __init__(self, limit: int, per: float) -> None:
         self._limit, self._step = limit, per * VALIDITY / 2
@@ -89,7 +89,7 @@ class RateLimiting:
         log = [[min(at, now + self._step), count] for at, count in state or () if at > now - self._span]
         count = max(0, min(wanted, self._limit - sum(count for _, count in log)))
         if count:
-            at = (floor(now / self._step) + 1) * self._step  # not before any of the tokens that it counts
+            at = (floor(now / self._step) + 1) * self._step  # not before any of the counted tokens
             if log and log[-1][0] >= at:
                 log[-1][1] += count
             else:

@@ -1,7 +1,8 @@
 """`singleton`: one call of a key at a time, over all workers of the agent.
 
-A ledger has the holder of each key, and until when. The loop renews what its calls hold; the thread of a call frees its
-key, and the loop tells the store. A process that ends keeps its keys from others until its leases end.
+A ledger has the holder of each key, and the end of its lease. The loop renews the leases of running calls. The thread
+of a call releases its key in memory, and the loop releases it in the store. The keys of a process that ends stay locked
+until its leases end.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,16 +13,16 @@ from sluicegate.streams.errors import ChangelogIncomplete, Fenced, PersistenceEr
 from sluicegate.streams.flow.ledger import Ledger, States
 
 LEASE = 15.0  # seconds; renewed after a third of it
-ENTERS = 2.0  # seconds after which a call that was admitted and did not begin is taken for one that never will
-AGAIN = 0.1  # seconds until a key that another process holds is asked for again
-TURN = 1.0  # seconds for which a process calls its own items of a key one after the other, before others have a turn
-UNUSED = 0.05  # seconds for which a key is kept for the next item of this process
+ENTERS = 2.0  # seconds after which an admitted call that did not begin is considered cancelled
+AGAIN = 0.1  # seconds until a key that another process holds is requested again
+TURN = 1.0  # seconds for which a process may keep a key for its own items before others get it
+UNUSED = 0.05  # seconds for which a free key is kept for the next item of this process
 
 
 class KeyLease:
-    """A key that this process holds `since` a time of its own clock, `until` a time of the store's. `call` is the call
-    that was admitted and has not ended; it is `entered` once it has begun. `changed` is when it was admitted, or
-    ended."""
+    """A key that this process holds since the time `since` of its own clock, until the time `until` of the store's
+    clock. `call` is the call that was admitted and has not ended; `entered` is set when it begins. `changed` is the
+    time at which a call was admitted or ended."""
 
     __slots__ = ("call", "changed", "entered", "since", "until")
 
@@ -38,7 +39,7 @@ class KeyLease:
 
 
 class Singletons:
-    """`holder` is the random name of this process, `monotonic` its clock."""
+    """The keys that this process holds. `holder` is its random name, `monotonic` its clock."""
 
     def __init__(self, ledger: Ledger, holder: str, monotonic: Callable[[], float]) -> None:
         self._ledger, self._holder, self._monotonic = ledger, holder, monotonic
@@ -76,7 +77,7 @@ class Singletons:
         return lease.until - LEASE / 2 > self._ledger.time.latest(self._monotonic())
 
     def enters(self, key: bytes, call: object) -> bool:
-        """A thread is about to make the call."""
+        """Called by a thread before the call. Returns False if the call must not begin."""
         with self._lock:
             lease = self._keys.get(key)
             if lease is None or lease.call is not call or not self._lasts(lease):
@@ -85,15 +86,15 @@ class Singletons:
             return True
 
     def left(self, key: bytes, call: object) -> None:
-        """The call has ended, or does not begin."""
+        """The call has ended, or does not begin: the key is free."""
         with self._lock:
             lease = self._keys.get(key)
             if lease is not None and lease.call is call:
                 lease.use(None, self._monotonic())
 
     def turn(self) -> None:
-        """Renew the leases of calls that run, and give back what no call needs. What cannot be read halts the partition
-        that asks for a key next."""
+        """Renew the leases of running calls, and release unused keys. An unreadable ledger is ignored here: it halts
+        the partition that requests a key next."""
         now = self._monotonic()
         with self._lock:
             for lease in self._keys.values():
@@ -108,14 +109,15 @@ class Singletons:
         return lease.unused(now) or lease.until - self._ledger.time.latest(now) < LEASE * 2 / 3
 
     def _change(self, wanted: Iterable[bytes]) -> None:
-        """Write what this process holds from now on, with the `wanted` keys that no other process holds."""
+        """Write the keys that this process holds from now on, including the `wanted` keys that no other process
+        holds."""
         now = self._monotonic()
         with self._lock:
             freed = [key for key, lease in self._keys.items() if lease.unused(now)]
             kept = [key for key in self._keys if key not in freed]
         try:
             leases = self._ledger.change(lambda states, now: self._leases(states, now, kept, freed, wanted))
-        except (Fenced, PersistenceError, SystemNotReady):  # leases that are not renewed end, and no call begins
+        except (Fenced, PersistenceError, SystemNotReady):  # leases end without renewal, and no call begins
             return
         with self._lock:
             for key in freed:
@@ -129,7 +131,7 @@ class Singletons:
     ) -> Mapping[bytes, float]:
         for key, (holder, until) in list(states.items()):
             ended = until <= now or (holder == self._holder and key in freed)
-            states[key] = None if ended else [holder, min(until, now + LEASE)]  # later: the clock was set back since
+            states[key] = None if ended else [holder, min(until, now + LEASE)]  # a later end: the clock was set back
         leases = {}
         for key in (*kept, *wanted):
             holder, _ = states.get(key) or (self._holder, 0.0)

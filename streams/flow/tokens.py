@@ -1,4 +1,4 @@
-"""The tokens of one limit that this process has. Its loop asks the ledger for blocks of them; any thread takes one."""
+"""The tokens of one limit in this process. Its loop requests blocks of them from the ledger; any thread takes one."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -10,8 +10,8 @@ from sluicegate.streams.flow.ledger import Ledger, States
 from sluicegate.streams.flow.limits import CallToken, Grant, SharedLimit
 
 MOST_KEYS = 20_000
-"""Keys of a ledger that are not idle. Further ones wait: each block writes all of them."""
-FULL = 1.0  # seconds after which a key that waits for room in the ledger asks again
+"""The maximum number of keys in a ledger that are not idle. Other keys wait, because each block writes all of them."""
+FULL = 1.0  # seconds until a key that waits for room in the ledger retries
 
 
 class Tokens:
@@ -21,11 +21,12 @@ class Tokens:
         self._limit, self._ledger, self._monotonic = limit, ledger, monotonic
         self._lock = Lock()
         self._tokens: dict[bytes, deque[CallToken]] = {}
-        self._taken: Counter[bytes] = Counter()  # since the last block
-        self._again: dict[bytes, float] = {}  # when the ledger may be asked again, by the store's time
+        self._taken: Counter[bytes] = Counter()  # tokens used since the last block
+        self._again: dict[bytes, float] = {}  # the store's time of the next request to the ledger
 
     def count(self, key: bytes, latency: float = 0.0) -> int:
-        """How many tokens of the key can be used now or soon, by a call that begins after this latency in seconds."""
+        """The number of tokens of the key that are usable now or soon, by a call that begins after this latency in
+        seconds."""
         with self._lock:
             return len(self._valid(key, min(latency, self._limit.validity / 2)))
 
@@ -36,9 +37,9 @@ class Tokens:
         return tokens
 
     def ask(self, wanted: Mapping[bytes, int]) -> None:
-        """Get tokens for the keys that may have further ones, in one change of the ledger. A key for which more were
-        used than are wanted now gets more at once. Raises Fenced, where other processes always were faster;
-        PersistenceError and ChangelogIncomplete."""
+        """Request tokens for the keys that may get more, in one change of the ledger. A key that used more tokens than
+        are wanted now gets more at once. Raises Fenced if other processes were always faster; PersistenceError and
+        ChangelogIncomplete."""
         now = self._ledger.time.latest(self._monotonic())
         with self._lock:
             asked = {
@@ -67,11 +68,11 @@ class Tokens:
                 self._again[key] = grant.again
 
     def wait(self, key: bytes) -> float:
-        """The seconds until the ledger may have further tokens of the key."""
+        """The seconds until the ledger may have more tokens of the key."""
         return max(0.0, self._again.get(key, 0.0) - self._ledger.time.earliest(self._monotonic()))
 
     def take(self, key: bytes, cancelled: Event) -> bool:
-        """Wait for the begin of a token, and use it. False: there is none, or the call was `cancelled`."""
+        """Wait for the begin of a token, and use it. Returns False if there is none, or the call was `cancelled`."""
         while True:
             with self._lock:
                 tokens = self._valid(key)
@@ -87,7 +88,7 @@ class Tokens:
 
 
 def granted(limit: SharedLimit, states: States, now: float, asked: Mapping[bytes, int]) -> dict[bytes, Grant]:
-    """The tokens of these keys. Idle keys of the states are forgotten."""
+    """Grant the tokens of these keys. The states of idle keys are removed."""
     for key in [key for key, state in states.items() if state is not None and limit.idle(state, now)]:
         states[key] = None
     full = sum(state is not None for state in states.values()) >= MOST_KEYS

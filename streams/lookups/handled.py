@@ -1,6 +1,5 @@
-"""Handlers that get the rows that were looked up: in the transaction that read them, or, with `concurrency`, outside of
-it.
-"""
+"""Handlers that get the rows of lookups: in the transaction in which they were read, or, with `concurrency`, outside of
+it."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +34,8 @@ RowsByName = Mapping[str, RowFields | None]
 
 
 class ItemRows:
-    """The rows that the messages or the completed groups of an agent ask for, and what becomes of an item whose row is
-    missing. `outcomes` counts the answers of `having` and, without a handler, of the routes."""
+    """Reads the rows for the messages or completed groups of an agent, and decides the outcome of an item without a
+    required row. `outcomes` counts the outcomes of `having` and, without a handler, of the routes."""
 
     def __init__(self, agent: Agent, codec: Codec, lookups: Lookups, clock: Callable[[], float]) -> None:
         """Raises ConfigurationError."""
@@ -49,7 +48,7 @@ class ItemRows:
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
     def asked(self, item: Item) -> Keys | None:
-        """None for an item that is decided already."""
+        """The keys of an item. None for an item that is already decided."""
         try:
             if isinstance(item, Fire) and self._of_result is not None:
                 return self._of_result.of(document(item))
@@ -62,14 +61,14 @@ class ItemRows:
     def decided(
         self, place: TopicPartition, item: Message | Fire, answer: FoundRows, failures: Failures | None = None
     ) -> RowsByName | Sequence[Fire | Unhandled | Refused]:
-        """The rows of an item that is handled, or what becomes of it instead: nothing if `having` leaves it out, and
-        without a handler its results. Raises HandlerFailed for one that waits."""
+        """The rows of an item to handle, or the events that replace the call: none if `having` omits it, and without a
+        handler its results. Raises HandlerFailed for an item that must wait."""
         rows, missing = answer
-        if isinstance(item, Fire) and item.reason == MERGED:  # it has no fields that a row could be looked up with
+        if isinstance(item, Fire) and item.reason == MERGED:  # it has no fields for the keys of lookups
             return rows
         if missing is None:
             return rows if isinstance(item, Message) else self._having(item, rows)
-        if isinstance(item, Fire) and item.goes_on:  # left out: the last result will tell
+        if isinstance(item, Fire) and item.goes_on:  # omitted: the last result will report it
             return []
         if missing.missing == "wait":
             self.waits.over(place, item, missing, failures)
@@ -88,8 +87,8 @@ class ItemRows:
 
 
 class LookingHandling(Handling):
-    """`rows` has those of the messages or groups of the commit under way, by their numbers, unless calls run outside of
-    it (LookingSlow)."""
+    """`rows` has the rows for the messages or groups of the current commit, by their numbers. With calls outside of the
+    commit, LookingSlow has them."""
 
     def __init__(
         self,
@@ -104,13 +103,13 @@ class LookingHandling(Handling):
         clock: Callable[[], float],
     ) -> None:
         super().__init__(agent, handler, rule, codec, outputs, policy, pool)
-        self.session = not handler.concurrency  # the rows are read there, also where the handler does not get it
+        self.session = not handler.concurrency  # the rows are read in it, even if the handler does not get it
         self.rows = ItemRows(agent, codec, lookups, clock)
         self._rows: dict[GroupNumber, RowsByName] = {}
         self.rows_of = lambda item: self._rows[number_of(item)]
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """As Handling.read. The keys may name fields that the type of the handler's `value` leaves out."""
+        """As Handling.read. The keys may be fields that the type of the handler's `value` does not have."""
         if self.rows.of_record is None:
             return super().read(groups, records)
         items: list[Item] = []
@@ -125,8 +124,8 @@ class LookingHandling(Handling):
         return items
 
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
-        """As Handling.run. A message or group without its row may be a dead letter, or wait; the others are handled.
-        Raises LookupFailed as well."""
+        """As Handling.run. A message or group without its row may become a dead letter, or wait; the others are
+        handled. Also raises LookupFailed."""
         asked = [self.rows.asked(item) for item in items]
         looked_up = self.rows.lookups.read(session, [keys for keys in asked if keys is not None])
         failures = self._failures.setdefault(place, Failures())
@@ -160,8 +159,8 @@ class LookingHandling(Handling):
 
 
 class LookingSlow(Slow):
-    """Calls outside of the loop that get the rows. They are read when a call is about to begin, in a transaction of
-    their own. An item that waits for its row lets the items of other keys pass."""
+    """Calls outside of the loop with rows. The rows are read when a call is about to begin, in a separate transaction.
+    An item that waits for its row does not block items of other keys."""
 
     def __init__(
         self,

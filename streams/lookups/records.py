@@ -1,7 +1,7 @@
-"""Forwards records with the rows that were looked up for them.
+"""Forwards records with the rows of lookups.
 
-The rows become fields of the record's value before it is routed. So expressions under `to` name them as they name any
-field of the message.
+The rows become fields of the record's value before it is routed. So expressions under `to` use them like any field of
+the message.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,11 +30,11 @@ from sluicegate.streams.lookups.rows import Keys, LookedUp, Lookups, WaitsForRow
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 OWN_KEY = "key"
-"""The expression of `key` that stands for the key of the message."""
+"""The expression of `key` for the key of the message."""
 
 
 class RecordKeys:
-    """Reads the keys of the lookups from a record. Only what they name is decoded."""
+    """Reads the keys of the lookups from a record. Only the fields that they name are decoded."""
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
         """Raises ConfigurationError."""
@@ -44,17 +44,17 @@ class RecordKeys:
         self.value = self._fields.value
 
     def of(self, record: Record, value: bytes) -> Keys:
-        """Raises ClauseFailed, and what decoders raise."""
+        """The keys of a record. Raises ClauseFailed, and the errors of decoders."""
         seen = self._fields.read(record, value)
         return tuple([as_key(read(seen)) for read in self._read])
 
     def check(self, record: Record) -> None:
-        """Raises what decoders raise for a record whose keys cannot be read."""
+        """Raises the errors of decoders if the keys of the record cannot be read."""
         self._fields.read(record, self.value(record))
 
 
 def key_of_record(lookup: Lookup) -> Clause:
-    """A field that is missing is null. Raises ConfigurationError."""
+    """The clause of a key. A missing field is null. Raises ConfigurationError."""
     text = f"{MESSAGE}.key" if lookup.key == OWN_KEY else lookup.key
     return clause(f"lookup.{lookup.name}", f"default({text}, null)")
 
@@ -85,8 +85,8 @@ class RowRequest(NamedTuple):
 
 
 class LookingForwarding(RecordProcessor):
-    """Forwarding, in the transaction that read the rows. Records of another format than JSON are read as JSON, to which
-    the rows are added."""
+    """Forwards records in the transaction in which the rows were read. Records of another format than JSON are
+    converted to JSON, and the rows are added to it."""
 
     batches = False
     session = True
@@ -110,7 +110,7 @@ class LookingForwarding(RecordProcessor):
         return self._asked(record)
 
     def _asked(self, record: Record) -> RowRequest:
-        """Raises OverflowError, ClauseFailed, and what decoders raise."""
+        """Raises OverflowError, ClauseFailed, and the errors of decoders."""
         text = self._keys.value(record)
         if len(text) > self._rule.max_record_bytes:
             raise OverflowError
@@ -123,7 +123,7 @@ class LookingForwarding(RecordProcessor):
         return RowRequest(keys, text)
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """The records with what they ask for as `value`, or refused records."""
+        """The records with a RowRequest as their `value`, or refused records."""
         items: list[Item] = []
         for record in records:
             try:
@@ -154,7 +154,8 @@ class LookingForwarding(RecordProcessor):
         return [_as_it_came(event) for event in self._forwarding.run(routed, identify, session, place)]
 
     def _refusal(self, looked_up: LookedUp, place: TopicPartition) -> Callable[[Message], Refused | None]:
-        """The dead letter of a message whose row must be there. Raises HandlerFailed for one that waits."""
+        """A function that makes the dead letter of a message without a required row. It raises HandlerFailed if the
+        message must wait."""
         if not looked_up.must_be_there:
             return lambda item: None
         failures = self._failures.setdefault(place, Failures())
@@ -191,15 +192,15 @@ class LookingForwarding(RecordProcessor):
 
 
 def _as_it_came(event: Event) -> Event:
-    """A dead letter has the record as it was read."""
+    """The dead letter with the original record."""
     if isinstance(event, Refused) and isinstance(event.record, EnrichedRecord):
         return replace(event, record=event.record.original, looked_up=True)
     return event
 
 
 def with_fields(value: bytes, members: bytes, names: Sequence[bytes]) -> bytes:
-    """A JSON object with these members at its end, in place of its own fields of these names (as JSON writes them). A
-    value that is not an object stays as it is."""
+    """Append these members to a JSON object. They replace fields of the same names (as JSON writes them). A value that
+    is not an object is returned unchanged."""
     inside = value if value[-1:] == b"}" else value.rstrip()
     if inside[-1:] != b"}":
         return value
@@ -214,5 +215,5 @@ def with_fields(value: bytes, members: bytes, names: Sequence[bytes]) -> bytes:
 
 
 def _has_own(value: bytes, names: Sequence[bytes]) -> bool:
-    """Whether the value may have fields of these names. An escape in it may be a part of a name."""
+    """Whether the value may have fields of these names. An escape sequence may be part of a name."""
     return any(name in value for name in names) or b"\\u" in value

@@ -1,4 +1,4 @@
-"""Adds the rows that were looked up for completed groups to their results."""
+"""Adds the rows of lookups to the results of completed groups."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,12 +25,12 @@ class ResultKeys:
         self._read = [of_result(each) for each in clauses]
 
     def of(self, result: ResultFields) -> Keys:
-        """Raises ClauseFailed."""
+        """The keys of a result. Raises ClauseFailed."""
         return tuple(as_key(read(result)) for read in self._read)
 
 
 class LookingResults(Aggregating):
-    """`having` and the routes see the result with its rows, in the transaction that read them."""
+    """Evaluates `having` and the routes on the result with its rows, in the transaction in which the rows were read."""
 
     session = True
 
@@ -68,7 +68,7 @@ class LookingResults(Aggregating):
         self._outcomes = Counter()
 
     def _asked(self, item: Item) -> Keys | None:
-        """None for an item that is not a result."""
+        """The keys of a result. None for any other item."""
         if not isinstance(item, Fire):
             return None
         try:
@@ -80,7 +80,7 @@ class LookingResults(Aggregating):
         if fire.reason == MERGED:
             return [self._results.whole(fire)]
         fields, missing = looked_up.of(keys)
-        if missing is not None and fire.goes_on:  # left out: the last result will tell
+        if missing is not None and fire.goes_on:  # omitted: the last result will report it
             return []
         if missing is None:
             return list(self._results.events(fire, self._outcomes, document(fire) | {**fields}))

@@ -1,4 +1,4 @@
-"""Asks the store for the rows that the items of a commit need, and decides what a missing row means."""
+"""Reads the rows that the items of a commit need, and decides what a missing row means."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +17,7 @@ from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.lookups.tables import TopicTables
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds between two looks for a row that a record waits for. The pause doubles, but not for a topic: its rows are in
+"""Seconds between two lookups of a row for which a record waits. The pause doubles, except for a topic: its rows are in
 this process."""
 
 Keys = tuple[LookupKey | None, ...]
@@ -25,15 +25,15 @@ Keys = tuple[LookupKey | None, ...]
 
 
 class FoundRows(NamedTuple):
-    """The rows of one item, by the names of the lookups. `missing` is the first lookup whose missing row means more
-    than null, None when there is none."""
+    """The rows of one item, by lookup name. `missing` is the first lookup that requires a row and has none; None if
+    there is no such lookup."""
 
     fields: Mapping[str, RowFields | None]
     missing: Lookup | None
 
 
 class LookedUp:
-    """The rows that were read for one commit. A row is encoded once, however many messages need it."""
+    """The rows that were read for one commit. A row is encoded once, even if many messages need it."""
 
     def __init__(self, lookups: Sequence[Lookup], rows: Sequence[Mapping[LookupKey, RowFields]]) -> None:
         self._lookups, self._rows = lookups, rows
@@ -58,7 +58,7 @@ class LookedUp:
         return None
 
     def text(self, keys: Keys) -> bytes:
-        """The rows as members of a JSON object, with a comma between them."""
+        """The rows as members of a JSON object, separated by commas."""
         if len(keys) == 1:
             return self._encoded[0].get(keys[0]) or self._encode(0, keys[0])
         return b",".join([self._encoded[at].get(key) or self._encode(at, key) for at, key in enumerate(keys)])
@@ -70,19 +70,19 @@ class LookedUp:
 
 
 class StoredRows(RowLookups, Transactions, Protocol):
-    """A store with rows, and with transactions in which they are read."""
+    """A store with rows and with transactions for reading them."""
 
 
 class Lookups:
-    """The lookups of an agent, with the store and the topics that have their rows."""
+    """The lookups of an agent, with the store and the tables that have their rows."""
 
     def __init__(self, lookups: Sequence[Lookup], store: StoredRows, tables: TopicTables | None = None) -> None:
-        """`tables` has the lookups of topics."""
+        """`tables` has the topics of lookups."""
         self.lookups, self._store, self._tables = lookups, store, tables
 
     def read(self, session: Any, wanted: Sequence[Keys]) -> LookedUp:
-        """The rows with these keys, as of this moment in the transaction of `session`; those of a topic, as far as this
-        process has read it. Raises LookupFailed."""
+        """The rows with these keys, read in the transaction of `session`. Rows of topics come from memory. Raises
+        LookupFailed."""
         columns = zip(*wanted, strict=True) if wanted else ((),) * len(self.lookups)
         distinct = [dict.fromkeys(key for key in keys if key is not None) for keys in columns]
         rows = [
@@ -92,7 +92,7 @@ class Lookups:
         return LookedUp(self.lookups, rows)
 
     def read_apart(self, wanted: Sequence[Keys]) -> LookedUp:
-        """As `read`, in a transaction that does nothing else. Topics need none."""
+        """As `read`, in a separate transaction. Topics need none."""
         if all(lookup.kind == "topic" for lookup in self.lookups):
             return self.read(None, wanted)
         with self._store.transaction() as session:
@@ -105,7 +105,7 @@ class Lookups:
 
 
 def as_key(value: object) -> LookupKey | None:
-    """Text and whole numbers are keys; nothing else has a row."""
+    """Convert a value to a key: text and whole numbers. None for any other value."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -120,10 +120,10 @@ def says(lookup: Lookup) -> str:
 
 
 class WaitsForRows:
-    """The records and the completed groups of one worker that wait for a row, by partition. Nothing after them is
-    committed before them.
+    """The records and completed groups of one worker that wait for a row, by partition. No later item is committed
+    before them.
 
-    What waits is in memory only, so a new owner counts the time from the start.
+    The waiting times are in memory only, so a new owner starts from zero.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -133,8 +133,8 @@ class WaitsForRows:
     def over(
         self, place: TopicPartition, item: Message | Fire, lookup: Lookup, failures: Failures | None = None
     ) -> None:
-        """Returns when the item has waited long enough for a dead letter. Otherwise raises HandlerFailed, and a message
-        is handled alone at the next look, for which it needs `failures`."""
+        """Returns if the item has waited long enough for a dead letter. Otherwise raises HandlerFailed. With
+        `failures`, a message is then handled alone at the next attempt."""
         now, waiting, number = self._clock(), self._since.setdefault(place, {}), number_of(item)
         since, looks = waiting.get(number, (now, 0))
         remaining = since + lookup.wait - now
@@ -150,12 +150,12 @@ class WaitsForRows:
         raise HandlerFailed(f"{what}; looks again in {pause:.3g} s", pause)
 
     def committed(self, place: TopicPartition, items: Sequence[Item]) -> None:
-        """These items are committed."""
+        """Remove these committed items."""
         if place in self._since:
             self.ended(place, [number_of(item) for item in items if isinstance(item, Message | Fire)])
 
     def ended(self, place: TopicPartition, numbers: Sequence[GroupNumber]) -> None:
-        """The items with these numbers wait no more."""
+        """Remove the items with these numbers: they no longer wait."""
         waiting = self._since.get(place, {})
         for number in numbers:
             waiting.pop(number, None)

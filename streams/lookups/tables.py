@@ -1,7 +1,7 @@
 """Compacted topics as tables: every process keeps the newest row of each key in memory.
 
-A table has no group, no claim and no store. It answers nothing before each partition of its topic was read to the end
-that it had when reading began, and a worker claims no partition before all its tables answer.
+A table has no group, no claim and no store. It answers only after each partition of its topic was read up to the end
+that it had when reading began. A worker claims no partition before all its tables answer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +17,16 @@ from sluicegate.streams.contracts.stores import LookupKey, RowFields, TableFeed
 from sluicegate.streams.errors import LookupFailed, SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 
-ROW_OVERHEAD = 240  # bytes of memory that CPython needs for a row besides its key and its fields
-PAUSE, LONGEST_PAUSE = 2.0, 60.0  # seconds between two tries to read a topic that cannot be read: it doubles
-SAY_EVERY = 60.0  # seconds between two log lines about records that are no rows
+ROW_OVERHEAD = 240  # bytes of memory that CPython needs for a row, beside its key and fields
+PAUSE, LONGEST_PAUSE = 2.0, 60.0  # seconds between two attempts to read a topic; doubled after each failure
+SAY_EVERY = 60.0  # seconds between two log lines about invalid records
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 SLICE = 0.1  # seconds of one turn while a table is being read
 
 
 class TopicTable:
-    """The rows of one lookup. `bytes` is what they take in memory, roughly. A record of more than `largest` bytes is no
-    row."""
+    """The rows of one lookup. `bytes` is their approximate size in memory. A record of more than `largest` bytes is not
+    a row."""
 
     def __init__(
         self, lookup: Lookup, opened: Callable[[str], TableFeed], clock: Callable[[], float], largest: int
@@ -45,13 +45,13 @@ class TopicTable:
 
     @property
     def waits_for(self) -> str:
-        """Why the table answers nothing; empty when it answers."""
+        """The reason why the table does not answer; empty if it does."""
         if self._complete:
             return ""
         return self._why or f"lookup {self.lookup.name}: topic {self.lookup.source} is read, {len(self):,} rows so far"
 
     def follow(self) -> int:
-        """Take the records that came, without waiting. Returns their number."""
+        """Take the new records, without waiting. Returns their number."""
         if self._full or (self._feed is None and not self._begin()):
             return 0
         feed: TableFeed = self._feed  # type: ignore[assignment]  # `_begin` opened it
@@ -71,8 +71,8 @@ class TopicTable:
         return len(records)
 
     def look_up(self, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
-        """As `RowLookups.look_up`, of the newest records that this process has. Raises LookupFailed before the table is
-        complete."""
+        """As `RowLookups.look_up`, from the newest records that this process has. Raises LookupFailed before the table
+        is complete."""
         if not self._complete:
             raise LookupFailed(f"lookup-failed: {self.waits_for}")
         rows, names = self._rows, self.lookup.fields
@@ -80,7 +80,7 @@ class TopicTable:
         return {key: dict(zip(names, decode_any(row), strict=True)) for key, row in rows_of_keys.items()}
 
     def lag(self) -> int:
-        """Records of the topic that were not taken yet, as far as Kafka told."""
+        """The number of records in the topic that were not taken yet, as far as Kafka has reported it."""
         return 0 if self._feed is None else self._feed.lag()
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class TopicTable:
         self._feed = None
 
     def _begin(self) -> bool:
-        """Read the topic from its first record on. Whether it can be read."""
+        """Start reading the topic from its first record. Returns False if it cannot be read."""
         if (now := self._clock()) < self._try_at:
             return False
         try:
@@ -101,7 +101,7 @@ class TopicTable:
         return True
 
     def _lose(self, why: str) -> None:
-        """The topic cannot be read on: what this process has may be wrong, so it is read anew."""
+        """The topic cannot be read further. The rows in memory may be wrong, so it is read again."""
         self.close()
         self._clear()
         if why not in self._why:
@@ -140,7 +140,7 @@ class TopicTable:
 
     def _row(self, value: bytes | None) -> bytes | None:
         """The fields as a JSON array; None for a record that deletes its key. Other fields are not read. Raises
-        ValueError, and what decoders raise."""
+        ValueError, and the errors of decoders."""
         if value is None:
             return None
         if len(value) > self._largest:
@@ -152,7 +152,7 @@ class TopicTable:
         return encode([decode(bytes(members[name])) if name in members else None for name in self.lookup.fields])
 
     def _left_out(self, record: Record, error: Exception) -> None:
-        """A record that is not a row changes nothing: the row that was there stays."""
+        """Log a record that is not a row. The existing row stays."""
         self.undecodable += 1
         if (now := self._clock()) >= self._say_at:
             self._say_at = now + SAY_EVERY
@@ -176,13 +176,13 @@ class TopicTables:
         self._undecodable = 0
 
     def look_up(self, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
-        """As of all records that this process has received. Raises LookupFailed."""
+        """The rows from all records that this process has received. Raises LookupFailed."""
         table = self._tables[lookup.name]
         table.follow()
         return table.look_up(keys)
 
     def turn(self) -> None:
-        """Take what came. While a table is being read, that is the work of this turn."""
+        """Take the new records. While a table is being loaded, this is the only work of the turn."""
         end = self._clock() + SLICE
         for table in self._tables.values():
             while table.follow() and table.waits_for and self._clock() < end:
@@ -190,7 +190,7 @@ class TopicTables:
 
     @property
     def waits_for(self) -> str:
-        """Why no partition may be claimed yet; empty when each table answers."""
+        """The reason why no partition may be claimed yet; empty if each table answers."""
         return next((why for table in self._tables.values() if (why := table.waits_for)), "")
 
     @property

@@ -1,5 +1,4 @@
-"""Keeps the newest report of every worker, and decides whether the run is alive and ready. Several threads may use a
-board."""
+"""Keeps the newest report of every worker, and decides whether the run is alive and ready. Thread-safe."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -14,14 +13,15 @@ WorkerName = tuple[str, int]
 """The name of an agent and the number of its worker."""
 
 TURN_LIMIT = 60.0
-"""A worker's loop must turn within this number of seconds, which is longer than any call to a store or a broker."""
+"""The maximum number of seconds between two turns of a worker's loop. It is longer than any call to a store or a
+broker."""
 
 SILENT = 5.0
-"""A worker reports about once a second. After this number of seconds without a report, its ages go on growing."""
+"""A worker reports about once a second. After this number of seconds without a report, its ages are extrapolated."""
 
 
 class Board:
-    """The workers that should run, the time since when they should, and their newest reports. `clock` returns monotonic
+    """The expected workers, the time since which each is expected, and their newest reports. `clock` returns monotonic
     seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -34,7 +34,7 @@ class Board:
         self._history: LastHour | None = None
 
     def keep(self, history: LastHour) -> None:
-        """Notes each report in `history` from now on."""
+        """Note each report in `history` from now on."""
         self._history = history
 
     def phase(self, name: str) -> None:
@@ -43,14 +43,14 @@ class Board:
             self._phase = name
 
     def expect(self, name: WorkerName, pid: int | None) -> None:
-        """The worker runs as `pid` from now on. With None, it ended and will be started again. Its old report is
+        """Expect the worker to run as `pid` from now on. None: it ended and will be restarted. Its old report is
         dropped."""
         with self._lock:
             self._expected[name] = (pid, self._clock())
             self._reports.pop(name, None)
 
     def put(self, report: WorkerReport) -> None:
-        """Keeps a report. Drops it if another process is expected."""
+        """Keep a report. It is dropped if another process is expected."""
         name = (report.agent, report.worker)
         with self._lock:
             if self._expected.get(name, (None, 0.0))[0] != report.pid:
@@ -60,7 +60,7 @@ class Board:
             self._history.note(report, self.reports)
 
     def unowned(self, agent: str, reasons: Sequence[str]) -> None:
-        """Keeps which partitions of the agent no worker reads, and why; empty: all are read."""
+        """Note the partitions of the agent that no worker reads, with the reasons; empty if all are read."""
         with self._lock:
             self._unowned[agent] = reasons
 
@@ -70,12 +70,12 @@ class Board:
             return [self._reports[name] for name in sorted(self._reports)]
 
     def silence(self, report: WorkerReport) -> float:
-        """The seconds since the worker's loop turned, if it has missed reports; else 0."""
+        """The seconds since the worker's loop turned, if it has missed reports; otherwise 0."""
         silent = self._clock() - report.turned
         return silent if silent > SILENT else 0.0
 
     def stuck(self) -> list[dict[str, Any]]:
-        """The running workers whose loop did not turn within the limit. If there is one, the run is not alive."""
+        """The running workers whose loop did not turn within the limit. If there is any, the run is not alive."""
         reasons = []
         with self._lock:
             now = self._clock()
@@ -95,7 +95,7 @@ class Board:
         return reasons + self.stuck()
 
     def readiness(self) -> list[tuple[WorkerName, bool]]:
-        """Each worker that should run, sorted, and whether `unready` has nothing against it."""
+        """Each expected worker, sorted, and whether `unready` lists no reason for it."""
         without = {(each["agent"], each["worker"]) for each in self.unready() if "agent" in each}
         with self._lock:
             return [(name, name not in without) for name in sorted(self._expected)]

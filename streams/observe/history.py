@@ -1,8 +1,8 @@
-"""One hour of each agent in the memory of the supervisor, for the plots of the console.
+"""The last hour of each agent in the memory of the supervisor, for the plots of the console.
 
 A sample is taken every EVERY seconds, and the newest SAMPLES are kept, with one number for each of at most SERIES
-reasons: at most 2 MB an agent. The newest ERRORS errors are kept, each with at most LONGEST
-characters. Nothing is stored: a new run begins without a past.
+reasons: at most 2 MB per agent. The newest ERRORS errors are kept, each with at most LONGEST characters. Nothing is
+stored, so a new run starts empty.
 """
 
 import threading
@@ -20,7 +20,7 @@ SAMPLES = int(HOUR / EVERY)
 SERIES = 16
 ERRORS = 50
 LONGEST = 1000  # characters
-MOST_BYTES = 2_000_000  # of an agent
+MOST_BYTES = 2_000_000  # per agent
 COUNTERS = ("records_consumed", "fires", "dispatch_attempts", "rows_delivered", "records_dead")
 COMMITS = "commit_seconds"
 NO_COMMITS: Sequence[float] = (0.0,) * (len(BY_NAME[COMMITS].buckets) + 1)
@@ -49,7 +49,7 @@ COLUMNS = AgentSample._fields[:-1]
 
 
 class _Seen(NamedTuple):
-    """What a worker had reported at the last sample. `offsets` by topic and partition."""
+    """The counts of a worker at the last sample. `offsets` are by topic and partition."""
 
     pid: int
     counts: CounterValues
@@ -58,7 +58,7 @@ class _Seen(NamedTuple):
 
 
 class LastHour:
-    """Several threads may use it. `clock` returns seconds since 1970."""
+    """Thread-safe. `clock` returns seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -82,7 +82,7 @@ class LastHour:
                 self._take(reports(), now)
 
     def document(self, since: float) -> dict[str, Any]:
-        """The samples after `since` in columns by agent, and the newest errors, newest first."""
+        """The samples after `since`, in columns, by agent; and the newest errors, newest first."""
         with self._lock:
             newer = {
                 name: [sample for sample in samples if sample.at > since] for name, samples in self._samples.items()
@@ -103,7 +103,8 @@ class LastHour:
             self._errors.append({"at": now, "agent": agent, "topic": place[1], "partition": place[2], **error})
 
     def _note_dead(self, agent: str, counts: Mapping[str, float], now: float) -> None:
-        """One error for each agent and reason: how many records were given up in this run, at the time of the last."""
+        """Keep one error for each agent and reason: how many records were given up in this run, with the time of the
+        last one."""
         for reason, new in _labelled(counts, "records_dead"):
             if new <= 0:
                 continue
@@ -134,8 +135,8 @@ class LastHour:
             samples.append(_sample(now, seconds, of, counts, commits))
 
     def _difference(self, report: WorkerReport, now: float) -> _Seen:
-        """What the worker counted since the last sample. A new process counts from 0; a partition is read from where it
-        was at the first report."""
+        """The counts of the worker since the last sample. A new process starts at 0. A partition starts at the offset
+        of its first report."""
         name, seen = (report.agent, report.worker), _seen(report)
         before = self._seen.get(name)
         self._seen[name] = seen
@@ -187,7 +188,8 @@ def _labelled(counts: Mapping[str, float], name: str) -> Iterator[tuple[str, flo
 
 
 def quantile(counts: Sequence[float], share: float) -> float | None:
-    """The value that `share` of the observations do not exceed, interpolated within its bucket. None without any."""
+    """The value that the given share of the observations does not exceed, interpolated within its bucket. None without
+    observations."""
     bounds, wanted, low = BY_NAME[COMMITS].buckets, sum(counts) * share, 0.0
     if not wanted:
         return None
@@ -206,5 +208,5 @@ def _columns(samples: Sequence[AgentSample]) -> dict[str, Any]:
 
 
 def _short(value: float | None) -> float | None:
-    """With few digits: the page draws it."""
+    """Rounded: the page only draws it."""
     return None if value is None else round(value, 4)

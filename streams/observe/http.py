@@ -1,12 +1,12 @@
 """The HTTP port: `/livez`, `/readyz`, `/metrics`, `/status`, which show no keys; and the calls of the console and of
 the state API, if they are on. It closes the connection after each answer.
 
-On a loopback address it answers only requests that name a loopback host, against DNS rebinding. On another address it
-needs a token, and answers what is not OPEN only with this token.
+On a loopback address it answers only requests that name a loopback host, against DNS rebinding. On another address a
+token is required, and all paths except OPEN are answered only with this token.
 
-A call that changes something is a POST of JSON. A browser sends it to us from another site only after asking with
-OPTIONS, which is refused, and an `Origin` other than our own is refused, too. A change names the secret CHANGE_HEADER,
-which only a page of our own origin can read.
+A call that changes state is a POST of JSON. For a request from another site, a browser first asks with OPTIONS, which
+is refused. An `Origin` other than our own is also refused. A change carries the secret CHANGE_HEADER, which only a page
+of our own origin can read.
 """
 
 import contextlib
@@ -36,10 +36,10 @@ READ_SECONDS = 5.0
 HEAD_BYTES = 16 * 1024
 BODY_BYTES = 64 * 1024
 CONNECTIONS = 32
-NUMBER = re.compile(r"[0-9]{1,18}")  # of a Content-Length
+NUMBER = re.compile(r"[0-9]{1,18}")  # a Content-Length
 FIELDS = 20  # of a query
-CALLS = 8  # at a time: the rest of the connections are for probes and metrics
-CUT_SECONDS = 1.0  # for the thread of a connection that was cut
+CALLS = 8  # concurrent calls: the rest of the connections are for probes and metrics
+CUT_SECONDS = 1.0  # the wait for the thread of a closed connection
 OPEN = frozenset({"/livez", "/readyz", "/metrics"})
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -67,12 +67,12 @@ class Answer(NamedTuple):
 Page = Callable[[], Answer]
 """Returns the current answer of one path."""
 CallFields = Mapping[str, Any]
-"""The fields of a query, as text; or the fields of the JSON document of a POST."""
+"""The fields of a query, as text, or the fields of the JSON document of a POST."""
 AnswerCall = Callable[[CallFields], Answer]
 
 
 class ResourceRequest(NamedTuple):
-    """A GET of a resource. `path` is what follows the prefix, as it was sent: percent-encoded."""
+    """A GET of a resource. `path` is the part after the prefix, unchanged: percent-encoded."""
 
     path: str
     fields: CallFields
@@ -83,8 +83,8 @@ AnswerResource = Callable[[ResourceRequest], Answer]
 
 
 class HttpCalls(NamedTuple):
-    """Answers by path: files that everyone may read, questions (GET), and changes (POST). A change must carry `secret`
-    in CHANGE_HEADER. `resources` answer a GET of all paths whose first part they are, such as `/agents/`."""
+    """Answers by path: public files, questions (GET), and changes (POST). A change must carry `secret` in
+    CHANGE_HEADER. `resources` answer a GET of all paths that begin with their prefix, such as `/agents/`."""
 
     files: Mapping[str, Page] = {}
     questions: Mapping[str, AnswerCall] = {}
@@ -146,8 +146,8 @@ def is_loopback(host: str) -> bool:
 
 
 class HttpPort(ThreadingTCPServer):
-    """The listening socket. It answers at most CONNECTIONS requests at a time. A further connection takes the place of
-    the oldest one that still sends its request or receives its answer, so clients that do neither hold up no probe."""
+    """The listening socket. It answers at most CONNECTIONS requests at a time. A further connection replaces the oldest
+    one that still sends its request or receives its answer, so slow clients do not block probes."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -182,7 +182,7 @@ class HttpPort(ThreadingTCPServer):
             self._free.release()
 
     def _cut_oldest(self) -> bool:
-        """Ends the oldest connection that waits for its client; False if there is none."""
+        """Close the oldest connection that waits for its client. Returns False if there is none."""
         with self._lock:
             oldest = next(iter(self._transferring), None)
             if oldest is None:
@@ -194,7 +194,8 @@ class HttpPort(ThreadingTCPServer):
 
     @contextlib.contextmanager
     def computing(self, request: socket.socket) -> Iterator[None]:
-        """Meanwhile the connection waits for its answer and not for its client: it is not cut."""
+        """While the context is open, the connection waits for its answer and not for its client, so it is not
+        closed."""
         with self._lock:
             waiting = self._transferring.pop(request, self)
         try:
@@ -309,7 +310,8 @@ class Request(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     def _of_our_origin(self) -> bool:
-        """Whether no page of another site asks. Only the console's own page sends an Origin."""
+        """Whether the request does not come from a page of another site. Only the console's own page sends an
+        Origin."""
         origin, host = self.headers.get("Origin"), self.headers.get("Host", "")
         if origin is None:
             return True
@@ -319,7 +321,7 @@ class Request(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         headers = {"Content-Type": answer.type, "Content-Length": str(len(answer.body)), **HEADERS, **answer.headers}
         if answer.status == HTTPStatus.NOT_MODIFIED:
-            del headers["Content-Length"]  # it would be the length of the body that is not sent
+            del headers["Content-Length"]  # the length of a body that is not sent
         if answer.status == HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
         if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
@@ -341,7 +343,7 @@ class Request(BaseHTTPRequestHandler):
 
 
 def read_head(connection: socket.socket) -> tuple[bytes, bytes]:
-    """The request line and headers, and what came behind them. Empty if they arrive too slowly, longer than HEAD_BYTES
+    """The request line and headers, and the bytes after them. Empty if they arrive too slowly; longer than HEAD_BYTES
     if they are too large."""
     head, deadline = bytearray(), time.monotonic() + READ_SECONDS
     while b"\r\n\r\n" not in head and len(head) <= HEAD_BYTES:
@@ -357,7 +359,7 @@ def read_head(connection: socket.socket) -> tuple[bytes, bytes]:
 
 
 def read_body(connection: socket.socket, begin: bytes, length: int) -> bytes:
-    """The body of a request, of which `begin` was received. Raises ValueError if it is shorter or too slow."""
+    """The body of a request; its part `begin` is already received. Raises ValueError if it is shorter or too slow."""
     body, deadline = bytearray(begin), time.monotonic() + READ_SECONDS
     while len(body) < length:
         piece = _received(connection, deadline)
@@ -369,7 +371,7 @@ def read_body(connection: socket.socket, begin: bytes, length: int) -> bytes:
 
 
 def _received(connection: socket.socket, deadline: float) -> bytes | None:
-    """The next piece; empty at the end. None if nothing came before `deadline`."""
+    """The next bytes; empty at the end. None if nothing arrives before `deadline`."""
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         return None

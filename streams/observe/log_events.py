@@ -1,4 +1,4 @@
-"""What each event of the log means, by its name."""
+"""The meaning of each event of the log, by name."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Logs: one line for each event on stderr, in JSON unless stderr is a terminal. Logging never raises and never waits.
+"""Logs: one line for each event on stderr, in JSON unless stderr is a terminal. Logging never raises and never blocks.
 
 Event names are stable words with dots (`worker.started`). All other data is in fields. Above DEBUG the log has no field
 that could hold the content of a record. Passwords in addresses are masked at every level.
@@ -83,8 +83,8 @@ def masked(text: str) -> str:
 
 
 def legible(_logger: Any, _method: str, event: LogEvent) -> LogEvent:
-    """Makes texts printable: on a terminal, a topic or an error with control characters would steer it. What is no text
-    is written as its `repr`, which has none."""
+    """Make texts printable: control characters in a topic or an error could control a terminal. A value that is not
+    text is written as its `repr`, which has none."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = printable(value)

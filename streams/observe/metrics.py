@@ -16,7 +16,7 @@ SIZES = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0)
 
 class Metric(NamedTuple):
     """A metric. `source` is the origin of its values: the worker's meter, the worker's report
-    (sluicegate.streams.observe.report), or the supervisor. `buckets` are the upper bounds of a histogram without the
+    (sluicegate.streams.observe.report), or the supervisor. `buckets` are the upper bounds of a histogram, without the
     last one, which is infinite."""
 
     name: str

@@ -1,5 +1,5 @@
-"""What OpenTelemetry's environment variables ask for: which exporters of a signal, by which protocol, under which
-resource. Nothing of OpenTelemetry is imported before a variable asks for it."""
+"""Reads OpenTelemetry's environment variables: the exporters of a signal, the protocol, and the resource. No module of
+OpenTelemetry is imported before a variable requests it."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -19,8 +19,8 @@ UNNAMED = "unknown_service"
 
 
 class Signal(NamedTuple):
-    """`variable` is its part of the names of variables. `otlp` and `console` are the module and the class of its
-    exporters, without the package of the protocol or of the SDK. `served` are names that ask for nothing here."""
+    """`variable` is its part in the names of variables. `otlp` and `console` are the module and the class of its
+    exporters, without the package of the protocol or of the SDK. `served` are names that request no exporter here."""
 
     name: str
     variable: str
@@ -55,13 +55,13 @@ def asked(environment: Mapping[str, str], signal: Signal) -> tuple[str, ...]:
 
 
 def exporters(environment: Mapping[str, str], signal: Signal) -> list[Any]:
-    """Those that the variables request. Raises ConfigurationError."""
+    """The requested exporters. Raises ConfigurationError."""
     return [_exporter(name, environment, signal) for name in asked(environment, signal)]
 
 
 def resource(service: str, **more: str) -> "Resource":
-    """`service` is the name of the service, and `more` are further attributes `service.*`, unless a variable sets
-    them."""
+    """The resource. `service` is the name of the service, and `more` are further attributes `service.*`, unless a
+    variable sets them."""
     from opentelemetry.sdk.resources import Resource
 
     made = Resource.create()
@@ -79,7 +79,7 @@ def _exporter(name: str, environment: Mapping[str, str], signal: Signal) -> Any:
 
 
 def _protocol(environment: Mapping[str, str], signal: Signal) -> str:
-    """Raises ConfigurationError for one that OTLP does not have here."""
+    """The OTLP protocol. Raises ConfigurationError for an unsupported one."""
     names = (f"OTEL_EXPORTER_OTLP_{signal.variable}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = next((environment[name] for name in names if environment.get(name)), HTTP)
     if protocol not in OTLP:

@@ -1,7 +1,7 @@
-"""The Prometheus metrics, sent to OpenTelemetry's exporters if its environment variables ask for metrics.
+"""Sends the Prometheus metrics to OpenTelemetry's exporters if its environment variables request metrics.
 
-A metric has the name that it has for Prometheus, without `_total`: a collector that writes it for Prometheus makes the
-same name of it again. All sums and histograms are cumulative.
+A metric has its Prometheus name without `_total`: a collector that exports to Prometheus derives the same name again.
+All sums and histograms are cumulative.
 """
 
 import os
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
 EVERY = 60_000  # milliseconds: OpenTelemetry's default
-LAST_SECONDS = 3.0  # for what is sent at the end of the run
+LAST_SECONDS = 3.0  # the time for the last export at the end of the run
 UNITS = {"seconds": "s", "bytes": "By"}
 SeriesStart = tuple[int, float]
-"""When a series began to count, in nanoseconds since 1970, and its newest count."""
+"""The time at which a series began to count, in nanoseconds since 1970, and its newest count."""
 
 
 def interval(environment: Mapping[str, str]) -> float:
@@ -49,7 +49,7 @@ def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 @contextmanager
 def exported(environment: Mapping[str, str], app: str, board: Board, own: Meter) -> Iterator[None]:
-    """Meanwhile the metrics of the run are sent. Raises ConfigurationError."""
+    """While the context is open, the metrics of the run are sent. Raises ConfigurationError."""
     if not asked(environment):
         yield
         return
@@ -62,7 +62,7 @@ def exported(environment: Mapping[str, str], app: str, board: Board, own: Meter)
 
 
 class MetricExport:
-    """Sends what `source` has to all exporters, every so many seconds, from a thread of its own."""
+    """Sends the values of `source` to all exporters at a fixed interval, from its own thread."""
 
     def __init__(self, source: "ExportedMetrics", exporters: Sequence[Any], seconds: float) -> None:
         self._source, self._exporters, self._seconds = source, exporters, seconds
@@ -71,7 +71,7 @@ class MetricExport:
         self._thread.start()
 
     def close(self) -> None:
-        """Sends the newest values, and waits at most LAST_SECONDS for it."""
+        """Send the newest values, waiting at most LAST_SECONDS."""
         self._closing.set()
         self._thread.join(LAST_SECONDS)
 
@@ -85,13 +85,13 @@ class MetricExport:
         for exporter in self._exporters:
             try:
                 exporter.export(data)
-            except Exception as error:  # an exporter reports an outage by itself: this is a failure of another kind
+            except Exception as error:  # exporters report outages themselves: this is another failure
                 structlog.get_logger().warning("metrics.not_sent", error=f"{type(error).__name__}: {error}")
 
 
 class ExportedMetrics:
-    """Reads the metrics of a run as OpenTelemetry's data. A series that counts less than before began anew: its worker
-    was started again."""
+    """Reads the metrics of a run as OpenTelemetry's data. If a series has a lower count than before, its worker was
+    restarted, and the series begins again."""
 
     def __init__(self, app: str, board: Board, own: Meter) -> None:
         from opentelemetry.sdk.metrics import export
@@ -147,5 +147,5 @@ class ExportedMetrics:
 
 
 def unit(name: str) -> str:
-    """As OpenTelemetry writes it. Counts have none: a unit 1 would make a ratio of them for Prometheus."""
+    """The unit in OpenTelemetry's notation. Counts have none: a unit 1 would make Prometheus treat them as ratios."""
     return UNITS.get(name.rpartition("_")[2], "")

@@ -7,7 +7,7 @@ from importlib.metadata import version as installed
 
 @cache
 def version() -> str:
-    """Such as 0.1.0; between two releases with more behind it; `unknown` where nothing is installed."""
+    """The version, such as 0.1.0. Between releases it has a suffix. `unknown` if the package is not installed."""
     try:
         return installed("sluicegate")
     except PackageNotFoundError:

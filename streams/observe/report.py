@@ -18,7 +18,7 @@ FAILED = "failed"
 """The code of a failure after which the partition is claimed and tried again."""
 
 AGES = ("oldest", "unsent_age", "read_age", "watermark_lag")
-"""The fields of a PartitionReport that grow while nothing is done."""
+"""The fields of a PartitionReport that grow while no work is done."""
 
 
 class PartitionReport(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class PartitionReport(msgspec.Struct, frozen=True):
         return 0.0 if self.lag == 0 else None if self.lag is None else self.read_age
 
     def later(self, seconds: float) -> Self:
-        """The same partition after so many seconds in which nothing was done: ages grow, the deadline nears."""
+        """The same partition `seconds` later without any work: ages grow, and the deadline comes closer."""
         ages = {name: age + seconds for name in AGES if (age := getattr(self, name)) is not None}
         due = None if self.next_deadline is None else self.next_deadline - seconds
         return msgspec.structs.replace(self, next_deadline=due, **ages)

@@ -1,8 +1,8 @@
 """Records spans if the environment variables of OpenTelemetry request them. Otherwise OpenTelemetry is not imported.
 
-Names, kinds and attributes `messaging.*` are those of OpenTelemetry's semantic conventions for messaging and Kafka.
-The same variables configure sampling, batches, headers and the resource (OTEL_TRACES_SAMPLER, OTEL_BSP_*,
-OTEL_SERVICE_NAME, ...).
+Names, kinds and attributes `messaging.*` follow OpenTelemetry's semantic conventions for messaging and Kafka. The same
+variables configure sampling, batches, headers and the resource (OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_SERVICE_NAME,
+...).
 """
 
 import threading
@@ -52,7 +52,7 @@ def _messaging(operation: str, topic: str, partition: int) -> Attributes:
 
 
 class Spans:
-    """Records spans. `time` returns nanoseconds since 1970. Any thread may use it."""
+    """Records spans. `time` returns nanoseconds since 1970. Thread-safe."""
 
     def __init__(self, provider: "TracerProvider", time: Callable[[], int]) -> None:
         from opentelemetry import trace
@@ -96,7 +96,7 @@ class Spans:
         made.end(self.time())
 
     def _context(self, trace: str | None) -> "Context":
-        """The context of the record, and not the span that is current in this thread."""
+        """The context of the record, not of the current span in this thread."""
         return self._propagator.extract({} if trace is None else {"traceparent": trace})
 
     def flush(self, seconds: float = FLUSH_SECONDS) -> None:

@@ -25,8 +25,8 @@ def pipe() -> tuple[int, int]:
 
 
 class ReportSender:
-    """The worker's end. The threads of one process may share it. A report that does not fit is dropped. A report that
-    was written in part is finished before the next one."""
+    """The worker's end of the pipe. The threads of one process may share it. A report that does not fit is dropped. A
+    partly written report is finished before the next one."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -54,7 +54,7 @@ class ReportSender:
 
 
 def received(descriptor: int) -> Iterator[WorkerReport]:
-    """The reports from the pipe, until its last writer is gone. A line that is no report is skipped."""
+    """The reports from the pipe, until its last writer closes it. An invalid line is skipped."""
     decode = msgspec.json.Decoder(WorkerReport).decode
     with os.fdopen(descriptor, "rb") as lines:
         for line in lines:

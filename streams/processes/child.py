@@ -47,7 +47,7 @@ class ProcessJob(msgspec.Struct, frozen=True):
 
 
 class WorkerPlan(msgspec.Struct, frozen=True):
-    """The values from which one worker is made."""
+    """The values from which one worker is built."""
 
     app: App
     agent: Agent
@@ -136,7 +136,7 @@ def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
     except SystemNotReady as error:
         log.error("worker.not_ready", error=str(error))
         return 3
-    # the store is away at the start: not exit code 3, so the supervisor keeps trying
+    # the store does not answer at the start: not exit code 3, so the supervisor keeps trying
     except PersistenceError as error:
         log.warning("worker.store_unavailable", error=str(error))
         return 1

@@ -16,7 +16,7 @@ from sluicegate.streams.processes.child import ProcessJob
 
 
 class Ended(NamedTuple):
-    """A process ended: `code` as subprocess reports it (negative: the signal)."""
+    """The end of a process. `code` is as subprocess reports it (negative: the signal)."""
 
     pid: int
     code: int
@@ -49,7 +49,7 @@ def spawn(
     ).start()
     line = msgspec.json.encode(msgspec.structs.replace(job, descriptor=write)) + b"\n"
     assert process.stdin is not None
-    with contextlib.suppress(OSError):  # it has ended already; `events` will report it
+    with contextlib.suppress(OSError):  # it has already ended; `events` will report it
         process.stdin.write(line)
         process.stdin.flush()
     return process

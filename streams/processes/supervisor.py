@@ -64,10 +64,10 @@ MakeCalls = Callable[[Board], tuple[HttpCalls, Callable[[], None]]]
 """Makes the calls of the HTTP port, and the function that closes what they opened."""
 
 WatchGroups = Callable[[App, Sequence[str], Board], AbstractContextManager[None]]
-"""Meanwhile the board learns what no worker knows."""
+"""Updates the board, while the context is open, with facts that no worker knows."""
 
 Fresh = Callable[[App], App]
-"""The App for a process that is started again, with the secrets as they are at that time."""
+"""The App for a process that is restarted, with the current secrets."""
 
 
 class Stopped(Exception):
@@ -159,7 +159,7 @@ class Slot:
 
 
 class Supervisor:
-    """Keeps one process per job running, until a signal comes or a process reports that it can never run."""
+    """Keeps one process per job running, until a signal arrives or a process reports that it can never run."""
 
     def __init__(
         self,
@@ -183,8 +183,8 @@ class Supervisor:
     def run(self) -> int:
         """Start all processes, watch them, and end them. Returns the exit code."""
         for slot in self._slots:
-            for who in slot.workers:
-                self._board.expect(who, None)
+            for worker in slot.workers:
+                self._board.expect(worker, None)
         self._board.phase("running")
         code = None
         while code is None:
@@ -199,7 +199,7 @@ class Supervisor:
         return self._stop(code)
 
     def _next(self, until: float | None) -> ProcessEvent | None:
-        """The next event, or None when that time has come."""
+        """The next event, or None at that time."""
         try:
             return self._events.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
         except queue.Empty:
@@ -224,7 +224,7 @@ class Supervisor:
             self._log.info(_event(agent, "started"), agent=agent, worker=worker, pid=slot.process.pid)
 
     def _ended(self, event: Ended) -> int | None:
-        """A process ended unexpectedly: start it again, or return an exit code when a restart cannot help."""
+        """Handle an unexpected end of a process: restart it, or return an exit code if a restart cannot help."""
         slot = self._forget(event)
         if event.code == 2 or (event.code == 3 and not slot.was_ready):
             return event.code
@@ -238,9 +238,9 @@ class Supervisor:
     def _again(self, slot: Slot) -> None:
         delay = slot.backoff.delay()
         slot.due = time.monotonic() + delay
-        for who in slot.workers:
-            self._board.expect(who, None)
-            self._log.warning(_event(who[0], "restarting"), agent=who[0], worker=who[1], seconds=round(delay, 3))
+        for agent, number in slot.workers:
+            self._board.expect((agent, number), None)
+            self._log.warning(_event(agent, "restarting"), agent=agent, worker=number, seconds=round(delay, 3))
 
     def _forget(self, event: Ended) -> Slot:
         slot = next(slot for slot in self._slots if slot.process is not None and slot.process.pid == event.pid)
@@ -285,8 +285,8 @@ def _event(agent: str, what: str) -> str:
 
 @contextlib.contextmanager
 def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
-    """Signals within SAME_SIGNAL seconds of the first count as one signal: the terminal sends it to all processes, and
-    a wrapper forwards it again."""
+    """Signals within SAME_SIGNAL seconds of the first count as one: the terminal sends a signal to all processes, and a
+    wrapper forwards it again."""
     times: dict[str, float] = {}
 
     def note(number: int, _frame: FrameType | None) -> None:
@@ -305,7 +305,7 @@ def _signals(events: queue.SimpleQueue[ProcessEvent]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _observed(app: App, http: bool, board: Board, meter: Meter, calls: MakeCalls | None) -> Iterator[None]:
-    """Meanwhile the HTTP port answers, and the metrics are exported."""
+    """While the context is open, the HTTP port answers, and the metrics are exported."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(exported(os.environ, app.name, board, meter))
         if http and app.http is not None:
@@ -328,7 +328,7 @@ def _pause(events: queue.SimpleQueue[ProcessEvent], seconds: float) -> None:
 
 
 def _checked(app: App) -> None:
-    """Says which kernel runs, and checks the values. Raises ConfigurationError."""
+    """Log which kernel runs, and check the values. Raises ConfigurationError."""
     values.check(app)
     try:
         structlog.get_logger().info("kernel.chosen", kernel=kernel().name)

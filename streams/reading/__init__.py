@@ -1,5 +1,4 @@
-"""Decides which of the records read are processed: records for another agent, and repeats of a sender or a producer,
-are not.
+"""Filters the records of a partition: drops records for another agent, and repeats of a sender or a producer.
 
 It imports aggregation and contracts.
 """

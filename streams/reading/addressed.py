@@ -17,14 +17,14 @@ TRUSTING = HeaderProof()
 
 
 def addressee(app: str, agent: str) -> bytes:
-    """The header value of a record that only this agent takes."""
+    """The header value of a record that is addressed to this agent only."""
     return f"{app}/{agent}".encode()
 
 
 def for_us(records: Sequence[Record], partition: Partition, proof: HeaderProof = TRUSTING) -> Sequence[Record]:
-    """The records without those written for another agent than the partition's. A record without proof is for all.
+    """Remove the records that are addressed to another agent. A record without proof is addressed to all agents.
 
-    Reads the headers of all records in C, without a Python frame for each: 25 ns for a record without headers.
+    The headers of all records are read in C, without a Python frame for each: 25 ns for a record without headers.
     """
     if not _any_addressed(records):
         return records
@@ -36,7 +36,7 @@ def _any_addressed(records: Sequence[Record]) -> bool:
     read = type(records[0]).headers
     try:
         return RETRIED_FOR in map(itemgetter(0), chain.from_iterable(filter(None, map(read, records))))
-    except (SystemError, UnicodeDecodeError):  # one record's headers cannot be read: check each record by itself
+    except (SystemError, UnicodeDecodeError):  # the headers of one record cannot be read: check each record separately
         return True
 
 

@@ -1,7 +1,7 @@
-"""De-duplication by business key: records that a producer wrote twice are dropped before they are processed.
+"""De-duplication by business key: drops records that a producer wrote twice, before they are processed.
 
-The id is read from a header, from a field of the message, or is its key. A redelivered record needs no de-duplication:
-its offset lies below the committed one.
+The id is a header, a field of the message, or its key. A redelivered record needs no de-duplication: its offset is
+below the committed one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +20,15 @@ from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
 
-LONGEST = 64  # bytes; a longer id is remembered by its SHA-256
+LONGEST = 64  # bytes; of a longer id the SHA-256 is stored
 
 ReadId = Callable[[Record], bytes | None]
-"""The id of a record, None or empty when it has none; raises where it cannot be read."""
+"""Reads the id of a record: None or empty if it has none. Raises if the id cannot be read."""
 
 
 class IdRule:
-    """The compiled `dedupe` of an agent. `valid` raises for a value that is no message at all. `opaque`: the id is not
-    read from the value, and the agent may take tombstones and values that cannot be decoded."""
+    """The compiled `dedupe` of an agent. `valid` raises for a value that is not a message. `opaque`: the id is not in
+    the value, and the agent may accept tombstones and values that cannot be decoded."""
 
     __slots__ = ("max_record_bytes", "opaque", "read", "setting", "valid")
 
@@ -56,8 +56,8 @@ class IdRule:
         return KnownIds(f"{setting.by}:{setting.name or ''}", setting.horizon, setting.max_ids)
 
     def identity(self, record: Record) -> bytes | None:
-        """The record's id, or None if it has none. Raises ClauseFailed for an id that cannot be computed, and what the
-        decoder raises for one that cannot be read."""
+        """The record's id, or None if it has none. Raises ClauseFailed if the id cannot be computed, and the errors of
+        decoders if it cannot be read."""
         try:
             id = self.read(record) or None
         except ClauseFailed:
@@ -69,8 +69,8 @@ class IdRule:
         return id if id is None or len(id) <= LONGEST else sha256(id).digest()
 
     def refuses(self, record: Record) -> bool:
-        """Whether the missing id is what is wrong with this record. The aggregation reports any other defect more
-        exactly."""
+        """Whether the record must be refused because of its missing id. The aggregation reports any other error more
+        precisely."""
         value = record.value()
         if self.setting.on_missing == "accept" or record.error() is not None:
             return False
@@ -79,7 +79,7 @@ class IdRule:
         return value is not None and self._is_valid(record) and len(value) <= self.max_record_bytes
 
     def _is_valid(self, record: Record) -> bool:
-        """Whether the value can be read as a whole: then what is wrong with an id is that it is missing."""
+        """Whether the whole value can be decoded. If so, a missing id is the only error."""
         try:
             self.valid(record.value() or b"")
         except Exception:
@@ -105,7 +105,7 @@ def _header(name: str) -> ReadId:
         content = None
         for each, value in record.headers() or ():
             if each == name:
-                content = value  # the last of a name counts, as in Kafka's own clients
+                content = value  # the last header of a name counts, as in Kafka's own clients
         return content
 
     return read
@@ -133,7 +133,7 @@ def _computed(path: str, lets: Lets) -> ReadId:
 
 
 class DuplicateFilter:
-    """Drops the duplicates of one partition. `dropped` counts them since it was last set to 0."""
+    """Drops the duplicates of one partition. `dropped` counts them until it is reset to 0."""
 
     __slots__ = ("_rule", "dropped", "seen", "told")
 
@@ -145,11 +145,11 @@ class DuplicateFilter:
     def runs(
         self, records: Sequence[Record], now: float, groups: Groups, inbox: Sequence[object] = ()
     ) -> Iterator[Sequence[Record]]:
-        """The new records, in runs. Process one run before asking for the next.
+        """Yield the new records in runs. Process each run before taking the next one.
 
-        The id of a record counts as seen if the record counts: not if it is refused, found among `groups.events` or in
-        the `inbox`, nor if the file says to skip it. So a run ends before an id of the run comes again, and before an
-        id that the ids of the run may push out.
+        The id of a record counts as seen only if the record counts: not if it is refused (in `groups.events` or the
+        `inbox`), and not if the file says to skip it. So a run ends before a repeated id, and before an id that the ids
+        of the run may displace.
         """
         run: list[Record] = []
         ids: dict[bytes, Record] = {}
@@ -188,7 +188,7 @@ class DuplicateFilter:
             self.seen.note([name for name, record in ids.items() if not out or record.offset() not in out], now)
 
     def given_up(self, events: Sequence[object]) -> list[bytes]:
-        """The ids of messages that were refused for good by a handler, or after a lookup. They are to be forgotten: a
+        """The ids of messages that a handler, or a missing lookup row, refused for good. They must be forgotten: a
         message that is written again must not be dropped."""
         late = (
             event for event in events if isinstance(event, Refused) and (event.stage == "handler" or event.looked_up)

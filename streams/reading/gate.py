@@ -1,4 +1,4 @@
-"""Which of the records of a partition are new to its agent."""
+"""Filters the records of a partition that are new to its agent."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,9 @@ from sluicegate.streams.topic_names import reads
 
 
 class RecordGate:
-    """The gate of a partition, for everything that reads its records: a worker, a rebuild, a shadow, and commands.
-    `ids` is None without `dedupe`. `receives`: Sluicegate agents write the topic. `passed_over` counts records that
-    were retried for another agent, until they are counted."""
+    """The gate of a partition. Every reader of its records uses it: a worker, a rebuild, a shadow, and commands. `ids`
+    is None without `dedupe`. `receives`: Sluicegate agents write the topic. `passed_over` counts records that are
+    addressed to another agent, since the last count."""
 
     __slots__ = ("_partition", "dedupe", "passed_over", "proof", "receives", "senders")
 

@@ -1,4 +1,4 @@
-"""Whether the headers of a record are believed that would steer the agent (docs/protocol.md, Proof)."""
+"""Decides whether headers of a record that would steer the agent are trusted (docs/protocol.md, Proof)."""
 
 from sluicegate.streams.contracts.lanes import is_lane_of
 from sluicegate.streams.contracts.mac import STEERING, Mac
@@ -8,7 +8,7 @@ UNKNOWN = -1  # as the first offset: no record needs a MAC yet
 
 
 class HeaderProof:
-    """Records from the offset `since` on need a MAC. `refused` counts those whose headers were not believed."""
+    """Records from the offset `since` on need a MAC. `refused` counts the records whose headers were not trusted."""
 
     __slots__ = ("mac", "refused", "since", "told")
 
@@ -17,19 +17,19 @@ class HeaderProof:
         self.refused, self.told = 0, False
 
     def keys(self, record: Record) -> Mac | None:
-        """The keys with which the record must be proven; None where its headers are believed as they are."""
+        """The keys that must verify the record. None if its headers are trusted without a MAC."""
         return self.mac if 0 <= self.since <= record.offset() else None
 
     def believes(self, record: Record) -> bool:
         return (keys := self.keys(record)) is None or keys.proves(record)
 
     def begins(self, now: float) -> bool:
-        """Whether records need a MAC from `now` on, the store's time, and did not before."""
+        """Whether records need a MAC from `now`, the store's time, on, and did not before."""
         return self.since == UNKNOWN and self.mac is not None and now >= self.mac.since
 
     def refuse(self, record: Record, shard: str) -> Record:
-        """A record without a MAC, without the headers that steer. `shard` is what it says of its sender: another app
-        signs with a key of its own, so its numbers are refused nothing."""
+        """Handle a record without a valid MAC: remove the headers that steer, and count it. `shard` is the sender in
+        its headers. The numbers of another app are not counted, because that app signs with its own key."""
         steers = any(name in STEERING for name, _ in headers(record))
         app = "" if self.mac is None else self.mac.app
         if steers or (app and (shard.startswith(f"{app}/") or is_lane_of(app, shard))):

@@ -1,13 +1,13 @@
 """Drops repeats of other Sluicegate senders. A row is dropped only if its number was certainly seen (docs/protocol.md,
 Receive).
 
-The state of one input partition is, for each sender's shard, at least the last WINDOW numbers, in the order of their
-arrival. Rows of a shard arrive in the order of their numbers, but for repeats, so these are the highest ones. A number
-of another program that is much too high pushes none of them out. The state is part of the partition's changelog, so it
-is restored and rewound together with the state that it protects.
+The state of one input partition has, for each sender's shard, at least the last WINDOW numbers, in the order of
+arrival. Rows of a shard arrive in the order of their numbers, except for repeats, so these are the highest numbers. An
+excessive number from another program displaces none of them. The state is part of the partition's changelog, so it is
+restored and rewound together with the state that it protects.
 
-The numbers of a record without proof are counted under a name of their own. So its exact repeats are dropped, and it
-can never make a genuine record look like a repeat.
+The numbers of a record without proof are counted under a separate name. So its exact repeats are dropped, and it can
+never make a genuine record look like a repeat.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from sluicegate.streams.topic_names import plain
 WINDOW = 10_000
 FORGET_AFTER = 7 * 24 * 3600.0  # seconds; a lineage that is silent for longer is forgotten
 MOST_SENDERS = 50_000  # shards of one input partition, about 530 bytes each
-MOST_UNPROVEN = 5_000  # of them without proof: whoever writes to the topic can name any
-UNPROVEN = "?"  # before the name of a shard whose records had no proof
+MOST_UNPROVEN = 5_000  # shards without proof: any writer of the topic can use any name
+UNPROVEN = "?"  # the prefix for shards whose records have no proof
 TRUSTING = HeaderProof()
 AT_SHARD, AT_NUMBER = PLACES[SHARD], PLACES[NUMBER]
 OF_SENDER = {SHARD: AT_SHARD, NUMBER: AT_NUMBER}
-MOST_NAMES = 1_000  # shards whose names are kept as they were read
+MOST_NAMES = 1_000  # the number of cached shard names
 LONGEST_NAME = 2_048  # bytes; the names of two topics, of an app and of an agent fit
 
 Whole = list[Any]  # [last seen at, numbers in the order of their arrival]
@@ -52,9 +52,9 @@ class SenderShard:
 
 
 class ReceivedShards:
-    """The numbers received from each sender's shard. `dropped` counts repeats. `late` counts numbers below the window,
-    which are accepted, because they may be new. `forgotten` counts shards that gave way to new ones: the longest silent
-    ones, whose repeats are accepted from then on."""
+    """The numbers received from each sender's shard. `dropped` counts repeats. `late` counts numbers below the window;
+    they are accepted, because they may be new. `forgotten` counts shards that were removed to make room: the shards
+    that were silent for longest. Their repeats are accepted from then on."""
 
     __slots__ = ("_names", "dropped", "forgotten", "fresh", "late", "shards", "topic")
 
@@ -66,7 +66,7 @@ class ReceivedShards:
         self.dropped = self.late = self.forgotten = 0
 
     def note(self, shard: str, number: int, now: float) -> bool:
-        """Note a number of a shard. Returns whether it is a repeat."""
+        """Note a number of a shard. Returns True if it is a repeat."""
         known = self.shards.get(shard) or self._known(shard)
         if number in known.numbers:
             return True
@@ -86,7 +86,8 @@ class ReceivedShards:
         return known
 
     def _make_room(self, unproven: bool) -> None:
-        """Forget the longest silent tenth, if there are too many. Shards without proof push out no others."""
+        """If there are too many shards, remove the tenth that was silent for longest. Shards without proof displace
+        only each other."""
         most = MOST_UNPROVEN if unproven else MOST_SENDERS
         if len(self.shards) < most:
             return
@@ -100,8 +101,8 @@ class ReceivedShards:
         self.forgotten += len(silent)
 
     def drop_repeats(self, records: Sequence[Record], now: float, proof: HeaderProof = TRUSTING) -> list[Record]:
-        """The records that are new. Those without proof lose the headers that steer, and time marks without proof are
-        left out. Reads the headers of each record, so it is called only for topics named in `receive`."""
+        """Return the new records. Records without proof lose the headers that steer, and time marks without proof are
+        dropped. The headers of each record are read, so this is called only for topics named in `receive`."""
         kept: list[Record] = []
         for record in records:
             keys = proof.keys(record)
@@ -118,7 +119,7 @@ class ReceivedShards:
     def _unproven(
         self, record: Record, sender: tuple[str, int] | None, now: float, proof: HeaderProof
     ) -> Sequence[Record]:
-        """The record as one of any producer; none for a repeat, and for a time mark."""
+        """Treat the record as a record of any producer. Returns no record for a repeat and for a time mark."""
         if not (pairs := headers(record)):
             return (record,)
         shard, number = sender or ("", 0)
@@ -135,14 +136,13 @@ class ReceivedShards:
         return known is not None and number in known.numbers
 
     def receipts(self) -> tuple[int, int, int]:
-        """How many repeats were dropped, how many late ones accepted and how many shards forgotten since the last
-        call."""
+        """The numbers of dropped repeats, accepted late records and forgotten shards since the last call."""
         counts = self.dropped, self.late, self.forgotten
         self.dropped = self.late = self.forgotten = 0
         return counts
 
     def _sender(self, record: Record, values: MacHeaders) -> tuple[str, int] | None:
-        """The shard and number of the record. None when they are missing, malformed or meant for another topic."""
+        """The shard and number of the record. None if they are missing, malformed, or belong to another topic."""
         shard, number = values[AT_SHARD] or b"", values[AT_NUMBER] or b""
         if not number.isdigit() or len(number) > 18 or len(shard) > LONGEST_NAME or record.error() is not None:
             return None
@@ -151,7 +151,7 @@ class ReceivedShards:
         return (name, int(number)) if name else None
 
     def _named(self, shard: bytes) -> str:
-        """The name of a shard that sends to this topic, which is read once; empty if it is none."""
+        """Decode the name of a shard that sends to this topic; empty for any other name. Cached."""
         text = shard.decode("ascii", "replace")
         _, arrow, target = text.rpartition(">")
         if not arrow or target.rpartition("#")[0] != self.topic or not text.isascii():
@@ -167,7 +167,7 @@ class ReceivedShards:
         return fresh
 
     def whole(self, now: float) -> dict[str, Whole]:
-        """All numbers still remembered. Forgets lineages that were silent for FORGET_AFTER."""
+        """All remembered numbers. Forgets lineages that were silent for FORGET_AFTER."""
         self.shards = {name: shard for name, shard in self.shards.items() if now - shard.at < FORGET_AFTER}
         return {name: [shard.at, list(shard.numbers)] for name, shard in self.shards.items() if shard.numbers}
 

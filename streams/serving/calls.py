@@ -23,12 +23,12 @@ from sluicegate.streams.serving.committed import CommittedState
 from sluicegate.streams.units import moment
 
 PREFIX = "/agents/"
-PAGE = 100  # groups of one answer
-PAGE_BYTES = 1024 * 1024  # of one answer with several groups
+PAGE = 100  # groups in one answer
+PAGE_BYTES = 1024 * 1024  # in one answer with several groups
 RETRY_AFTER = "1"  # seconds
 ENCODED = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})*")  # ASCII without spaces, and bytes as %XX
 NUMBER = re.compile(r"[0-9]{1,9}")
-PASSING = ("age", "fires_in", "owner")  # what changes without a change of the state
+PASSING = ("age", "fires_in", "owner")  # fields that change without a change of the state
 
 
 class _Problem(Exception):
@@ -102,7 +102,7 @@ class StateResource:
 
 
 def _named(path: str) -> tuple[str, bytes]:
-    """The agent and the key that the path names."""
+    """The agent and the key in the path."""
     if not ENCODED.fullmatch(path):
         raise _Problem(HTTPStatus.BAD_REQUEST, "the path is not percent-encoded: a byte is %XX, a percent sign %25")
     parts = path.split("/")
@@ -144,7 +144,7 @@ def _shown(group: OpenGroup) -> dict[str, Any]:
 
 
 def _tag(page: Sequence[Mapping[str, Any]], first: int, many: int) -> str:
-    """A weak entity tag: it changes when the state changes, and not with its age or owner."""
+    """A weak entity tag. It changes with the state, but not with its age or owner."""
     lasting = [[{name: value for name, value in each.items() if name not in PASSING} for each in page], first, many]
     return f'W/"{blake2b(_encoded(lasting), digest_size=16).hexdigest()}"'
 

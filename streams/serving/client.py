@@ -1,4 +1,4 @@
-"""The client of the state API, for other programs. It needs the standard library alone."""
+"""The client of the state API, for other programs. It uses only the standard library."""
 
 import json
 from base64 import b64decode
@@ -107,14 +107,14 @@ class Client:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A redirect would take the token to another host."""
+    """Refuses redirects: a redirect would send the token to another host."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def _refused(error: HTTPError) -> Any:
-    """No groups for a key without one. Raises ClientError for all other errors."""
+    """The answer for a key without groups is empty. Raises ClientError for all other errors."""
     content = _document(error.read(LONGEST_ANSWER), error.code)
     if error.code == 404 and content.get("agent"):
         return {"groups": [], "next": None}

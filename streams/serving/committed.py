@@ -1,7 +1,7 @@
-"""The open groups of a key as the store has them: committed state alone.
+"""The open groups of a key in the store: committed state only.
 
-Each process of the app that reaches the store can answer for each key, whichever worker owns its partition. What was
-read of an agent is kept for a while, so that many questions cost the store one reading.
+Each process of the app that can reach the store can answer for each key, whichever worker owns its partition. The
+groups of an agent are cached for a while, so many questions need one reading of the store.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ from sluicegate.streams.operations.groups.contents import PartitionContents, hel
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, with_cold
 from sluicegate.streams.operations.groups.shared_groups import shared_groups
 
-LEAST = 1.0  # seconds for which a reading is kept at least
-SHARE = 0.2  # of the time is spent reading, at most
-FORGOTTEN = 60.0  # seconds after which a reading that nobody needs is dropped
-TRIES = 5  # readings of a partition whose group changes while it is looked for
+LEAST = 1.0  # minimum seconds for which a reading is kept
+SHARE = 0.2  # the maximum part of the time that is spent reading
+FORGOTTEN = 60.0  # seconds after which an unused reading is dropped
+TRIES = 5  # readings of a partition whose group changes during the search
 
 
 class KeptReading(NamedTuple):
-    """What was read of one agent `at` a time of the clock, and the time `until` which it answers questions. The groups
-    of a shared agent are in `shared`, those of all others in the contents of its partitions."""
+    """The groups of one agent, read at the time `at` and valid `until`. The groups of a shared agent are in `shared`;
+    for other agents they are in the contents of the partitions."""
 
     at: float
     until: float
@@ -40,7 +40,7 @@ class CommittedGroups(NamedTuple):
 
 
 class CommittedState:
-    """Reads the open groups of an app. `clock` gives monotonic seconds, `now` seconds since 1970."""
+    """Reads the open groups of an app. `clock` returns monotonic seconds, `now` seconds since 1970."""
 
     def __init__(self, app: App, desk: StoreDesk, clock: Callable[[], float], now: Callable[[], float]) -> None:
         self._app, self._desk = app, desk
@@ -48,8 +48,8 @@ class CommittedState:
         self._kept: dict[str, KeptReading] = {}
 
     def groups(self, agent: Agent, key: bytes, fresh: bool = False) -> CommittedGroups:
-        """The open groups of this key. With `fresh`, the store is read for this question. Raises PersistenceError,
-        SystemNotReady, and what `held` raises."""
+        """The open groups of this key. With `fresh` the store is read for this question. Raises PersistenceError,
+        SystemNotReady, and the errors of `held`."""
         with self._desk.store() as store:
             reading = self._reading(agent, store, fresh)
             groups = [group for group in reading.shared if group.key == key]
@@ -73,8 +73,8 @@ class CommittedState:
         return kept
 
     def _within(self, store: Store, agent: Agent, contents: PartitionContents, key: bytes) -> list[OpenGroup]:
-        """The groups of one partition. A group that was cold when the changelog was read, and became hot before its row
-        was looked for, is in neither: then the changelog is read again."""
+        """The groups of one partition. A group can be missing in both readings: it was cold when the changelog was
+        read, and became hot before its row was read. Then the changelog is read again."""
         for _ in range(TRIES):
             groups = with_cold(contents, store, key)
             if groups or not contents.groups.cold.count:

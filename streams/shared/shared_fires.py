@@ -1,6 +1,6 @@
 """The second half of `scope: shared`: fires and completes sealed batches, and takes over batches whose lease ended.
 
-A lease only says which worker tries. One compare-and-set completes a batch: it removes the rows and writes the
+A lease only determines which worker tries. One compare-and-set completes a batch: it removes the rows and writes the
 messages.
 """
 
@@ -24,17 +24,17 @@ from sluicegate.streams.shared.shared_firing import HandlerError, Made, SharedFi
 from sluicegate.streams.shared.shared_leases import AT_A_TIME, BatchInHand, SharedLeases
 
 BatchOutcome = Made | HandlerError | HandlerFailed | EngineFault | None
-"""What became of a batch. HandlerFailed: a group waits for its row. None: another worker has it, or it is
+"""The outcome of a batch. HandlerFailed: a group waits for its row. None: another worker has the batch, or it is
 completed."""
 FEW = 8  # if at most this number of batches fail together, each is tried alone
-# Completions of many batches that run at once, each in a thread. Batches that become ready meanwhile make the next
+# Concurrent completions of many batches, each in a thread. Batches that become ready meanwhile make the next
 # completion larger, so a slow store has fewer completions.
 UNDER_WAY = 2
 
 
 class SharedFires:
-    """Fires what one worker has leased. The loop calls `turn`. A call in `work` may take as long as a handler. `time`
-    returns seconds since 1970."""
+    """Fires the batches that one worker has leased. The loop calls `turn`. A call in `work` may take as long as a
+    handler. `time` returns seconds since 1970."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SharedFires:
         self.halt: Halt | None = None
 
     def turn(self, now: float) -> None:
-        """One round: process the results of calls, begin batches, renew leases, and look for more batches."""
+        """Run one turn: process the results of calls, begin batches, renew leases, and poll for more batches."""
         self.leases.calls.turn()
         self._work.turn()
         if self._stopped or self.halt is not None:
@@ -94,7 +94,7 @@ class SharedFires:
             self._work.begin(partial(self._fire, some), partial(self._ended, some), partial(self._failed, some))
 
     def _fire(self, jobs: Sequence[BatchInHand]) -> list[BatchOutcome]:
-        """Runs in a thread."""
+        """Called in a thread."""
         outcomes = [job.made or self._made(job) for job in jobs]
         ends = [(job.batch, made.messages) for job, made in zip(jobs, outcomes, strict=True) if isinstance(made, Made)]
         with engine_faults():
@@ -143,7 +143,7 @@ class SharedFires:
                     self._meter.count("records_skipped", outcome.skipped)
 
     def _judge(self, job: BatchInHand, raised: HandlerError) -> None:
-        """Try again, or keep the decision for the dead letter."""
+        """Retry the batch, or keep the decision for the dead letter."""
         assert self._handling is not None
         identity, failures = raised.identity, job.failures
         ended = failures.ended or UNSUSPECTED
@@ -159,7 +159,7 @@ class SharedFires:
             job.at = self._clock() + (decision.pause if isinstance(decision, TryAgain) else 0.0)
 
     def _faulty(self, job: BatchInHand, error: EngineFault) -> None:
-        """The engine failed at the batch: count it, and try the batch again, alone."""
+        """Count an error of the engine at the batch, and retry the batch alone."""
         job.faults, job.fault, job.made = job.faults + 1, str(error), None
         job.at, job.alone = self._clock() + self._backoff.delay(), True
         self._log.error("shared.fault", batch=job.batch.id, times=job.faults, error=str(error))
@@ -180,13 +180,13 @@ class SharedFires:
         self._log.warning("shared.not_completed", batch=jobs[0].batch.id, batches=len(jobs), error=str(error))
 
     def stop(self) -> None:
-        """Begin no more batches, and release those that do not run yet."""
+        """Begin no more batches, and release the batches that do not run yet."""
         self._stopped = True
         self.leases.give_back(self.leases.resting())
 
     def finish(self) -> None:
-        """The process ends, and no batch caused it: release all leased batches. After an error, wait for running calls
-        first."""
+        """At the end of the process, release all leased batches, because none of them caused it. After an error, wait
+        for running calls first."""
         if not self._stopped:
             self._work.finish()
         self.leases.finish()

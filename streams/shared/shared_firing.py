@@ -1,4 +1,4 @@
-"""Turns a sealed batch of the shared buffer into outbox messages: its result, or the outputs of its handler."""
+"""Converts a sealed batch of the shared buffer to outbox messages: its result, or the outputs of its handler."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ def aggregation_of(agent: Agent) -> Aggregation:
 
 
 def endless(agent: Agent) -> Agent:
-    """The agent with a rule that ends no group, because the buffer ends groups."""
+    """The agent with a rule that ends no groups, because the buffer ends them."""
     timeless = replace(aggregation_of(agent), since_first=None, since_last=None, deadline=None, until=None)
     rule = replace(timeless, count=None, max_items=ENDLESS, on_full="fire-oldest")
     return replace(agent, aggregation=rule)
@@ -73,7 +73,7 @@ class HandlerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The messages to commit with the end of a batch, and the numbers for the metrics: events, answers of expressions,
+    """The messages to commit with the end of a batch, and the values for the metrics: events, outcomes of expressions,
     and records that are left out without a dead letter."""
 
     messages: Sequence[OutboxMessage]
@@ -83,7 +83,7 @@ class Made:
 
 
 class SharedFiring:
-    """Pure, except for the handler. Any thread may call. A message may have at most `most` bytes."""
+    """Pure, except for the handler. Thread-safe. A message may have at most `most` bytes."""
 
     def __init__(
         self,
@@ -132,8 +132,8 @@ class SharedFiring:
         return Made(messages, counted, groups.outcomes, groups.counts["skipped"])
 
     def _again(self, group: RetriedGroup, known: Failures, cancelled: IsCancelled) -> Made:
-        """The messages of a group that an operator retried. The outbox may still have the messages of its first time,
-        and leaves out a message with the same id: the ids of the outputs are those of the retry."""
+        """The messages of a group that an operator retried. Their ids are derived from the retry: the outbox may still
+        have the messages of the first run, and drops a message with the same id."""
         outcomes = Counter[tuple[str, str]]()
         handled = self._handling is not None
         fire = group.fire if handled or group.fire.again is not None else structs.replace(group.fire, again=WHOLE)
@@ -151,14 +151,14 @@ class SharedFiring:
         return Made(messages, counted, outcomes, 0)
 
     def left(self, batch: SealedBatch) -> None:
-        """Another worker has the batch: if it comes back, its groups wait for their rows anew."""
+        """Another worker has the batch. If it comes back, its groups wait for their rows from the start."""
         if self._looked_up is not None:
             again = is_retried(batch.group)
             origins = [retried(batch.entries).first] if again else [each.origin for each in unpacked(batch.entries)]
             self._looked_up.left(origins)
 
     def given_up(self, batch: SealedBatch, error: str) -> Made:
-        """The messages of a batch at which the engine failed three times: each record as a dead letter."""
+        """The messages of a batch at which the engine failed three times: each record becomes a dead letter."""
         if is_retried(batch.group):
             return self._retry_given_up(retried(batch.entries), error)
         why = f"the engine failed three times at the group of this record; please report it: {error}"
@@ -174,7 +174,8 @@ class SharedFiring:
         return Made([self._message(row, group.last, lambda: group.members) for row in rows], [event], {}, 0)
 
     def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> Groups:
-        """Their events are one fire, unless the rule has changed since, or the group exceeds `max_bytes`."""
+        """The groups of the batch. Their events are one fire, unless the rule has changed since, or the group exceeds
+        `max_bytes`."""
         reason = batch.reason
         if reason == "count" and len(records) != self._count:
             reason = "limit" if len(records) < self._count else COUNT_LOWERED
@@ -228,7 +229,7 @@ class SharedFiring:
         self, row: OutboxRow, last: RecordOrigin, members: Callable[[], bytes | None] | None = None
     ) -> OutboxMessage:
         """The message of a row. The relay adds its own id, shard and number headers. The last record may come from
-        another partition than the first. `members` gives the places of the records of a group."""
+        another partition than the first. `members` returns the places of the records of a group."""
         end = f"{last.topic}/{last.partition}/{last.offset}".encode()
         headers = [(name, end if name == LAST else value) for name, value in row.headers if name not in OF_ROW]
         if members is not None and lacks_fields(row) and (places := members()) is not None:
@@ -251,5 +252,5 @@ class SharedFiring:
 
 
 def of_retry(made: OutboxMessage, run: str) -> OutboxMessage:
-    """The message with an id of this retry, unless it is a dead letter."""
+    """The message with an id derived from this retry, unless it is a dead letter."""
     return made if is_letter(made.headers) else replace(made, id=retried_id(made.id, run))

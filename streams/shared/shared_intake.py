@@ -1,7 +1,7 @@
 """The first half of `scope: shared`: a partition owner inserts its records into the buffer that all workers share.
 
 The insert moves the source's watermark in its own transaction, before the owner's commit moves the offset. Records that
-are read again after a crash lie below the watermark and are left out, whichever worker reads them.
+are read again after a crash are below the watermark and are left out, whichever worker reads them.
 """
 
 from bisect import bisect_left
@@ -36,9 +36,9 @@ class SourceProgress(NamedTuple):
 
 
 class SharedIntake(RecordProcessor):
-    """`source_of` asks the store for the topic id of a partition, from which ids are made. `least` is the number of
-    records below which none completes its group. A commit takes at most `most` records. These are two inserts, and
-    complete no more batches than a worker may lease. `held` counts the bytes read since it was set to 0."""
+    """`source_of` reads from the store the topic id of a partition; ids are derived from it. `least` is a number of
+    records: fewer records complete no group. A commit takes at most `most` records. These are two inserts, and complete
+    no more batches than a worker may lease. `held` counts the bytes read since it was set to 0."""
 
     batches = False
 
@@ -59,14 +59,14 @@ class SharedIntake(RecordProcessor):
         self.most, self.held = int(min(2 * runs.at_once, MOST * least)), 0
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
-        """All records as one message whose `value` is a RecordRun. Refused records are among the groups' events."""
+        """All records as one message with a RecordRun as its `value`. Refused records are in the groups' events."""
         run = self._runs.read(groups, records)
         self.held += self._runs.size(run)
         return [Message(run, records[-1])] if run.items else []
 
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
-        """Insert the records into the buffer. Returns the items that are no messages: refused records, and groups that
-        fired when the scope was changed. Raises PersistenceError, SystemNotReady, and the Halt of a batch."""
+        """Insert the records into the buffer. Returns the items that are not messages: refused records, and groups that
+        fired when the scope changed. Raises PersistenceError, SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
             raise self.fires.halt
         whole = RecordRun([], [], [], [])

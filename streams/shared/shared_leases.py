@@ -1,10 +1,10 @@
-"""The sealed batches that one worker has leased from the shared buffer: it looks for them, renews their leases and
-gives them back.
+"""The sealed batches that one worker has leased from the shared buffer: it polls for them, renews their leases and
+releases them.
 
-A batch that is leased again and again, and is neither completed nor released, may be the one that ends its processes.
-From then on it runs alone, so that the end of a process counts against this batch only. In the end it is given up. The
-store counts the leases; a worker may not have received all of them. The store also counts the runs alone, each of which
-is written before it begins (streams/handlers/attempts.py).
+A batch that is leased repeatedly, and is neither completed nor released, may end its processes. From then on it runs
+alone, so the end of a process counts against this batch only. In the end it is given up. The store counts the leases; a
+worker may not have received all of them. The store also counts the runs alone. Each of them is recorded before it
+begins (streams/handlers/attempts.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,16 +24,16 @@ from sluicegate.streams.handlers.failures import Failures
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.shared.shared_firing import Made
 
-LOOK_EVERY = 0.25  # seconds between two looks for deadlines and for ended leases
+LOOK_EVERY = 0.25  # seconds between two polls for deadlines and ended leases
 MOST = 1_000  # leased batches; at this limit intake waits
-AT_A_TIME = 100  # batches per look
+AT_A_TIME = 100  # batches per poll
 
 
 class BatchInHand:
-    """A batch that this worker has leased. `at` is the time of its next attempt and `renew_at` the time at which its
-    lease is renewed, both on the loop's clock. After a failure with few others it is tried `alone`, because it may be
-    the cause. `marked`: the store has recorded that it begins alone. `returned`: a call has returned, so it did not end
-    the process. `faults`: how often the engine failed at it, and `fault` is its last error."""
+    """A batch that this worker has leased. `at` is the time of its next attempt, `renew_at` the time of the next
+    renewal of its lease, both on the loop's clock. After a failure together with few others it is tried `alone`,
+    because it may be the cause. `marked`: the store has recorded that it begins alone. `returned`: a call has returned,
+    so it did not end the process. `faults` counts the errors of the engine at it, and `fault` is the last one."""
 
     __slots__ = (
         *("alone", "at", "batch", "begins", "cancelled", "failures", "fault", "faults"),
@@ -55,8 +55,8 @@ class BatchInHand:
 
 
 class SharedLeases:
-    """The leases of one worker. `calls` runs short calls to the store. `on_loss` hears of a batch that another worker
-    has. Without `bounds` no batch is suspected: there is no handler that could end the process."""
+    """The leases of one worker. `calls` runs short calls to the store. `on_loss` is called for a batch that another
+    worker has. Without `bounds` no batch is suspected, because there is no handler that could end the process."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class SharedLeases:
         self._jobs: dict[str, BatchInHand] = {}
         self._look_at = 0.0
         self._looking = self._renewing = False
-        self._careful = False  # whether the last look found a suspect
+        self._careful = False  # whether the last poll found a suspect
 
     @property
     def full(self) -> bool:
@@ -88,7 +88,7 @@ class SharedLeases:
         return any(job.running for job in self._jobs.values())
 
     def resting(self) -> list[BatchInHand]:
-        """The leased batches that do not run."""
+        """The leased batches that are not running."""
         return [job for job in self._jobs.values() if not job.running]
 
     def suspect(self) -> BatchInHand | None:
@@ -98,7 +98,7 @@ class SharedLeases:
         return next((job for job in self._jobs.values() if job.begins != "together" and not job.returned), None)
 
     def take(self, batches: Sequence[SealedBatch]) -> None:
-        """This worker has leased these batches."""
+        """Add batches that this worker has leased."""
         now = self._clock()
         for batch in batches:
             job = self._jobs[batch.token] = BatchInHand(batch, now, now + self._gate.lease.total_seconds() / 3)
@@ -106,7 +106,7 @@ class SharedLeases:
                 job.begins = begins(job.suspicion, self._bounds)
 
     def turn(self, now: float) -> None:
-        """Renew leases, and look for more batches."""
+        """Renew leases, and poll for more batches."""
         self._renew(now)
         if not self._looking and now >= self._look_at and not self.full:
             self._looking, most = True, 1 if self._careful else AT_A_TIME
@@ -130,8 +130,8 @@ class SharedLeases:
         self._log.warning("shared.store_unavailable", error=str(error))
 
     def _renew(self, now: float) -> None:
-        """Renew all leases in one call. One call for each would keep the buffer locked for longer than a lease, with a
-        thousand batches on a slow store, and the looks for others' leases would wait behind them."""
+        """Renew all leases in one call. With a thousand batches on a slow store, one call for each would lock the
+        buffer for longer than a lease, and block other workers' polls for ended leases."""
         if self._renewing or all(job.renew_at > now for job in self._jobs.values()):
             return
         self._renewing, jobs = True, list(self._jobs.values())
@@ -147,11 +147,11 @@ class SharedLeases:
                 self.drop(job)
 
     def _none_renewed(self, _: SluicegateError) -> None:
-        """The store did not answer: the leases last for two more tries."""
+        """The store did not answer. The leases last for two more attempts."""
         self._renewing = False
 
     def mark(self, suspect: BatchInHand) -> None:
-        """Have the store record that the batch begins alone."""
+        """Record in the store that the batch begins alone."""
         times = Suspicion(alone=suspect.suspicion.alone + 1).stored
         mark = partial(self._buffer.renew, self.name, suspect.batch.token, self._gate.lease, times)
         self.calls.begin(mark, partial(self._marked, suspect), partial(self._not_marked, suspect))
@@ -165,23 +165,24 @@ class SharedLeases:
             self.drop(suspect)
 
     def complete(self, ends: Sequence[tuple[SealedBatch, Sequence[OutboxMessage]]]) -> Sequence[bool]:
-        """Remove these batches, and write their messages. Runs in a thread. Returns which were this worker's."""
+        """Remove these batches and write their messages. Called in a thread. Returns for each whether it belonged to
+        this worker."""
         return self._buffer.complete_all(self.name, ends) if ends else ()
 
     def end(self, job: BatchInHand) -> None:
-        """The batch is completed."""
+        """Remove a completed batch."""
         self._jobs.pop(job.batch.token, None)
 
     def drop(self, job: BatchInHand) -> None:
-        """Another worker has the batch, or it is completed."""
+        """Remove a batch that another worker has, or that is completed."""
         job.cancelled = True
         if self._jobs.pop(job.batch.token, None) is not None:
             self._meter.count("lease_lost")
             self._on_loss(job.batch)
 
     def give_back(self, jobs: Sequence[BatchInHand]) -> None:
-        """Release these batches at once. Their current lease does not count; if a call has returned, no earlier one
-        counts either. A batch that was given up and halted its agent is called once more."""
+        """Release these batches at once. Their current lease does not count. If a call has returned, earlier leases do
+        not count either. A batch that was given up and halted its agent gets one more call."""
         most = (self._bounds or Bounds()).most
         for job in jobs:
             self._jobs.pop(job.batch.token)
@@ -191,6 +192,6 @@ class SharedLeases:
             )
 
     def finish(self) -> None:
-        """The process ends, and no batch caused it: release all."""
+        """At the end of the process, release all batches, because none of them caused it."""
         self.give_back(list(self._jobs.values()))
         self.calls.finish()

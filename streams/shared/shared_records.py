@@ -1,4 +1,5 @@
-"""The encoding of records in the shared buffer. It holds what the rule, the dead letters and the ids need."""
+"""The encoding of records in the shared buffer. It contains the data that the rule, the dead letters and the ids
+need."""
 
 from collections.abc import Iterable, Iterator
 from math import inf
@@ -29,12 +30,12 @@ def buffer_name(app: str, agent: str) -> str:
 
 
 def group_of(key: bytes) -> str:
-    """The name of a key's group: the key itself where it is printable ASCII, percent-encoded where it is not."""
+    """The name of a key's group: the key itself if it is printable ASCII; other bytes are percent-encoded."""
     return quote_from_bytes(key, safe=_PLAIN)
 
 
 class RecordOrigin(NamedTuple):
-    """The position that a record was read from; ids are made of it."""
+    """The position from which a record was read. Ids are derived from it."""
 
     topic: str
     topic_id: str
@@ -52,7 +53,7 @@ class Common(NamedTuple):
 
 
 class SharedRecord(msgspec.Struct, array_like=True, gc=False):
-    """A buffered record. It satisfies sluicegate.streams.contracts.record.Record. Its offset there is its place in the
+    """A buffered record. It satisfies sluicegate.streams.contracts.record.Record. Its offset there is its index in the
     batch (`index`), because a rule cannot compare the offsets of several partitions. `number` is the offset in its own
     partition."""
 
@@ -114,15 +115,15 @@ _items = msgspec.msgpack.Decoder(list[SharedRecord]).decode
 
 
 def packed(record: Record, topic_id: str, now: float) -> bytes:
-    """The data of an entry that holds one record."""
+    """The data of an entry with one record."""
     place = (record.topic(), topic_id, record.partition(), record.offset())
     return _encode((place, record.key(), record.value(), headers(record), record.timestamp(), now))
 
 
 class RecordRun(NamedTuple):
     """Records of one partition, in order, in three columns: the offset; the group (with `dedupe` also the id, or None);
-    and the encoding in a pack (with `dedupe` the record itself). `ends` has the offsets of the records that
-    end their group by `until`. In a part of a run it has those of the whole run."""
+    and the encoding in a pack (with `dedupe` the record itself). `ends` has the offsets of the records that end their
+    group by `until`. A part of a run has the `ends` of the whole run."""
 
     offsets: list[int]
     groups: list[Any]
@@ -134,8 +135,8 @@ class RecordRun(NamedTuple):
 
 
 def packs(run: RecordRun, common: Common, most: float = inf) -> list[Pack]:
-    """One pack for each group. A group that ends in the run, with more than `most` records, or with large ones, has
-    several, in their order."""
+    """One pack for each group. A group has several packs, in order, if it ends in the run, has more than `most`
+    records, or has large records."""
     groups: dict[str, list[bytes]] = {}
     begins: dict[str, int] = {}
     ended: list[tuple[str, int, list[bytes]]] = []

@@ -1,6 +1,6 @@
-"""The encoding of a completed group in the shared buffer: `dead retry` puts it there, and a worker fires it again.
+"""The encoding of a completed group in the shared buffer. `dead retry` inserts it, and a worker fires it again.
 
-It is a batch of its own with one entry. Its watermark counts how often its dead letter was retried.
+It is a separate batch with one entry. Its watermark counts the retries of its dead letter.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,10 +20,11 @@ from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.shared.shared_records import RecordOrigin, SharedRecord
 
 GROUP = "%retry/"
-"""The names of these batches begin so. Those of keys do not: two hexadecimal digits follow each % (`group_of`)."""
+"""The prefix of the names of these batches. No name of a key has it: in those, two hexadecimal digits follow each %
+(`group_of`)."""
 MOST_MEMBERS = 64 * 1024  # bytes of the header DEAD_MEMBERS
 OffsetRun = tuple[str, int, list[int]]
-"""Topic, partition, the offset of the first message, and how much larger that of each next one is."""
+"""Topic, partition, the offset of the first message, and the difference of each next offset to the one before."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _common = msgspec.msgpack.Decoder(tuple[str, RecordOrigin, RecordOrigin, bytes | None]).decode
@@ -57,7 +58,7 @@ def is_retried(group: str) -> bool:
 
 
 def unpacked(entries: Sequence[Entry]) -> RetriedGroup:
-    """Raises PersistenceError."""
+    """Decode the group. Raises PersistenceError."""
     try:
         (entry,) = entries
         common, item = pack_parts(entry.data)
@@ -72,7 +73,7 @@ def unpacked(entries: Sequence[Entry]) -> RetriedGroup:
 
 
 def members_of(records: Sequence[SharedRecord]) -> bytes | None:
-    """The places of these messages in their order, for the header DEAD_MEMBERS. None: they are too long."""
+    """The places of these messages in order, for the header DEAD_MEMBERS. None: they are too long."""
     runs: list[OffsetRun] = []
     before = 0
     for record in records:
@@ -102,8 +103,8 @@ def is_letter(headers: Iterable[Header]) -> bool:
 
 
 def lacks_fields(row: OutboxRow) -> bool:
-    """Whether the row is the dead letter of a group without its computed fields: it names the places of its messages,
-    so that a retry can compute the fields from their topics."""
+    """Whether the row is the dead letter of a group without computed fields. It has the places of its messages, so a
+    retry can compute the fields from their topics."""
     headers = dict(row.headers)
     reason = headers.get(DEAD_REASON)
     whole = FIRST in headers and DEAD_ITEM not in headers

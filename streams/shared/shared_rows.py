@@ -1,5 +1,4 @@
-"""Rows that are looked up for the completed groups of a shared buffer: when a batch fires, in a transaction of their
-own."""
+"""Looks up rows for the completed groups of a shared buffer when a batch fires, in a separate transaction."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,15 +10,15 @@ from sluicegate.streams.shared.shared_records import RecordOrigin
 
 
 class SharedRows:
-    """Any thread may call."""
+    """Thread-safe."""
 
     def __init__(self, rows: ItemRows) -> None:
         self._rows = rows
         self._one_at_a_time = Lock()  # an expression may be used by one thread at a time
 
     def of(self, fire: Fire, first: RecordOrigin, outcomes: Counter[tuple[str, str]]) -> RowsByName | Sequence[Event]:
-        """The rows of a group for its handler, or what becomes of the group. Raises LookupFailed, and HandlerFailed
-        while the group waits for its row."""
+        """The rows of a group for its handler, or the events that replace the call. Raises LookupFailed, and
+        HandlerFailed while the group waits for its row."""
         place = first.topic, first.partition
         with self._one_at_a_time:
             keys = self._rows.asked(fire) or ()
@@ -31,7 +30,7 @@ class SharedRows:
         return decided
 
     def left(self, origins: Sequence[RecordOrigin]) -> None:
-        """Groups that begin with these records are no longer this worker's."""
+        """Forget the groups that begin with these records: another worker has them."""
         with self._one_at_a_time:
             for origin in origins:
                 self._rows.waits.ended((origin.topic, origin.partition), [origin.offset])

@@ -24,14 +24,14 @@ from sluicegate.streams.shared.shared_records import (
 )
 
 AT_ONCE = 1_000  # records per insert with ids: a larger insert blocks a store that runs one script at a time
-INSERT_BYTES = 8 * 1024 * 1024  # of one insert
+INSERT_BYTES = 8 * 1024 * 1024  # in one insert
 INSERT_PACKS = 2_500  # packs per insert: a pack takes a store as long as ten records
 NAMES = 50_000  # number of keys whose group names are cached
 
 
 class Packing:
-    """Inserts without ids. `time` returns seconds since 1970. It only records when a record was inserted, and decides
-    nothing."""
+    """Inserts records without ids. `time` returns seconds since 1970. It only records the time of the insert and
+    affects no decision."""
 
     def __init__(self, name: str, gate: Gate, buffer: AggregatorBuffer, time: Callable[[], float]) -> None:
         self._name, self._gate, self._buffer, self._time = name, gate, buffer, time
@@ -80,7 +80,7 @@ class Packing:
 
 
 class Identified:
-    """Inserts with ids, which show repeats: each record is an entry of its own."""
+    """Inserts records with ids, which reveal repeats. Each record is a separate entry."""
 
     at_once = AT_ONCE
 
@@ -128,7 +128,7 @@ class Identified:
 
 
 Runs = Packing | Identified
-"""`read` refuses records that cannot be used; `size` is in bytes; an insert takes `at_once` records and raises
+"""`read` refuses records that cannot be used. `size` is in bytes. An insert accepts `at_once` records and raises
 WatermarkMoved and PersistenceError."""
 
 
@@ -138,7 +138,7 @@ def may_end(rule: Rule) -> bool:
 
 
 def _keyed(groups: Groups, record: Record, run: RecordRun) -> bytes | None:
-    """The record's key; `run` notes whether it ends its group. Raises what `refuse` explains."""
+    """The record's key. `run` notes whether the record ends its group. `refuse` explains every error that it raises."""
     rule = groups.rule
     key, read, _ = parsed(groups, record)
     ends = rule.until is not None and rule.until(read)
@@ -160,7 +160,7 @@ def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:
 
 
 def parts(run: RecordRun, runs: Runs, most: float) -> Iterator[RecordRun]:
-    """Cut the run into inserts: each has one record, or at most `at_once` records within the limits of bytes and of
+    """Cut the run into inserts. Each has one record, or at most `at_once` records within the limits of bytes and of
     packs of `most` records."""
     for at in range(0, len(run.items), runs.at_once):
         yield from _halves(run.part(at, at + runs.at_once), runs, most)

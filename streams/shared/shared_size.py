@@ -1,7 +1,7 @@
-"""The metric of how many records the buffer of `scope: shared` holds.
+"""The metric for the number of records in the buffer of `scope: shared`.
 
-The buffer belongs to all workers of the agent, so one of them counts: the owner of the first partition of the first
-topic. PostgreSQL, MariaDB, SQLite and MongoDB read one index entry for each row of the buffer; Redis adds a few
+The buffer belongs to all workers of the agent, so only one of them counts: the owner of the first partition of the
+first topic. PostgreSQL, MariaDB, SQLite and MongoDB read one index entry for each row of the buffer; Redis adds a few
 counters. The time between two counts is EVERY seconds, or SHARE times the duration of the last count, whichever is
 longer.
 """
@@ -20,7 +20,7 @@ METRIC = "buffered_records"
 
 
 class SharedSize:
-    """The counter of one worker. The loop calls `turn`, and says whether this worker is the one that counts."""
+    """The counter of one worker. The loop calls `turn` and passes whether this worker counts."""
 
     def __init__(
         self, name: str, buffer: BufferReading, calls: BackgroundCalls, meter: Meter, clock: Callable[[], float]
@@ -40,7 +40,7 @@ class SharedSize:
             self._calls.begin(self._count, self._counted, self._failed)
 
     def _count(self) -> int:
-        """Runs in a thread."""
+        """Called in a thread."""
         begun = self._clock()
         try:
             return self._buffer.count(self._name)
@@ -53,7 +53,7 @@ class SharedSize:
             self._meter.set(METRIC, records)
 
     def _failed(self, error: SluicegateError) -> None:
-        """Remove the metric: an old number would look current."""
+        """Remove the metric, because an old number would look current."""
         self._ended()
         self._meter.unset(METRIC)
         self._log.debug("shared.not_counted", buffer=self._name, error=str(error))

@@ -68,7 +68,7 @@ GUARDS = (
     Guard(
         "flow: a rate limit counts a token at no time before it was given",
         "streams/flow/limits.py",
-        "            at = (floor(now / self._step) + 1) * self._step  # not before any of the tokens that it counts\n",
+        "            at = (floor(now / self._step) + 1) * self._step  # not before any of the counted tokens\n",
         "            at = (floor(now / self._step) - 1) * self._step\n",
         LIMITS,
     ),
