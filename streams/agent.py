@@ -29,13 +29,12 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class DataDeadline:
-    """The deadline of a group that stands in its records, by expressions over the record. One of `at` and `after` is
-    set.
+    """The deadline of a group that its records contain, by expressions on the record. One of `at` and `after` is set.
 
-    `at` gives an instant, and `after` the time since the first record of the group, or with `since` last since the
-    record that gives it. A number is in `unit`, which is 1970 and later for an instant. The last record that gives a
-    deadline wins. A record for which the expression is null gives none. A record for which `cancel` is true takes the
-    deadline away.
+    `at` gives an instant. `after` gives the time since the first record of the group, or, with `since` last, since the
+    record that gives it. A number is in `unit`; an instant counts from 1970. The last record that gives a deadline
+    wins. A record for which the expression is null gives none. A record for which `cancel` is true removes the
+    deadline.
     """
 
     at: str = ""
@@ -67,7 +66,7 @@ class Reducer:
 
     @property
     def argument(self) -> str | None:
-        """What it is computed of."""
+        """The field, function or messages from which it is computed."""
         return self.field if self.function is None else self.function
 
 
@@ -93,14 +92,14 @@ class Window:
     `kind` is the name of an entry in streams/windowers.py. Hopping windows are kept in panes, the parts that they have
     in common, or with the kind `overlapping` one by one.
 
-    With `calendar`, a window is a day, week, month or year of the time zone `zone`, and `size` is that of a long one. A
-    week begins with the day `week_starts`.
+    With `calendar`, a window is a day, week, month or year of the time zone `zone`, and `size` is the size of the
+    longest one. A week begins with the day `week_starts`.
 
-    A sliding window has at most the `last` records of its key, if that is not 0. Of these windows a `size` of 0 is no
-    limit.
+    A sliding window has at most the `last` records of its key, if that is not 0. A `size` of 0 is no limit for these
+    windows.
 
-    The window of a correlation is the time within which its legs must come: `size` since the leg that
-    `Correlation.since` names.
+    The window of a correlation is the time within which its legs must arrive: `size` since the leg that
+    `Correlation.since` selects.
     """
 
     size: float
@@ -124,7 +123,7 @@ class Window:
 
     @property
     def extent(self) -> float | str:
-        """What the file says behind the name of its kind."""
+        """The text of the file after the name of its kind."""
         return self.calendar or self.size
 
     @property
@@ -219,7 +218,7 @@ class EmitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Emit(EmitSettings):
-    """Groups have results before they end. One of `every`, `count` and `on` says when."""
+    """Groups have results before they end. One of `every`, `count` and `on` sets the time of the early results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +228,10 @@ class Aggregation(GroupSettings):
 
     `key` is a field path; None means the message key. `until` is a field's value, or an expression. `since_first` and
     `since_last` are timeouts in seconds; both may be set, and `deadline` beside them: the nearest one counts.
-    `max_items` and `max_bytes` limit one group; the bytes are those of the collected values.
+    `max_items` and `max_bytes` limit one group; the bytes are the size of the collected values.
 
-    The records of a `table` are changes of its rows: a change takes one row back and adds another. A group is complete
-    when it has no row any more.
+    The records of a `table` are changes of its rows: a change subtracts one row and adds another. A group is complete
+    when it has no rows left.
     """
 
     key: str | None = None
@@ -643,12 +642,13 @@ class Agent(AgentSettings):
 
     @property
     def outputs(self) -> tuple[Destination, ...]:
-        """The outputs of the file: all topics it writes except dead letters and those that a handler names."""
+        """The outputs of the file: all topics that the agent writes, except dead letters and topics that a handler
+        names."""
         return self.routes if self.to is None else (self.to, *self.routes)
 
     @property
     def chooses(self) -> bool:
-        """Whether clauses under `to` decide what is written where."""
+        """Whether clauses under `to` select outputs or fields."""
         return bool(self.routes or any(output.select for output in self.outputs))
 
     @property
@@ -663,12 +663,12 @@ class Agent(AgentSettings):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the agent keeps the rows of a table, and re-keys them."""
+        """Whether the agent stores the rows of a table, and re-keys them."""
         return bool(self.changes and self.rekeys)
 
     @property
     def over_table(self) -> bool:
-        """Whether the agent keeps the rows of a table, or its groups have such rows."""
+        """Whether the agent stores the rows of a table, or its groups have such rows."""
         return self.keeps_rows or (self.aggregation is not None and self.aggregation.table)
 
     @property
@@ -683,7 +683,8 @@ class Agent(AgentSettings):
 
     @property
     def awaits_end(self) -> bool:
-        """Whether the agent asks where a partition ends: its clock ends no group before what waits has been read."""
+        """Whether the agent needs the end of a partition: its clock ends no group before the waiting records are
+        read."""
         return self.windowed or self.correlates or self.times is not None
 
     @property
@@ -698,12 +699,12 @@ class Agent(AgentSettings):
 
     @property
     def passes_values(self) -> bool:
-        """Whether values that no clause reads go on without being decoded. A schema that each value must be valid for,
-        or have been written with, is a clause."""
+        """Whether values that no clause reads are forwarded without being decoded. A schema that each value must match,
+        or must have been written with, counts as a clause."""
         return self.forwards and not (self.schema is not None and self.schema.refuses)
 
     def format_of(self, to: Destination) -> str:
-        """The format of what is written there."""
+        """The format of the values of this output."""
         return self.format if self.forwards_unchanged(to) else to.format
 
     def forwards_unchanged(self, to: Destination) -> bool:
@@ -804,8 +805,8 @@ class RecurringMessage:
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """OAuth 2.0 client credentials: bearer tokens are asked for at `token_url`. `logical_cluster` and `identity_pool`
-    go to the registry in headers, as Confluent Cloud wants them."""
+    """OAuth 2.0 client credentials: bearer tokens are requested at `token_url`. `logical_cluster` and `identity_pool`
+    are sent to the registry in headers, as Confluent Cloud requires."""
 
     token_url: str
     client_id: str = field(repr=False)
@@ -817,8 +818,8 @@ class OAuthClient:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The schema registry: it is asked by the first of `urls` that answers within `timeout` seconds. `ca`,
-    `certificate` and `key` are files of TLS. `token` is a bearer token, and `oauth` gets such tokens, in place of a
+    """The schema registry: requests go to the first of `urls` that answers within `timeout` seconds. `ca`,
+    `certificate` and `key` are TLS files. `token` is a bearer token, and `oauth` requests such tokens, instead of a
     user name and a password."""
 
     urls: tuple[str, ...] = field(repr=False)
@@ -858,8 +859,8 @@ EMBEDDED = "embedded"
 
 
 class Clusters(ClusterSettings):
-    """The settings of the default cluster, which is called `name`, and in `others` those of the other ones by name. A
-    file with one cluster has no others, and may have no name for it."""
+    """The settings of the default cluster, whose name is `name`, and in `others` the settings of the other clusters by
+    name. A file with one cluster has no others, and may have no name for it."""
 
     def __init__(
         self, settings: Mapping[str, Any], others: Mapping[str, ClusterSettings] | None = None, name: str = ""
@@ -869,20 +870,20 @@ class Clusters(ClusterSettings):
         self.others = {other: dict(of) for other, of in (others or {}).items()}
 
     def of(self, cluster: str) -> "Clusters":
-        """The settings of one cluster alone, by the name that its topics have (empty: the default one)."""
+        """The settings of one cluster only, by the name that its topics use (empty: the default cluster)."""
         return Clusters(self.others[cluster] if cluster else self, None, cluster or self.name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that topics have for the clusters. The first, which is empty, is that of the default one."""
+        """The names that topics use for the clusters. The first one is empty: the default cluster."""
         return ("", *self.others)
 
 
 @dataclass(frozen=True, slots=True)
 class App(AppSettings):
-    """A whole file. `kafka` holds the settings of the default cluster, whose name is `cluster`, and `clusters` those of
-    the others by name. Relative SQLite paths start at `folder`. With `outbox` None, `run` sends no rows of the outbox;
-    with `timeouts` None, no timeouts. `repr` leaves out the fields that may hold secrets."""
+    """A whole file. `kafka` has the settings of the default cluster, whose name is `cluster`. `clusters` has the
+    settings of the other clusters by name. Relative SQLite paths start at `folder`. With `outbox` None, `run` sends no
+    rows of the outbox; with `timeouts` None, no timeouts. `repr` omits the fields that may hold secrets."""
 
     name: str
     store: str = field(repr=False)
@@ -899,10 +900,10 @@ class App(AppSettings):
 
     @property
     def brokers(self) -> Clusters:
-        """What connectors are given: the settings of all clusters."""
+        """The settings of all clusters, for connectors."""
         return Clusters(self.kafka, self.clusters, self.cluster)
 
     @property
     def embedded(self) -> bool:
-        """Whether a broker is inside `run`, and answers only its own run."""
+        """Whether a broker runs inside `run` and serves only this run."""
         return any(settings.get("bootstrap.servers") == EMBEDDED for settings in (self.kafka, *self.clusters.values()))

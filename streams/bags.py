@@ -1,4 +1,4 @@
-"""Bags that keep items as they are: a list, and a set of encoded values."""
+"""Bags that store items unchanged: a list, and a set of encoded values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ class ListForm(BagForm):
 
 
 class _SetForm(BagForm):
-    """Equal items once, in the order in which they came."""
+    """Equal items are stored once, in the order of arrival."""
 
     __slots__ = ()
 

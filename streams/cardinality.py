@@ -2,8 +2,8 @@
 tables of constants.
 
 The hash of a value is BLAKE2b of its canonical JSON, so it is the same in every process and on every machine. A
-register holds a maximum: what a bag holds follows from the values and not from their order, and parts that are merged
-hold the same as the whole.
+register holds a maximum. So the content of a bag depends on the values but not on their order, and merged parts equal
+the whole.
 """
 
 from collections import Counter
@@ -20,7 +20,8 @@ REGISTERS = 1 << INDEX_BITS
 _RANK_BITS = 64 - INDEX_BITS
 _ENTRY = 16
 FEW = REGISTERS // _ENTRY
-"""Up to so many registers, a bag has those that are not zero, and from then on all: a byte for each."""
+"""Up to this number of registers, a bag stores the registers that are not zero; beyond it, one byte for each
+register."""
 
 
 class Registers:
@@ -56,7 +57,7 @@ class Registers:
 
 
 class _RegistersForm(BagForm):
-    """An item is the index of a register, and its rank in the last six bits."""
+    """An item is the index of a register, with its rank in the last six bits."""
 
     def empty(self) -> Registers:
         return Registers({}, None)
@@ -97,7 +98,7 @@ def cardinality(place: Place, shown: Shown) -> ReadReducer:
 
 
 def estimate(ranks: Counter[int]) -> float:
-    """Of the number of registers of each rank above zero."""
+    """The estimate from the number of registers of each rank above zero."""
     total = REGISTERS * _tau(1 - ranks[_RANK_BITS + 1] / REGISTERS)
     for rank in range(_RANK_BITS, 0, -1):
         total = (total + ranks[rank]) / 2
@@ -106,7 +107,7 @@ def estimate(ranks: Counter[int]) -> float:
 
 
 def _sigma(zeros: float) -> float:
-    """For the share of registers that are zero."""
+    """The term for the share of registers that are zero."""
     if zeros == 1:
         return inf
     total, weight, before = zeros, 1.0, -1.0
@@ -117,7 +118,7 @@ def _sigma(zeros: float) -> float:
 
 
 def _tau(rest: float) -> float:
-    """For the share of registers that have not the greatest rank."""
+    """The term for the share of registers below the highest rank."""
     if rest in (0, 1):
         return 0.0
     total, weight, before = 1 - rest, 1.0, inf

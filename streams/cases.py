@@ -12,7 +12,7 @@ PARTITIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class SendCase:
-    """A record to send. Its timestamp is `at`, in seconds since 1970, or `after` seconds since the begin of the test;
+    """A record to send. Its timestamp is `at`, in seconds since 1970, or `after` seconds since the start of the test;
     without both it is the time of the test's clock."""
 
     line: int
@@ -63,7 +63,7 @@ class SetupFile:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceHandlers:
-    """From here on, other functions are called in place of the handlers of these agents."""
+    """From here on, other functions replace the handlers of these agents."""
 
     line: int
     functions: Mapping[str, tuple[str, ...]]
@@ -91,7 +91,7 @@ class ExpectRows:
 
 @dataclass(frozen=True, slots=True)
 class DeployStep:
-    """The rules of another file are deployed. `policy` is what becomes of open groups; None: as `deploy` chooses. The
+    """The rules of another file are deployed. `policy` is the policy for open groups; None: the choice of `deploy`. The
     path starts at the folder of the app's file."""
 
     line: int

@@ -1,10 +1,11 @@
 """Describes an exception of the user's code: its message, and the line that raised it.
 
-Dead letters hold the message as it is. Log lines must hold no part of the record, so `Cause.shown` replaces words of
+Dead letters have the unchanged message. Log lines must have no part of the record, so `Cause.shown` replaces words of
 the message by `<value>`: each word that occurs in a value of the record's key, value or headers, and each word that may
 be such a part in another spelling (a word with digits, a number of more than three digits, an escape sequence). Names
-of fields and the words of databases' errors stay: without them the message says nothing. A value that the handler
-itself transformed into other plain letters cannot be recognized. Handlers, reducers and codecs all use this.
+of fields and the words of databases' errors stay, because the message would be meaningless without them. A value that
+the handler itself transformed into other plain letters cannot be recognized. Handlers, reducers and codecs all use
+this.
 """
 
 import os
@@ -59,7 +60,7 @@ class Frame(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Cause:
     """`text` is `ValueError: message` in one line. `where` is the innermost frame of the user's code; empty if there is
-    none. `payload` holds the arguments of the call."""
+    none. `payload` has the arguments of the call."""
 
     error: BaseException
     text: str
@@ -98,7 +99,7 @@ def message(error: BaseException) -> str:
 
 
 def masked(whole: str, payload: tuple[object, ...]) -> str:
-    """The message with each word that occurs in the payload as MASK."""
+    """The message with MASK for each word that occurs in the payload."""
     content = " ".join(text for value in payload for text in _texts(value))
     words = {word for word in _WORD.findall(content) if len(word) < LONGEST_READ}
     cut = len(whole) == LONGEST and whole.endswith("...")
@@ -150,9 +151,9 @@ def _is_name(key: object) -> bool:
 
 
 def users(error: BaseException) -> list[Frame]:
-    """The frames of the user's code, outermost first. Frames of Sluicegate and the standard library are left out, and
-    so are those of installed packages unless the user's code is itself installed. If the error has no such frame, its
-    cause is examined."""
+    """The frames of the user's code, outermost first. Frames of Sluicegate and the standard library are left out.
+    Frames of installed packages are left out, too, unless the user's code is itself installed. If the error has no such
+    frame, its cause is examined."""
     seen: set[int] = set()
     at: BaseException | None = error
     while at is not None and id(at) not in seen:

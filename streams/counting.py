@@ -9,12 +9,12 @@ from sluicegate.schemas.json import encode, key_text, same
 from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Place, ReadReducer, Shown, bag_of_field
 
 ENTRY = 16
-"""Bytes of a value beside its text: its number, and what a result writes around it."""
+"""Bytes of a value beside its text: its count, and the characters around it in a result."""
 
 
 class _CountsForm(BagForm):
-    """Each value, as the bytes of a text, with its number. An item is a value that counts once, or a value and a
-    number, which is negative for what is taken back. `each`: an equal value takes as many bytes again."""
+    """Each value, as the bytes of a text, with its count. An item is a value that counts once, or a value and a count;
+    the count is negative for a subtraction. `each`: equal values take up their bytes each time."""
 
     __slots__ = ("each",)
 
@@ -47,7 +47,7 @@ _FORM, _EACH = _CountsForm(), _CountsForm(each=True)
 
 
 def text_of(value: Any) -> bytes:
-    """As the key of a group: a text as it is, all else as canonical JSON."""
+    """The text of a value, as in the key of a group: text is unchanged, any other value is canonical JSON."""
     return value.encode() if type(value) is str else key_text(value)
 
 
@@ -56,21 +56,21 @@ def counted(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
 
 
 def bag_of_text(form: BagForm, get: Getter) -> Bag:
-    """Of values of the field as text."""
+    """A bag of the field's values as text."""
     return bag_of_field(form, get, lambda field, offset: text_of(field))
 
 
 def counts(place: Place, shown: Shown) -> ReadReducer:
-    """By value, in the order of the values."""
+    """The count by value, in the order of the values."""
     index = place.bag
     return lambda state, bags: {value.decode(): number for value, number in sorted(bags[index].items())}
 
 
-# -- rows that may be taken back ---------------------------------------------------------------------------------------
+# -- rows that can be subtracted ---------------------------------------------------------------------------------------
 
 
 def numbers_of_rows(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
-    """The numbers of a field: the least and the greatest of those that are left are read from it."""
+    """The numbers of a field. The minimum and the maximum are read from the remaining ones."""
 
     def item(field: Any, offset: int) -> bytes | None:
         return encode(field) if type(field) is int or type(field) is float else None
@@ -96,13 +96,13 @@ def number_of_values(place: Place, shown: Shown) -> ReadReducer:
 
 
 def collected_rows(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
-    """Values of the field, or whole rows. Equal ones are one entry with its number."""
+    """Values of the field, or whole rows. Equal values are one entry with a count."""
     if place.reducer.field is not None:
         return bag_of_field(_EACH, get, lambda field, offset: encode(field))
     return Bag(_EACH, lambda record, value, offset: value)
 
 
 def list_of_rows(place: Place, shown: Shown) -> ReadReducer:
-    """In the order in which the values came first."""
+    """The values in the order of first arrival."""
     index, value = place.bag, msgspec.json.decode if place.reducer.field is not None else shown
     return lambda state, bags: [value(item) for item, number in bags[index].items() for _ in range(number)]

@@ -1,6 +1,6 @@
-"""The values of a field in the first and in the last records of a group.
+"""The values of a field in the first or in the last records of a group.
 
-Where groups are merged, each value has the offset of its record before it, because records come in any order.
+If groups are merged, the offset of its record precedes each value, because records arrive in any order.
 """
 
 from bisect import insort
@@ -16,8 +16,8 @@ _offset = itemgetter(0)
 
 
 class _EndForm(BagForm):
-    """Up to so many items: those of the least offsets, or of the greatest ones. `merged`: an item is the offset and the
-    value. Else it is the value, and items come in the order of their offsets."""
+    """Up to a number of items: the items with the lowest offsets, or with the highest ones. `merged`: an item is the
+    offset and the value. Otherwise it is the value, and items arrive in the order of their offsets."""
 
     __slots__ = ("_last", "_merged", "_most")
 
@@ -38,7 +38,7 @@ class _EndForm(BagForm):
         return 0 if leaving is None or bag is None else encoded_length(bag[leaving])
 
     def _leaving(self, bag: list[Any], item: Any) -> int | None:
-        """The index of the item that leaves a full bag. None: the bag does not take this item."""
+        """The index of the item that leaves a full bag. None: the bag does not accept this item."""
         index = 0 if self._last else -1
         takes = self._last if not self._merged else (item[0] > bag[index][0]) is self._last
         return index if takes else None

@@ -68,7 +68,7 @@ class SystemNotReady(SluicegateError):
 
 
 class RuleBehind(SystemNotReady):
-    """The partition is at a later version of the rule than this worker."""
+    """The partition has a later version of the rule than this worker."""
 
 
 class RestartNeeded(SluicegateError):
@@ -140,11 +140,11 @@ class HandlerFailed(SluicegateError):
 
 
 class EngineFault(SluicegateError):
-    """The engine raised an error that it does not expect while it worked on one partition. The error is the cause."""
+    """The engine raised an unexpected error while it worked on one partition. The original error is its cause."""
 
 
 class GroupFault(EngineFault):
-    """The engine raised such an error while the group with this number (`Fire.number`) ended."""
+    """The engine raised an unexpected error while the group with this number (`Fire.number`) ended."""
 
     def __init__(self, text: str, number: int | tuple[int, ...]) -> None:
         super().__init__(text)
@@ -214,13 +214,14 @@ class PartitionsChanged(Halt):
 
 
 class Unfetchable(Halt):
-    """The next batch of records cannot be fetched: it ends each process that unpacks it, or cannot be unpacked."""
+    """The next batch of records cannot be fetched: it ends each process that decompresses it, or cannot be
+    decompressed."""
 
     code = "unfetchable"
 
 
 class RewindMismatch(Halt):
-    """The records that a deployment with `--open rewind` reads again are not those that were read before."""
+    """The records that a deployment with `--open rewind` reads again differ from the records that were read before."""
 
     code = "rewind-mismatch"
 

@@ -46,8 +46,8 @@ NO_SCHEMA = "has no schema, and {what} has none of its own; write schema: FILE.a
 
 
 def reads(agent: Agent) -> Codec:
-    """The codec of what the agent's rule reads: of its records, of events as documents, and of rows of a table as
-    JSON. Raises ValueError with a hint."""
+    """The codec for the input of the agent's rule: records, events as documents, or rows of a table as JSON. Raises
+    ValueError with a hint."""
     if agent.keeps_rows:
         return codec("json")
     made = of_records(agent)
@@ -60,8 +60,8 @@ def of_records(agent: Agent) -> Codec:
 
 
 def record_value(agent: Agent | None, value: object, headers: KafkaHeaders = ()) -> bytes | None:
-    """The value of a record that the agent can read, with these headers; bytes as they are. JSON without an agent.
-    Raises ConfigurationError, and what the format's `encode` raises."""
+    """Encode a value as a record that the agent can read, with these headers. Bytes are unchanged. Without an agent the
+    format is JSON. Raises ConfigurationError, and the errors of the format's `encode`."""
     if value is None or isinstance(value, bytes):
         return value
     if agent is None:
@@ -100,7 +100,7 @@ def destination(agent: Agent) -> SchemaOptions | None:
 
 
 def namespace(agent: Agent) -> str:
-    """Of the schemas that are derived for its outputs."""
+    """The namespace of the schemas that are derived for its outputs."""
     return "sluicegate." + re.sub(r"\W|^(?=\d)", "_", agent.name, flags=re.ASCII)
 
 
@@ -167,7 +167,7 @@ class FieldTypes:
         )
 
     def _simple(self, path: str | None) -> Any:
-        """The type of what is read at the path, if it is simple. The attributes of an event have none."""
+        """The type of the field at the path, if it is simple. The attributes of an event have none."""
         known = path is not None and self._input is not None and path.startswith(self._within)
         field = field_type(self._input, path.removeprefix(self._within), self._named) if path and known else None
         kind = field["type"] if isinstance(field, dict) else field

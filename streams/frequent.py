@@ -1,9 +1,9 @@
-"""The most frequent values of a field: the summary of Misra and Gries, which parts can be merged to.
+"""The most frequent values of a field: the summary of Misra and Gries. Summaries can be merged.
 
-A bag has up to ten times as many values as are asked for, and 100 at least. A value that has no room takes one away
-from the number of each, and `lost` counts these. So the number of a value in the bag is at most `lost` less than its
-number of records, and `lost` is less than the number of records divided by the number of values that have room. With
-fewer values all numbers are exact.
+A bag has up to ten times as many values as requested, and at least 100. A value without room lowers the count of every
+other value by one, and `lost` counts these. So the count of a value in the bag is at most `lost` below its number of
+records, and `lost` is less than the number of records divided by the number of values in the bag. With fewer values all
+counts are exact.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from sluicegate.streams.reduction import Bag, BagForm, Getter, Kept, Option, Pla
 
 TOP = Option("n", "The most values of the list.", 10, 1, 100)
 TIMES, LEAST = 10, 100
-"""How many values a bag has for each that is asked for, and at least."""
+"""The number of values in a bag for each requested one, and the minimum."""
 
 
 class Ranking:
@@ -30,7 +30,7 @@ class Ranking:
 
 
 class _RankingForm(BagForm):
-    """An item is a value that counts once; a value and its number; or a number that each other value has lost."""
+    """An item is a value that counts once; a value and its count; or a number by which each other value is lowered."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -71,7 +71,7 @@ def ranked(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
 
 
 def ranking(place: Place, shown: Shown) -> ReadReducer:
-    """The values with the greatest numbers. Of equal numbers, the lesser value is first."""
+    """The values with the highest counts. Of equal counts, the lower value comes first."""
     index, most = place.bag, int(place.reducer.option or 1)
 
     def read(state: Any, bags: list[Any]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a message tells a person to do: a near word, and a command with the user's own file."""
+"""Hints in messages: a similar word, and a command with the user's own file."""
 
 import difflib
 import re
@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _files = ["FILE"]
-"""The file that the command of this process has; the last one counts."""
+"""The file in the commands of this process; the last one counts."""
 
 
 def did_you_mean(wrong: str, known: Sequence[str], other_names: Mapping[str, str] | None = None) -> str:
-    """A hint: the nearest known word, or all of them when they are few. `other_names` are words that others have for
+    """A hint: the nearest known word, or all of them if they are few. `other_names` maps words of other products to
     known ones."""
     swapped = [word for word in known if sorted(word) == sorted(wrong)]
     same = [word for name, word in (other_names or {}).items() if name == wrong.lower()]
@@ -23,15 +23,15 @@ def did_you_mean(wrong: str, known: Sequence[str], other_names: Mapping[str, str
 
 
 def misspelled(topic: str, known: Collection[str]) -> str:
-    """The known topic that this one may be a misspelling of; empty if it is known, or if none is near enough: they
-    differ in separators or in capitals, or in one letter of a word of four letters or more."""
+    """The known topic of which this one may be a misspelling. Empty if it is known, or if none is near enough: the
+    names differ in separators or in capitals, or in one letter of a word of four letters or more."""
     if topic in known:
         return ""
     return next((each for each in sorted(known) if _letters(each) == _letters(topic) or _one_letter(topic, each)), "")
 
 
 def with_near(topics: Iterable[str], known: Collection[str]) -> str:
-    """The topics as a list, each with the known one that it may be a misspelling of."""
+    """The topics as a list, each with the known topic of which it may be a misspelling."""
     near = ((topic, misspelled(topic, known)) for topic in topics)
     return ", ".join(f"{topic} (did you mean {other}?)" if other else topic for topic, other in near)
 
@@ -45,8 +45,8 @@ def _words(topic: str) -> list[str]:
 
 
 def _one_letter(topic: str, other: str) -> bool:
-    """Whether one word differs: a letter is missing, added or another one, or two letters are swapped. A digit tells
-    topics apart."""
+    """Whether one word differs: a letter is missing, added or replaced, or two letters are swapped. A digit
+    distinguishes topics."""
     words, others = _words(topic), _words(other)
     pairs = [pair for pair in zip(words, others, strict=False) if pair[0] != pair[1]]
     if len(words) != len(others) or len(pairs) != 1 or min(map(len, pairs[0])) < 4:

@@ -1,4 +1,4 @@
-"""Finds the user's code by `package.module:name`. A failure names the reason, the file and the line."""
+"""Imports the user's code by `package.module:name`. An error has the reason, the file and the line."""
 
 import difflib
 import importlib
@@ -39,13 +39,13 @@ def loaded(path: str) -> Any:
 
 
 def yields(function: Callable[..., Any]) -> bool:
-    """Whether it is a generator, or an asynchronous one: a call makes an object, and runs nothing of the function."""
+    """Whether it is a generator, or an asynchronous one: a call creates an object and runs nothing of the function."""
     calls = (function, type(function).__call__)
     return any(inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call) for call in calls)
 
 
 def waits(function: Callable[..., Any]) -> bool:
-    """Whether it is `async def`: a call makes a coroutine."""
+    """Whether it is `async def`: a call creates a coroutine."""
     calls = (function, type(function).__call__)
     return any(inspect.iscoroutinefunction(call) for call in calls)
 
@@ -61,7 +61,7 @@ def _imported(path: str) -> Any:
         raise _refused(path, f"{place}: {error.msg} ({type(error).__name__})", "correct the module") from error
     except (Exception, SystemExit) as error:
         raise _refused(path, *_failed(module, error)) from error
-    if path in _defined:  # a decorator may have left another object under the name
+    if path in _defined:  # a decorator may have put another object under the name
         return _defined[path]
     if not hasattr(namespace, name):
         raise _refused(path, *_lacking(namespace, name))
@@ -74,7 +74,7 @@ def _refused(path: str, what: str, hint: str) -> ConfigurationError:
 
 
 def _missing(module: str, error: ModuleNotFoundError) -> tuple[str, str]:
-    """A module does not exist: the named module, or one that it imports."""
+    """The problem and the hint for a missing module: the named one, or one that it imports."""
     name = error.name or module
     raised = cause(error)
     if clash := _clash(name):
@@ -115,7 +115,7 @@ def _lacking(module: Any, name: str) -> tuple[str, str]:
 
 
 def _clash(name: str) -> tuple[str, str] | None:
-    """Find a module of the user that another module of the same name, earlier on `sys.path`, hides."""
+    """Find a user module that another module of the same name, earlier on `sys.path`, hides."""
     top = name.partition(".")[0]
     taken = _place(top)
     if not taken:

@@ -1,9 +1,9 @@
-"""Keys of the file: one entry each, beside the field of `agent.py` that has its value.
+"""Keys of the file: one entry for each, next to the field of `agent.py` that has its value.
 
 A field `name: Annotated[KIND, FileKey(...)] = DEFAULT` of a table is a key of the file. The model of the file, its JSON
-Schema, the keywords of Python, the page of keys, the document of the rule and the class of a change come from this
-entry (sluicegate.streams.config.sections.entries, sluicegate.streams.rules). A key whose value in the file has another
-form than the value that runs is a field of the model itself.
+Schema, the keywords of Python, the page of keys, the document of the rule and the class of a change are generated from
+this entry (sluicegate.streams.config.sections.entries, sluicegate.streams.rules). A key whose value in the file differs
+in form from its value at run time is a field of the model itself.
 """
 
 from dataclasses import dataclass, fields
@@ -12,15 +12,15 @@ from typing import Any, Literal, NamedTuple, get_type_hints
 
 FINISH, CONVERT, REWIND, FLUSH, DROP = "finish", "convert", "rewind", "flush", "drop"
 POLICIES = (FINISH, CONVERT, REWIND, FLUSH, DROP)
-"""What may become of an open group: it ends under its own rule; it goes on under the new rule; it ends without a
-result, and its records are read again; it fires as it is; it is forgotten."""
+"""The policies for an open group: it ends under its own rule; it continues under the new rule; it ends without a
+result, and its records are read again; it fires as it is; it is dropped."""
 ENDS = (FLUSH, DROP)
-"""The policies that do not ask what the group was filled with."""
+"""The policies that do not depend on the rule that filled the group."""
 
 
 class ChangeClass(NamedTuple):
-    """What a change of a key means for open groups. `text` is the explanation for users. `policies` are those under
-    which an open group can stay correct."""
+    """The effect of a change of a key on open groups. `text` is the explanation for users. `policies` are the policies
+    under which an open group can stay correct."""
 
     text: str
     policies: tuple[str, ...]
@@ -38,18 +38,18 @@ TAKEN = ChangeClass("which records count", POLICIES)
 END = ChangeClass("end of a group", POLICIES)
 FILE = ChangeClass("the file", POLICIES)
 CLASSES = (ELSEWHERE, TOPICS, INPUT, COMPUTED, REVISION, KEPT, DUPLICATES, OUTPUT, TAKEN, END, FILE)
-"""Those that demand most of a person come first. A change of the class FILE is no change of the rule: it holds from the
-restart on."""
+"""Ordered by the effort that they require of an operator, highest first. A change of the class FILE does not change the
+rule: it takes effect at the restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
     """One key. Its name, its type and its default are those of the field.
 
-    `text` and `example` describe it for users; `change` is the class of a change. `kind` is what the type does not
-    tell: text may be a topic, an expression or a limit, and a whole number a size. `least` and `most` are the bounds of
-    a whole number. A default outside of them, or empty text, is a key that the file leaves out. `after` is the key
-    before it in the reference, where this is not the one before it in the table.
+    `text` and `example` describe it for users; `change` is the class of a change. `kind` refines the type: text may be
+    a topic, an expression or a limit, and a whole number a size. `least` and `most` are the bounds of a whole number. A
+    default outside of them, or empty text, is a key that the file omits. `after` is the key before it in the reference,
+    if this differs from the order of the table.
     """
 
     text: str
@@ -77,7 +77,7 @@ class TableKey(NamedTuple):
 
     @property
     def left_out(self) -> bool:
-        """Whether the default is not a value of the key."""
+        """Whether the default is not a valid value of the key."""
         counts = self.type is int and not self.entry.kind
         return self.default in (None, "") or (counts and not self.entry.least <= self.default <= self.entry.most)
 

@@ -1,8 +1,9 @@
-"""The variance and the standard deviation of a field, by Welford's method: one pass, and no difference of large sums.
+"""The variance and the standard deviation of a field, by Welford's method: one pass, without a difference of large
+sums.
 
-Two parts are merged by the formula of Chan, Golub and LeVeque. A group keeps the number of values, the first value, the
-mean of the differences from it, and the sum of the squares of the distances from that mean. So values that are far from
-zero and near to each other lose no digits.
+Two parts are merged by the formula of Chan, Golub and LeVeque. A group stores the number of values, the first value,
+the mean of the differences from it, and the sum of the squared distances from that mean. So values that are far from
+zero and close to each other lose no digits.
 """
 
 from collections.abc import Callable
@@ -64,7 +65,7 @@ def _slots(place: Place) -> tuple[int, int, int, int]:
 
 
 def _difference(value: Any, origin: Any) -> float:
-    """Exact for integers, before it becomes a double."""
+    """The difference. It is exact for integers before it is converted to a double."""
     try:
         return as_float(value - origin)
     except OverflowError:  # of an integer and a double
@@ -72,7 +73,7 @@ def _difference(value: Any, origin: Any) -> float:
 
 
 def variance(place: Place, shown: Shown) -> ReadReducer:
-    """Of a sample. None for fewer than two values."""
+    """The sample variance. None for fewer than two values."""
     return _of_squares(place, lambda squares: squares)
 
 
@@ -89,7 +90,7 @@ def _of_squares(place: Place, finished: Callable[[float], float]) -> ReadReducer
 MOMENTS = Accumulator(lambda place: [0, None, 0.0, 0.0], _added, _merged, "moments")
 
 
-# -- rows that may be taken back ---------------------------------------------------------------------------------------
+# -- rows that can be subtracted ---------------------------------------------------------------------------------------
 #
 # A sum of doubles, less one of them, is another double than the sum of the rest. So the sums of rows are exact: each
 # double is an integer divided by a power of two, and so is each sum of them. What is left after a row was taken back is
@@ -97,8 +98,8 @@ MOMENTS = Accumulator(lambda place: [0, None, 0.0, 0.0], _added, _merged, "momen
 
 
 def _exact_total(place: Place, get: Getter, sign: int) -> Add:
-    """Slots: the numerator, the power of two below it, how many values are doubles, and with `lenient` how many values
-    there are."""
+    """Slots: the numerator, the power of two of the denominator, the number of doubles, and with `lenient` the number
+    of values."""
     at, doubles, many = place.at, place.at + 2, place.at + 3 if place.lenient else 0
 
     def move(state: StateSlots, record: Any) -> None:
@@ -117,7 +118,7 @@ def _exact_total(place: Place, get: Getter, sign: int) -> Add:
 
 
 def _exact_squares(place: Place, get: Getter, sign: int) -> Add:
-    """Slots: the sum of the values as two slots, the sum of their squares as two, and how many values there are."""
+    """Slots: the sum of the values in two slots, the sum of their squares in two, and the number of values."""
     at, many = place.at, place.at + 4
 
     def move(state: StateSlots, record: Any) -> None:
@@ -145,7 +146,7 @@ def _sum_up(state: StateSlots, at: int, sign: int, numerator: int, denominator: 
 
 
 def _ratio(numerator: int, denominator: int) -> float:
-    """Rounded once."""
+    """The quotient, rounded once."""
     try:
         return numerator / denominator
     except OverflowError:
@@ -163,7 +164,7 @@ def mean_of_rows(place: Place, shown: Shown) -> ReadReducer:
 
 
 def variance_of_rows(place: Place, shown: Shown) -> ReadReducer:
-    """Of a sample, rounded once. None for fewer than two values."""
+    """The sample variance, rounded once. None for fewer than two values."""
     at = place.at
 
     def read(state: StateSlots, bags: list[Any]) -> float | None:

@@ -1,9 +1,9 @@
 """Percentiles of a field, within a relative error: numbers are counted in buckets whose width grows with the number.
 
 A power of two is divided into 128 buckets of equal width, as in HdrHistogram. So a bucket is found without a logarithm,
-and is the same on every machine. With more than MOST_BUCKETS buckets, each two neighbours become one, as in exponential
-histograms of OpenTelemetry. What a bag holds follows from the numbers and not from their order, so parts that are
-merged hold the same as the whole.
+and is the same on every machine. With more than MOST_BUCKETS buckets, each two neighbours are joined, as in exponential
+histograms of OpenTelemetry. The content of a bag depends on the numbers but not on their order, so merged parts equal
+the whole.
 """
 
 from fractions import Fraction
@@ -17,13 +17,13 @@ FINE = 7
 """A power of two has 2**FINE buckets: the lower bound of a bucket is at most 1/128 below its numbers."""
 MOST_BUCKETS = 2_048
 ENTRY = 16
-"""Bytes of a bucket with its number of records."""
+"""Bytes of a bucket with its count."""
 _ORIGIN = 1 << 22
-"""Added to a bucket of numbers above zero: the buckets of all numbers that a record may have are greater than zero."""
+"""Added to a bucket of numbers above zero, so the buckets of all valid numbers are greater than zero."""
 
 
 class Buckets:
-    """How many numbers are in which bucket. The numbers of buckets have lost their last `shift` bits."""
+    """The count of each bucket. The last `shift` bits of the bucket numbers are removed."""
 
     __slots__ = ("counts", "shift")
 
@@ -37,7 +37,7 @@ class Buckets:
         return len(self.counts)
 
     def coarsen(self, shift: int) -> None:
-        """Make one bucket of neighbours, until numbers of buckets have lost this many bits."""
+        """Join neighbours until the bucket numbers have lost this many bits."""
         counts: dict[int, int] = {}
         for bucket, number in self.counts.items():
             joined = _joined(bucket, shift - self.shift)
@@ -50,7 +50,7 @@ def _joined(bucket: int, shift: int) -> int:
 
 
 class _BucketsForm(BagForm):
-    """An item is a bucket, or a bucket, a number of records, and how many bits its number has lost."""
+    """An item is a bucket, or a bucket with a count and the number of bits that its number has lost."""
 
     def empty(self) -> Buckets:
         return Buckets({}, 0)
@@ -77,7 +77,7 @@ _FORM = _BucketsForm()
 
 
 def bucket_of(value: Any) -> int:
-    """0 for zero, and less than zero for a number less than zero."""
+    """The bucket of a number: 0 for zero, and negative for a negative number."""
     if not value:
         return 0
     size = abs(value)
@@ -92,7 +92,7 @@ def bucket_of(value: Any) -> int:
 
 
 def value_of(bucket: int, shift: int) -> float:
-    """The number of the bucket that is nearest to zero. Infinity beyond the doubles."""
+    """The number of the bucket that is closest to zero. Infinity beyond the doubles."""
     if not bucket:
         return 0.0
     fine = (abs(bucket) << shift) - _ORIGIN - (1 << FINE)
@@ -114,7 +114,7 @@ def _item(value: Any, offset: int) -> int | None:
 
 
 def percentile(place: Place, shown: Shown) -> ReadReducer:
-    """The least number of which so many percent of the records have no greater one. None of nothing."""
+    """The lowest number that this percentage of the records does not exceed. None without numbers."""
     index, share = place.bag, Fraction(str(place.reducer.option or 0)) / 100
 
     def read(state: Any, bags: list[Any]) -> float | None:

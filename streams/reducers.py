@@ -1,6 +1,6 @@
-"""The reducers: one entry each, which has everything that other files need to know of it.
+"""The reducers: one entry for each, with all facts that other modules need.
 
-A reducer keeps its part of a group in slots of the group's state, or in a bag beside it. Reducers of one numeric field
+A reducer stores its part of a group in slots of the group's state, or in a bag beside it. Reducers of one numeric field
 share one accumulator (sum, min, max and count). One update per record serves all of them, so more reducers of a field
 cost almost nothing.
 """
@@ -65,7 +65,7 @@ from sluicegate.streams.windowers import Windower
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 MOST_DIGITS = 4_300
-"""Of an integer. Python writes and reads no text of more, and the decoder of JSON takes no more either."""
+"""The maximum of digits in an integer. Python converts no longer text, and the JSON decoder accepts none either."""
 BEYOND = f"beyond the range of a double or of {MOST_DIGITS:,} digits"
 _MOST = 10**MOST_DIGITS
 _LEAST = -_MOST
@@ -96,7 +96,7 @@ def _stats(place: Place, get: Getter) -> Add:
 
 
 def _lenient_stats(slot: int, get: Getter) -> Add:
-    """The accumulator of an optional number, which is anything. Slot + 3 counts the records that had it."""
+    """The accumulator of an optional field of any type. Slot + 3 counts the records with a number."""
     low, high, many = slot + 1, slot + 2, slot + 3
 
     def add(state: StateSlots, record: Any) -> None:
@@ -120,7 +120,7 @@ def _lenient_stats(slot: int, get: Getter) -> Add:
 
 
 def _merged_stats(place: Place) -> Merge:
-    """The sum, the least and the greatest."""
+    """Merge the sum, the minimum and the maximum."""
     slot, low, high, many = place.at, place.at + 1, place.at + 2, place.at + 3 if place.lenient else 0
 
     def merge(state: StateSlots, other: StateSlots) -> None:
@@ -137,12 +137,12 @@ def _merged_stats(place: Place) -> Merge:
 
 
 def of_both(better: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
-    """None is not a value."""
+    """The better of two values. None is not a value."""
     return other if one is None else one if other is None else better(one, other)
 
 
 def _stat(number: int) -> Callable[[Place, Shown], ReadReducer]:
-    """The value of this slot of the reducer's own."""
+    """Read the value of this slot of the reducer."""
 
     def read(place: Place, shown: Shown) -> ReadReducer:
         slot = place.at + number
@@ -169,20 +169,20 @@ def _mean(total: Any, many: int) -> float:
 
 
 def unwritable(value: Any) -> bool:
-    """Whether it is a number that no result can hold."""
+    """Whether it is a number that a result cannot represent."""
     return not isfinite(value) if isinstance(value, float) else isinstance(value, int) and not _LEAST < value < _MOST
 
 
 NUMBERS = Accumulator(
     lambda place: [0, None, None, 0] if place.lenient else [0, None, None], _stats, _merged_stats, "numbers"
 )
-"""The hot loop updates it by itself, where it is the only one."""
+"""The hot loop updates it directly if it is the only accumulator."""
 
 # -- the first and the last value --------------------------------------------------------------------------------------
 
 
 def _blank_value(place: Place) -> list[Any]:
-    """With `merged` the next slot has the offset of its record."""
+    """The blank slots. With `merged` the next slot has the offset of the value's record."""
     return [None, -1] if place.merged else [None]
 
 
@@ -272,7 +272,7 @@ def _list(place: Place, shown: Shown) -> ReadReducer:
 
 
 class ReducerFailed(Exception):
-    """The user's function of a reducer raised an error at a group that is complete. The text quotes no payload."""
+    """A user reducer raised an error for a completed group. The text quotes no payload."""
 
     def __init__(self, name: str, raised: Cause) -> None:
         super().__init__(f"the reducer {name} raised {raised.text}")
@@ -280,7 +280,7 @@ class ReducerFailed(Exception):
 
 
 def of_reduce(path: str) -> Callable[[Any, Any], Any]:
-    """The function of a `reduce`. Raises ConfigurationError for one whose call gives no accumulator."""
+    """The function of a `reduce`. Raises ConfigurationError if its call returns no accumulator."""
     function = imported(path)
     if yields(function) or waits(function):
         kind = "a generator" if yields(function) else "async"
@@ -291,8 +291,8 @@ def of_reduce(path: str) -> Callable[[Any, Any], Any]:
 
 
 def _reduced(place: Place, shown: Shown) -> ReadReducer:
-    """The accumulator is kept encoded, so that calls cannot share it or change it halfway. Groups that are merged keep
-    their messages, which are reduced for the result. Then it raises ReducerFailed."""
+    """The accumulator is stored encoded, so calls cannot share it or change it halfway. Merged groups store their
+    messages, which are reduced for the result; an error then raises ReducerFailed."""
     slot, index, name = place.at, place.bag, place.reducer.name
     if not place.in_bag:
         return lambda state, bags: msgspec.msgpack.decode(state[slot])
@@ -312,7 +312,7 @@ def _reduced(place: Place, shown: Shown) -> ReadReducer:
 
 
 def _message_of(shown: Shown) -> Callable[[bytes], Any]:
-    """The function that makes a message of an item: JSON values, or bytes of a format without fields."""
+    """A function that converts an item to a message: JSON values, or bytes for a format without fields."""
     if shown is base64_text:
         return lambda item: item
     return document if shown is msgspec.Raw else shown
@@ -499,7 +499,7 @@ def kind_of(reducer: Reducer) -> ReducerKind:
 
 
 def written(reducer: Reducer) -> Any:
-    """As the file has it."""
+    """The reducer in the form of the file."""
     if reducer.argument is None:
         return reducer.kind
     option = REDUCERS[reducer.kind].option if reducer.kind in REDUCERS else None
@@ -508,17 +508,17 @@ def written(reducer: Reducer) -> Any:
 
 
 def kept_as(windower: Windower, kinds: Iterable[str], ends: bool, revised: bool) -> str:
-    """The kind of windows with reducers of these kinds. Windows are kept in parts that they share if none of them
-    `ends` early, none has a further or `revised` result, and each is the sum of its parts. Then a record is added once,
-    else once for each window."""
+    """The kind of windows with reducers of these kinds. Windows are stored as shared panes if none of them `ends`
+    early, none has an additional or `revised` result, and each is the sum of its panes. Then a record is added once;
+    otherwise it is added once for each window."""
     slots = [REDUCERS[kind].slots for kind in kinds if kind in REDUCERS]
     shares = not (ends or revised) and all(parts is None or parts.merge is not None for parts in slots)
     return windower.name if shares or not windower.apart else windower.apart
 
 
 def parts_of(reducer: Reducer, merged: bool, table: bool = False) -> ReducerKind:
-    """The reducer with what it keeps of a group: `slots` or `bag`, which can be merged if groups are, and which give
-    rows of a table back. Raises ConfigurationError for one that cannot."""
+    """The reducer with its storage in a group: `slots` or `bag`, which can be merged if groups are merged, and from
+    which rows of a table can be subtracted. Raises ConfigurationError if this is not possible."""
     kind = kind_of(reducer)
     if table:
         rows = kind.of_rows
@@ -531,7 +531,7 @@ def parts_of(reducer: Reducer, merged: bool, table: bool = False) -> ReducerKind
 
 
 def keeps_messages(reducer: ComputedField) -> bool:
-    """Whether the reducer keeps whole messages in its bag."""
+    """Whether the reducer stores whole messages in its bag."""
     return REDUCERS[reducer.kind].bag is not None and reducer.field is None
 
 

@@ -1,6 +1,6 @@
-"""What a reducer is: the entry that has everything that other files need to know of it (streams/reducers.py has them).
+"""The description of a reducer: an entry with all facts that other modules need (streams/reducers.py has the entries).
 
-A reducer keeps its part of a group in slots of the group's state, or in a bag beside it.
+A reducer stores its part of a group in slots of the group's state, or in a bag beside it.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ StateSlots = list[Any]
 Getter = Callable[[Any], Any]
 Add = Callable[[StateSlots, Any], None]
 Merge = Callable[[StateSlots, StateSlots], None]
-"""Adds what the second state holds to the first one."""
+"""Adds the content of the second state to the first one."""
 ReadReducer = Callable[[StateSlots, list[Any]], Any]
 Shown = Callable[[bytes], Any]
 Kept = Callable[[Any, bytes], bytes] | None
 
 
 class ComputedField(Protocol):
-    """A reducer as an agent or as the model of the file has it."""
+    """A reducer of an agent or of the model of the file."""
 
     @property
     def kind(self) -> str: ...
@@ -29,12 +29,13 @@ class ComputedField(Protocol):
 
 
 class Place(NamedTuple):
-    """Where a group keeps the part of a reducer: in `size` slots of its state from `at` on, or in the bag with this
-    index. Without `own` it keeps nothing, or an earlier reducer keeps it there.
+    """The storage of a reducer in a group: `size` slots of the state from `at` on, or the bag with this index. Without
+    `own` it stores nothing, or shares the storage of an earlier reducer.
 
-    `in_bag`: it is in the bag. `records` and `newest` are the slots of the number of records and of the offset of the
-    newest one. With `lenient` (on_missing: ignore) a field may be missing. With `merged` groups become one, in any
-    order of their records."""
+    `in_bag`: it is stored in the bag. `records` and `newest` are the slots of the number of records and of the offset
+    of the newest one. With `lenient` (on_missing: ignore) a field may be missing. With `merged` groups are merged, in
+    any order of their records.
+    """
 
     reducer: Reducer
     own: bool
@@ -53,40 +54,40 @@ class Place(NamedTuple):
 
 
 class BagForm(Protocol):
-    """How a bag holds its items. What a bag holds follows from its items and their order alone: the changelog has the
-    items, and a bag that gets the items of another one holds what both hold."""
+    """The form in which a bag stores its items. The content of a bag depends only on its items and their order: the
+    changelog stores the items, and a bag that gets the items of another one has the content of both."""
 
     def empty(self) -> Any:
         """A bag without items. It has `copy()` and a length."""
 
     def growth(self, bag: Any, item: Any) -> int:
-        """By how many bytes at most the bag would grow with the item. None is an empty bag. Negative where it would
-        shrink."""
+        """The maximum number of bytes by which the bag would grow with the item. None is an empty bag. Negative if it
+        would shrink."""
 
     def freed(self, bag: Any, item: Any) -> int:
-        """The bytes of the items that would leave the bag for this one: the growth is without them."""
+        """The bytes of the items that would leave the bag for this one. `growth` does not count them."""
         return 0
 
     def put(self, bag: Any, item: Any) -> int | None:
-        """Add the item. Returns by how many bytes the bag grew. None: it holds the same as before."""
+        """Add the item. Returns the number of bytes by which the bag grew. None: it did not change."""
 
     def items(self, bag: Any) -> list[Any]:
-        """Items that make an equal bag of an empty one."""
+        """Items from which an equal bag can be built."""
 
     def without(self, item: Any) -> Any:
-        """The item that takes this one back. None: the bag gives nothing back."""
+        """The item that subtracts this one. None: the bag does not support subtraction."""
         return None
 
     def extend(self, bag: Any, items: Any) -> None:
-        """Add the items, in this order. Raises TypeError for what is not an item of this form."""
+        """Add the items, in this order. Raises TypeError for an invalid item."""
         for item in items:
             self.put(bag, item)
 
 
 class Bag(NamedTuple):
-    """One bag. `item(record, value, offset)` is the item to keep of a record, or None. `of_field` is the same of the
-    value of the field and the offset; None: the loop has code of its own. `whole` means that an item has the
-    bytes of the record."""
+    """One bag. `item(record, value, offset)` returns the item to store for a record, or None. `of_field` is the same
+    for the value of the field and the offset; None: the loop has its own code. `whole`: an item is the bytes of the
+    record."""
 
     form: BagForm
     item: Callable[[Any, bytes, int], Any]
@@ -95,7 +96,8 @@ class Bag(NamedTuple):
 
 
 def bag_of_field(form: BagForm, get: Getter, item: Callable[[Any, int], Any]) -> Bag:
-    """A bag whose items are made of the value of the field and of the offset. A record without the field has none."""
+    """A bag with items that are made from the value of the field and the offset. A record without the field has
+    none."""
     return Bag(
         form, lambda record, value, offset: None if (field := get(record)) is None else item(field, offset), item
     )
@@ -113,9 +115,9 @@ class Option(NamedTuple):
 
 
 class Accumulator(NamedTuple):
-    """Slots of a state. `blank` gives their values in a group without records. `merge` None: no two can be merged.
-    Reducers of one field whose accumulators have the same `name` share one. `take` takes a value back that was added;
-    None: that cannot be done exactly."""
+    """Slots of a state. `blank` returns their values in a group without records. `merge` None: they cannot be merged.
+    Reducers of one field with accumulators of the same `name` share one. `take` subtracts a value that was added; None:
+    this is not possible exactly."""
 
     blank: Callable[[Place], list[Any]]
     add: Callable[[Place, Getter], Add] | None
@@ -125,8 +127,8 @@ class Accumulator(NamedTuple):
 
 
 class OfRows(NamedTuple):
-    """What a reducer keeps of the rows of a table, which may be taken back: `slots` with `take`, or a `bag` whose form
-    has `without`. `read` and `shares` are as in ReducerKind."""
+    """The storage of a reducer for the rows of a table, which can be subtracted: `slots` with `take`, or a `bag` whose
+    form has `without`. `read` and `shares` are as in ReducerKind."""
 
     read: Callable[[Place, Shown], ReadReducer]
     slots: Accumulator | None = None
@@ -135,7 +137,7 @@ class OfRows(NamedTuple):
 
     @property
     def accumulator(self) -> str:
-        """As of ReducerKind."""
+        """As in ReducerKind."""
         return self.slots.name if self.slots is not None else self.shares
 
 

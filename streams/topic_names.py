@@ -1,10 +1,11 @@
-"""What an agent reads: topics by their names, and patterns of names.
+"""The topics of an agent: names of topics, and patterns of names.
 
-A pattern is kept among the names of topics, behind a `^`, which no name of a topic has. It matches whole names, by RE2,
-which takes linear time. It matches no name that begins with two underscores: Kafka's own topics have such names.
+A pattern is stored among the names of topics with the prefix `^`, which no topic name has. It matches whole names, by
+RE2, which takes linear time. It matches no name that begins with two underscores, because Kafka's own topics have such
+names.
 
-A topic of another cluster than the default one is called TOPIC@CLUSTER everywhere but in what the brokers are asked:
-no name of a topic has an `@`. So a topic of the same name on another cluster is another topic, for the store too.
+A topic of any cluster except the default one is called TOPIC@CLUSTER everywhere except in requests to the brokers: no
+topic name has an `@`. So topics of the same name on two clusters are two topics, for the store, too.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -21,17 +22,17 @@ MARK = "^"
 CLUSTER = "@"
 """Separates the topic from the cluster."""
 OF_KAFKA = "__"
-"""Begins the names of Kafka's own topics."""
+"""The prefix of the names of Kafka's own topics."""
 MISSING = 'pip install "sluicegate[regex]"'
 
 
 def name_of(pattern: str) -> str:
-    """The pattern as it is kept among names."""
+    """The name under which the pattern is stored."""
     return MARK + pattern
 
 
 def pattern_of(name: str) -> str | None:
-    """None: it is the name of a topic."""
+    """The pattern; None if it is the name of a topic."""
     return name[len(MARK) :] if name.startswith(MARK) else None
 
 
@@ -41,7 +42,7 @@ def cluster_of(name: str) -> str:
 
 
 def of_input(names: Iterable[str]) -> str:
-    """The cluster of the topics of one agent, which are all in one."""
+    """The cluster of the topics of one agent. All of them are on one cluster."""
     return next(map(cluster_of, names), "")
 
 
@@ -51,12 +52,12 @@ def plain(name: str) -> str:
 
 
 def on_cluster(name: str, cluster: str) -> str:
-    """What the brokers of the cluster know, as it is called here."""
+    """The name, in this app, of a topic or pattern that the brokers of the cluster know."""
     return f"{name}{CLUSTER}{cluster}" if cluster else name
 
 
 def patterns(names: Iterable[str]) -> list[str]:
-    """The patterns among the names, as they are kept there."""
+    """The patterns among the names, in their stored form."""
     return [name for name in names if name.startswith(MARK)]
 
 
@@ -70,14 +71,14 @@ def in_words(name: str) -> str:
 
 
 def several(names: Sequence[str]) -> bool:
-    """Whether they may be more than one topic."""
+    """Whether they may stand for more than one topic."""
     return len(names) > 1 or bool(patterns(names))
 
 
 @cache
 def matcher(pattern: str) -> Callable[[str], object]:
-    """Tells whether a whole name matches, with a value that is true. Raises ConfigurationError without RE2, and
-    ValueError for what is not a regular expression."""
+    """A function that tells whether a whole name matches; it returns a true value. Raises ConfigurationError without
+    RE2, and ValueError for an invalid regular expression."""
     try:
         import re2
     except ImportError:
@@ -106,7 +107,7 @@ def reads(names: Collection[str], topic: str) -> bool:
 
 
 def matching(names: Sequence[str], existing: Iterable[str]) -> list[str]:
-    """The topics of these names: those that are named, and those of `existing` that a pattern matches, sorted."""
+    """The topics of these names: the named ones, and the topics of `existing` that a pattern matches, sorted."""
     asked, named = patterns(names), topics(names)
     more = (topic for topic in existing if topic not in named and any(matches(each, topic) for each in asked))
     return [*named, *sorted(more)] if asked else named
@@ -119,19 +120,19 @@ def origins(names: Iterable[str], existing: Iterable[str]) -> list[str]:
 
 
 def origin_patterns(agent: "Agent") -> list[str]:
-    """The patterns among the names of its windows' origins, as they are kept there."""
+    """The patterns among the names of its windows' origins, in their stored form."""
     window = agent.aggregation.window if agent.aggregation is not None else None
     names = window.origins if window is not None else ()
     return [name for name in names if name.partition("/")[2].startswith(MARK)]
 
 
 def looks_for_topics(agent: "Agent") -> bool:
-    """Whether its workers ask the brokers for the names of all topics."""
+    """Whether its workers request the names of all topics from the brokers."""
     return bool(patterns(agent.topics) or origin_patterns(agent))
 
 
 class TopicNames(frozenset[str]):
-    """Names whose `in` asks the patterns among them, too."""
+    """Names whose `in` also matches the patterns among them."""
 
     def __contains__(self, topic: object) -> bool:
         return super().__contains__(topic) or (
@@ -145,7 +146,7 @@ def by_pattern(app: "App") -> bool:
 
 
 def resolved(app: "App", existing: Iterable[str]) -> "App":
-    """The app whose agents name the topics that their patterns match now."""
+    """The app with the topics that its agents' patterns match now."""
     every = list(existing)
     return replace(app, agents=tuple(_resolved(agent, every) for agent in app.agents))
 

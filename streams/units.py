@@ -38,7 +38,7 @@ def size(text: str) -> int | None:
 
 
 class Limit(NamedTuple):
-    """So many of all within `seconds`, or so many in a hundred of them (`percent`)."""
+    """An amount within `seconds`: a number, or a share in percent (`percent`)."""
 
     amount: float
     percent: bool
@@ -46,8 +46,8 @@ class Limit(NamedTuple):
 
 
 def limit(text: str) -> Limit | None:
-    """`5% of 1m` or `100 of 1m`. None if `text` is no such limit, or if its share is not between 0 and 100, or if its
-    number is not whole."""
+    """Parse `5% of 1m` or `100 of 1m`. None if `text` is not such a limit, if its share is not between 0 and 100, or if
+    its number is not whole."""
     if not re.fullmatch(LIMIT, text):
         return None
     amount, _, time = text.partition(" of ")
@@ -74,13 +74,14 @@ def _split(pattern: str, text: str) -> tuple[float, str] | None:
 
 
 def written_duration(seconds: float) -> str:
-    """`30s`, `250ms`, `2m`, `36h`: what `duration` reads as these seconds."""
+    """`30s`, `250ms`, `2m`, `36h`: a text that `duration` parses as these seconds."""
     amount, unit = _whole_duration(seconds)
     return f"{amount:g}{'m' if unit == 'min' else unit}"
 
 
 def written_size(amount: int) -> str:
-    """`900kB`, `512MiB`: what `size` reads as so many bytes, in the largest unit that keeps the number whole."""
+    """`900kB`, `512MiB`: a text that `size` parses as this number of bytes, in the largest unit that keeps the number
+    whole."""
     unit, length = max(((u, n) for u, n in _BYTES.items() if amount % n == 0), key=lambda each: each[1])
     return f"{amount // length}{unit}"
 

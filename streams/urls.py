@@ -1,4 +1,4 @@
-"""What all readers of a URL must agree on: where user and password end, and which hosts are this machine."""
+"""The common rules of all readers of a URL: where user and password end, and which hosts are this machine."""
 
 import re
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ ENCODE = "write %40 for @, %2F for /, %3F for ? and %23 for # in user, password 
 
 
 class StoreAddress(NamedTuple):
-    """Where a driver connects to, as it reads the URL, its options, a service file and the environment. A socket of
-    this machine is no server."""
+    """The address to which a driver connects, from the URL, its options, a service file and the environment. A local
+    socket is not a server."""
 
     servers: Sequence[tuple[str, int]]
     """Host (a name or an address) and port; the port is 0 where a name server has hosts and ports."""
@@ -28,13 +28,13 @@ def loopback(host: str) -> bool:
 
 
 def hosts_of(url: str) -> str:
-    """What stands for the hosts in a URL: between user and path."""
+    """The part of a URL between user and path."""
     return re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
 
 
 def uncertain(url: str) -> bool:
-    """Whether it is not certain where user and password of a server's URL end: a driver could take a piece of the
-    password for the host, print it, and ask a name server for it."""
+    """Whether it is unclear where user and password end in a server's URL. A driver could mistake a part of the
+    password for the host, print it, and look it up at a name server."""
     rest = url.partition("://")[2]
     signs = re.split(r"[/?#]", rest, maxsplit=1)[0].count("@")
     return signs > 1 or rest.count("@") != signs

@@ -1,7 +1,7 @@
-"""The kinds of windows: one entry each, which has everything that other files need to know of it.
+"""The kinds of windows: one entry for each, with all facts that other modules need.
 
-The groups of a kind are a class of streams/windows. It finds the groups of a record, says when they close, and gives
-the stage of the compiled loop that finds them. Other rooms ask the entry, and not which kind it is.
+The groups of a kind are a class in streams/windows. It finds the groups of a record, determines their close, and
+provides the stage of the compiled loop that finds them. Other rooms use the entry, and do not ask for the kind.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,17 +11,17 @@ from typing import Literal, NamedTuple, Protocol, get_args
 CORRELATION = "correlation"
 """The kind of the window of a correlation."""
 CALENDAR = {"day": 90_000.0, "week": 608_400.0, "month": 2_682_000.0, "year": 31_626_000.0}
-"""The units of a calendar, each with the seconds of a long one: an hour more than 1, 7, 31 or 366 days."""
+"""The units of a calendar, with the seconds of the longest one: an hour more than 1, 7, 31 or 366 days."""
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
 AMEND = "amend"
 """The `late` of a window whose results are revised."""
 MANY = 1_000
-"""Above so many windows of one record `check` warns."""
+"""If a record is in more windows than this, `check` warns."""
 
 
 DATED = ("calendar", "zone", "week_starts")
-"""The fields of Window that say which calendar."""
+"""The fields of Window that define the calendar."""
 
 
 class WindowNumbers(Protocol):
@@ -34,7 +34,8 @@ class WindowNumbers(Protocol):
 
 
 class WindowKey(NamedTuple):
-    """A key of the file for a duration that one kind of windows has. `missing` is the hint for a file without it."""
+    """A key of the file for a duration that only one kind of windows has. `missing` is the hint for a file without
+    it."""
 
     name: str
     text: str
@@ -43,7 +44,7 @@ class WindowKey(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What `check` says of the value of a key."""
+    """A remark of `check` about the value of a key."""
 
     key: str
     text: str
@@ -55,20 +56,20 @@ Remarks = Callable[[WindowNumbers], Remark | None]
 
 class Windower(NamedTuple):
     """A kind of windows. The first of `keys` has the size, and the others the fields of Window with their names.
-    `meaning` says in the description of an agent how it groups.
+    `meaning` is its part of the description of an agent.
 
-    `groups` is the module:class in streams/windows. A group keeps `slots` more behind those of its reducers. `merged`:
-    several groups become one. `apart` is the kind in place of this one where windows cannot be the sum of shared parts,
-    and `calendar` the one where the size is a unit of the calendar.
+    `groups` is the module:class in streams/windows. A group has `slots` additional slots after the slots of its
+    reducers. `merged`: groups are merged. `apart` is the kind to use if windows cannot be the sum of shared panes, and
+    `calendar` the kind to use if the size is a unit of the calendar.
 
     `regular`: windows begin at multiples of a time since 1970, plus `offset`. `dated`: they begin with a day of a zone,
     and have further fields of Window, `DATED`. `overlaps`: a record is in several
-    windows. `extends`: a record makes its window longer, which ends `size` after the last one; a record at the end is
-    in time. `together`: a limit, `at_most` or a person ends all windows of a key. `immediate`: each record has a window
-    and a result of its own, so nothing waits for the end of a window.
+    windows. `extends`: a record extends its window, which ends `size` after the last record; a record at the end is in
+    time. `together`: a limit, `at_most` or an operator ends all windows of a key. `immediate`: each record has its own
+    window and result, so no result waits for the end of a window.
 
-    `wrong` is what is an error about the numbers, `costly` a warning. `untaken` are actions of `late` that it does not
-    have, each with the reason."""
+    `wrong` returns an error about the numbers, `costly` a warning. `untaken` are the actions of `late` that it does not
+    support, each with the reason."""
 
     name: str
     groups: str
@@ -95,7 +96,7 @@ class Windower(NamedTuple):
 
     @property
     def placed(self) -> bool:
-        """Whether the time of a record and the numbers of the window tell the one window that holds it."""
+        """Whether the time of a record and the numbers of the window determine the one window that contains it."""
         return (self.regular or self.dated) and not self.overlaps
 
     @property
@@ -111,7 +112,7 @@ class Windower(NamedTuple):
 
     @property
     def independent(self) -> bool:
-        """Whether no record decides in which windows another one counts."""
+        """Whether no record affects the windows in which another record counts."""
         return not (self.overlaps or self.extends)
 
 
@@ -213,4 +214,4 @@ _CORRELATION = Windower(CORRELATION, "correlated:CorrelatedByTime", slots=2)
 ENTRIES = (_TUMBLING, _CALENDAR, _HOPPING, _OVERLAPPING, _SESSION, _SLIDING, _CORRELATION)
 WINDOWERS = {entry.name: entry for entry in ENTRIES}
 WRITTEN = tuple(entry for entry in ENTRIES if entry.keys and entry.word == entry.name)
-"""The kinds that the file names."""
+"""The kinds that can be named in the file."""

@@ -20,12 +20,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with each unprintable character as its escape in JSON, such as `\\u001b`. JSON stays the same JSON."""
+    """The text with each unprintable character replaced by its JSON escape, such as `\\u001b`. JSON text keeps its
+    meaning."""
     return text if text.isascii() and text.isprintable() else UNPRINTABLE.sub(_escape, text)
 
 
 def in_one_line(text: str) -> str:
-    """The same, with tabs and line feeds escaped, too: for a cell of a table."""
+    """As `printable`, with tabs and line feeds escaped, too: for a cell of a table."""
     return ENDS_A_CELL.sub(_escape, text)
 
 
@@ -35,8 +36,8 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class PrintableText:
-    """A text stream that writes printable text to another one. A rich console, which writes its own control characters,
-    takes the other one by `rich_proxied_file`, and escapes what it renders by itself."""
+    """A text stream that writes printable text to another one. A rich console writes its own control characters: it
+    gets the other stream by `rich_proxied_file` and escapes its output itself."""
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream

@@ -7,9 +7,9 @@ from sluicegate.streams.hints import did_you_mean
 
 INSTALL = 'pip install "sluicegate[zones]"'
 OF_A_MACHINE = ("localtime", "posixrules", "Factory")
-"""Names that mean another zone on each machine, or none."""
+"""Names that mean another zone on each machine, or no zone."""
 LEAP_SECONDS = "right/"
-"""The zones below count leap seconds, which times of Kafka do not."""
+"""The zones below this prefix count leap seconds, but Kafka's timestamps do not."""
 
 
 def zone_of(name: str) -> ZoneInfo:
@@ -21,12 +21,12 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def known(name: str) -> bool:
-    """Whether this machine has data of the zone."""
+    """Whether this machine has data for the zone."""
     return _loaded(name) is not None
 
 
 def hint(name: str) -> str:
-    """What to write in place of a zone that is not known."""
+    """The text that suggests a name instead of an unknown zone."""
     names = available_timezones() - {*OF_A_MACHINE}
     if not names:
         return f"this machine has no zone data: {INSTALL}"
