@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicegate.connectors.sql.leased.lending import Lender
 
 ATTEMPTS = 4
-COLD_ROWS = 250
+COLD_ROWS = 256
 """Cold groups in one statement."""
 RUNS = 50
 """Runs of numbers in one statement."""
@@ -31,6 +31,12 @@ def pages(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """`values` in slices of `size`: databases limit the values of one statement."""
     for at in range(0, len(values), size):
         yield values[at : at + size]
+
+
+def _filled(keys: Sequence[bytes]) -> Sequence[bytes]:
+    """The keys, the last one several times, so that there is one statement for many numbers of keys: databases keep
+    those that they have prepared."""
+    return [*keys, *[keys[-1]] * ((1 << (len(keys) - 1).bit_length()) - len(keys))]
 
 
 class RolledBack(Raised):
@@ -170,6 +176,18 @@ class Product(Protocol):
             self.if_absent(f"{insert} values {', '.join([marks] * len(rows))}"),
             [value for row in rows for value in row],
         )
+
+    def cold(self, db: StoreSession, key: str, groups: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
+        """The rows of the groups of these keys."""
+        for page in pages(groups, COLD_ROWS):
+            filled = _filled(page)
+            yield from db.rows(statements.with_keys(statements.COLD, len(filled)), (key, *filled))
+
+    def drop_cold(self, db: StoreSession, key: str, groups: Sequence[bytes]) -> None:
+        """Delete the rows of the groups of these keys."""
+        for page in pages(groups, COLD_ROWS):
+            filled = _filled(page)
+            db.run(statements.with_keys(statements.DROP_COLD, len(filled)), (key, *filled))
 
     def put_cold(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
         """Adds the groups. Each replaces a group of the same key."""

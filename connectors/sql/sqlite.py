@@ -38,6 +38,12 @@ OUTAGES = {
     sqlite3.SQLITE_READONLY,
 }
 
+PUT_COLD = (
+    f"{statements.ADD_COLD} values (?, ?, ?, ?) on conflict (partition_key, group_key) "
+    "do update set state = excluded.state where sluicegate_cold.due is excluded.due"
+)
+MOVE_COLD = "update sluicegate_cold set due = ?, state = ? where partition_key = ? and group_key = ? and due is not ?"
+
 INSIDE = (
     "this thread has a transaction open on the SQLite store: call the store before or after its block, "
     "write through its session inside"
@@ -142,8 +148,12 @@ class Sqlite(Product):
         db.connection.executemany(self.if_absent(f"{insert} values ({marks})"), rows)
 
     def put_cold(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
-        text = f"{statements.ADD_COLD} values (?, ?, ?, ?) {self.replacing}"
-        db.connection.executemany(text, [(key, *group) for group in groups])
+        """A row with the same deadline as before keeps its place in the index, which SQLite would write anew."""
+        connection = db.connection
+        before = connection.total_changes
+        connection.executemany(PUT_COLD, [(key, *group) for group in groups])
+        if connection.total_changes < before + len(groups):
+            connection.executemany(MOVE_COLD, [(due, state, key, name, due) for name, due, state in groups])
 
     def drop_unsent(self, db: StoreSession, key: str, runs: Sequence[tuple[int, int]]) -> None:
         db.connection.executemany(_question_marks(statements.dropping(1)), [(key, first, last) for first, last in runs])

@@ -13,7 +13,7 @@ from sluicegate.connectors.apps import outbox_of, timeouts_of
 from sluicegate.connectors.commits import alone, check, following, remaining, runs
 from sluicegate.connectors.sessions import SqlSession, unchanged
 from sluicegate.connectors.sql import statements, steps, units
-from sluicegate.connectors.sql.database import COLD_ROWS, Database, Product, StoreSession, pages
+from sluicegate.connectors.sql.database import Database, Product, StoreSession, pages
 from sluicegate.connectors.sql.leased import timeout_rows
 from sluicegate.connectors.sql.lookups import SqlLookups
 from sluicegate.streams.agent import Lookup
@@ -198,11 +198,7 @@ class SqlStore:
         key = _key(partition)
 
         def work(db: StoreSession) -> list[ColdGroup]:
-            return [
-                ColdGroup._make(row)
-                for page in pages(keys, COLD_ROWS)
-                for row in db.rows(statements.with_keys(statements.COLD, len(page)), (key, *page))
-            ]
+            return [ColdGroup._make(row) for row in self._product.cold(db, key, keys)]
 
         return self._database.run(work)
 
@@ -291,8 +287,8 @@ class SqlStore:
                 self._product.add_rows(db, insert, values)
         if after.first > claim.first:
             db.run(statements.DROP_ENTRIES, (key, after.first))
-        for keys in pages(changes.drop_cold, COLD_ROWS):
-            db.run(statements.with_keys(statements.DROP_COLD, len(keys)), (key, *keys))
+        if changes.drop_cold:
+            self._product.drop_cold(db, key, changes.drop_cold)
         if changes.put_cold:
             self._product.put_cold(db, key, changes.put_cold)
 

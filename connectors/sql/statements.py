@@ -60,11 +60,11 @@ COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = %s"
 
 ADD_COLD = "insert into sluicegate_cold (partition_key, group_key, due, state)"
 DROP_COLD = "delete from sluicegate_cold where partition_key = %s and group_key in ({})"
-_COLD = "select group_key, due, state from sluicegate_cold where partition_key = %s"
-COLD = _COLD + " and group_key in ({})"
-DUE_COLD = _COLD + " and due <= %s order by due, group_key limit %s"
-COLD_PAGE = _COLD + " and group_key > %s order by group_key limit %s"
-FIRST_COLD = _COLD + " order by group_key limit %s"
+OF_PARTITION = "select group_key, due, state from sluicegate_cold where partition_key = %s"
+COLD = OF_PARTITION + " and group_key in ({})"
+DUE_COLD = OF_PARTITION + " and due <= %s order by due, group_key limit %s"
+COLD_PAGE = OF_PARTITION + " and group_key > %s order by group_key limit %s"
+FIRST_COLD = OF_PARTITION + " order by group_key limit %s"
 
 FORGET = (
     "delete from sluicegate_cold where partition_key = %s",

@@ -222,13 +222,14 @@ class Groups:
         elif at < inf:
             heappush(self.heap, (at, key))
 
-    def reopen(self, key: bytes, state: GroupState, past: PastResults | None) -> None:
-        """Add a group that was cold."""
+    def reopen(self, key: bytes, state: GroupState, past: PastResults | None, timed: bool) -> None:
+        """Add a group that was cold. `timed`: it may time out."""
         self.states[key] = self.touched[key] = state
         self.bytes += state[BYTES]
-        if self.rule.completion.timed:
-            self._wait(key, self.due(state))
-        self.early.goes_on(key, past)
+        if timed:
+            self._wait(key, self.rule.completion.due(state, self.idle))
+        if past is not None or self.early.every < inf:
+            self.early.goes_on(key, past)
 
     def give_deadline(self, key: bytes, state: GroupState, deadline: float, now: float) -> bool:
         """Set the deadline that the newest record gives: an instant, or a duration. Infinity removes the known
@@ -242,9 +243,10 @@ class Groups:
 
     def fits(self, state: GroupState) -> bool:
         """Whether a state from the store fits this rule. Adds or removes the slots of a deadline from the data."""
-        from_data = self.rule.completion.from_data
-        fit_deadline(state, self.width, from_data)
-        return sound(state, self.width, from_data)
+        width, from_data = self.width, self.rule.completion.from_data
+        if len(state) != width:
+            fit_deadline(state, width, from_data)
+        return sound(state, width, from_data)
 
     def put_first(self, keys: Sequence[bytes]) -> None:
         """Move these groups to the front of the order. They fire first when room is needed."""
@@ -591,7 +593,8 @@ class Groups:
 
     def due_at(self, key: bytes) -> float:
         """The moment of the next event of this open group: its timeout, or its next early result."""
-        return min(self.due(self.states[key]), self.early.due_at(key))
+        due = self.due(self.states[key])
+        return due if self.early.every == inf else min(due, self.early.due_at(key))
 
     def expire(self, now: float, most: int) -> int:
         """Fire up to `most` groups that are due, and not many more bytes than SLICE_BYTES. Returns their number.

@@ -26,6 +26,7 @@ DEADLINE_SINCE = -2  # owner's time from which the deadline counts; None: since 
 ROWS = -1  # of a group of a table: its number of rows. COUNT is the number of changes
 ROW_KEY = -2  # of a row of a table: the key of its group
 ROW = -1  # of a row of a table: the row as it was added
+TIMES = (float, int)
 DEADLINE_SLOTS = 2
 """The slots of a deadline from the data are at the end of the state. A state without them has the layout of a rule
 without such deadlines."""
@@ -52,8 +53,9 @@ def _deadline(state: GroupState) -> bool:
 
 def sound(state: GroupState, width: int, from_data: bool = False) -> bool:
     """Whether the fixed columns of a state, and its deadline from the data, have valid types and values."""
+    if len(state) != width:
+        return False
     count, first, last, opened, seen, trace, size = state[:COLUMNS]
     numbers = type(count) is type(first) is type(last) is type(size) is int
-    times = isinstance(opened, float | int) and isfinite(opened) and isinstance(seen, float | int | None)
-    whole = len(state) == width and (not from_data or _deadline(state))
-    return numbers and times and whole and isinstance(trace, str | None)
+    times = isinstance(opened, TIMES) and isfinite(opened) and (seen is None or isinstance(seen, TIMES))
+    return numbers and times and (trace is None or isinstance(trace, str)) and (not from_data or _deadline(state))

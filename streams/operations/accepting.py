@@ -57,7 +57,7 @@ Look = Callable[[], TopicFacts]
 
 class Forgotten(NamedTuple):
     """The state that a gap makes invalid: open groups, each by its generation and key, and numbers of sealed items.
-    `cold` are the keys of the cold ones among the groups. `known_then` is the state of the cold groups after their
+    `cold` are the keys of those groups that may have rows. `known_then` is the state of the cold groups after their
     removal."""
 
     groups: Sequence[tuple[int, bytes]] = ()
@@ -175,15 +175,16 @@ def _again(agent: Agent, view: PartitionView, offset: int, store: Store) -> Forg
             f"beside the gap its state cannot be read ({error}): start the agent under another name"
         ) from None
     every = [
-        (each.generation, key, part is not contents)
+        (each.generation, key)
         for part in parts(contents, store)
         for each in part.every
         for key, state in each.groups.states.items()
         if state[FIRST] >= offset
     ]
-    cold = [key for _, key, is_cold in every if is_cold]
+    newest = contents.every[-1].generation
+    rows = [key for generation, key in every if generation == newest] if contents.paging.has_rows else []
     items = [number for number in contents.sealed.held if in_order(number) >= (offset,)]
-    return Forgotten([each[:2] for each in every], items, cold, without(contents, cold) if cold else None)
+    return Forgotten(every, items, rows, without(contents, rows) if rows else None)
 
 
 def preview(store: Store, agent: Agent, partition: Partition, look: Look, reported: Reported = NOTHING) -> Gap | None:

@@ -265,7 +265,7 @@ class Owner:
 
     def _changes(self, rows: Sequence[OutboxRow], monotonic: float) -> Changes:
         now, intake, older = self.now(monotonic), self.intake, self.groups.older
-        evicted, warmed = self.groups.moved(now)
+        evicted, gone = self.groups.moved(now)
         entries, keep_from = self.changelog.entries(intake.senders.changes(), lambda: intake.senders.whole(now), now)
         delivered, dead = self.shard.taken()
         offset, epoch = self.held.reached(intake.offset, intake.epoch)
@@ -288,7 +288,7 @@ class Owner:
             trying=self._mark(offset),
             source=self.source,
             put_cold=evicted,
-            drop_cold=warmed,
+            drop_cold=gone,
         )
 
     def _begin_proof(self) -> None:

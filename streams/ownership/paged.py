@@ -1,6 +1,7 @@
 """Reads the cold groups of a partition from the store (sluicegate.streams.aggregation.durable.paging)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import inf
 
 from sluicegate.streams.aggregation.durable.paging import Paging, ends_of, unknown
@@ -48,16 +49,29 @@ class ColdReads:
     def _make_room(self, most: int) -> None:
         """Make up to `most` groups hot that may have to fire to make room: the groups with the nearest deadlines first,
         then groups without a deadline."""
-        hot = self._warm(self._store.due(self._partition, EVER, most))
+        hot = self._first(most, partial(self._store.due, self._partition, EVER))
         if len(hot) < most:
-            hot += self._warm(self._store.keys(self._partition, None, most))
+            hot += self._first(most - len(hot), partial(self._store.keys, self._partition, None))
         self._groups.put_first(hot)
 
+    def _first(self, most: int, read: Callable[[int], Sequence[ColdGroup]]) -> list[bytes]:
+        """Make the first cold groups hot, up to `most`. `read` returns the first rows, also those of hot groups."""
+        groups, hot, limit = self._groups, list[bytes](), most
+        while True:
+            rows = read(limit)
+            cold = [row for row in rows if row.key not in groups.states and row.key not in groups.touched]
+            hot += self._warm(cold[: most - len(hot)])
+            if len(hot) >= most or len(rows) < limit:
+                return hot
+            limit *= 2
+
     def expire(self, now: float) -> None:
-        """Make the due groups hot, and find the next deadline of the others."""
+        """Make the due groups hot, and find the next deadline of the others. The next commit deletes the due rows, also
+        those of hot groups. So they are not read again."""
         rows = self._store.due(self._partition, EVER, DUE + 1)
         late = [row for row in rows[:DUE] if (row.due or 0.0) <= now]
         self._warm(late)
+        self.paging.remove(late)
         self.paging.nearest = (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf
 
     def asked(self) -> None:
@@ -66,13 +80,17 @@ class ColdReads:
             self._warm(self._store.cold(self._partition, keys))
 
     def all(self, groups: Groups) -> Iterator[None]:
-        """Make all cold groups hot, in `groups`. Yields after each page, for its commit."""
+        """Make all cold groups hot, in `groups`, and delete all rows. Yields after each page, for its commit."""
         for rows in self._pages():
             self._warm(rows, groups)
+            self.paging.remove(rows)
             yield
         if self.paging.count:
             self._still_ours()
             raise ChangelogIncomplete(f"{self.paging.count} rows of cold groups are missing in the store")
+        if self.paging.has_rows:
+            self.paging.emptied()
+            yield
 
     def _pages(self) -> Iterator[Sequence[ColdGroup]]:
         after: bytes | None = None

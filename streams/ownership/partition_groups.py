@@ -65,7 +65,8 @@ class PartitionGroups:
     @property
     def changed(self) -> bool:
         newest = self.newest
-        return bool(newest.events or newest.touched or (self.older and self.older.changed))
+        rows_go = self.cold.paging.gone
+        return bool(newest.events or newest.touched or rows_go or (self.older and self.older.changed))
 
     def drain(self) -> Iterator[Item]:
         """Take the events. The events of earlier rules come first."""
@@ -91,8 +92,8 @@ class PartitionGroups:
         return fired + self.older.expire(now, SLICE) if self.older and not self.newest.behind else fired
 
     def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
-        """Evict the groups beyond the number that the rule keeps hot. Returns their rows, and the keys of groups that
-        became hot since the last commit."""
+        """Evict the groups beyond the number that the rule keeps hot. Returns their rows, and the keys of the rows to
+        delete."""
         paging = self.cold.paging
         keeps_cold = pageable(self.newest) and not self.older
         paging.most = self.newest.rule.aggregation.hot_groups if keeps_cold else 0

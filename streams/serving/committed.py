@@ -73,8 +73,8 @@ class CommittedState:
         return kept
 
     def _within(self, store: Store, agent: Agent, contents: PartitionContents, key: bytes) -> list[OpenGroup]:
-        """The groups of one partition. A group can be missing in both readings: it was cold when the changelog was
-        read, and became hot before its row was read. Then the changelog is read again."""
+        """The groups of one partition. A group can be missing in both readings: it opened, or was evicted, after the
+        changelog was read. Then the changelog is read again."""
         for _ in range(TRIES):
             groups = with_cold(contents, store, key)
             if groups or not contents.groups.cold.count:

@@ -138,7 +138,7 @@ GUARDS = (
         STATE,
     ),
     Guard(
-        "a group that becomes hot while it is looked for is in the answer",
+        "a group that opens while it is looked for is in the answer",
         "streams/operations/groups/cold_groups.py",
         "return any(key in unpacked(entry).states for entry in later)",
         "return False",

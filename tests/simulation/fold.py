@@ -156,18 +156,21 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
             every = [*(each.groups for each in owner.groups.older), owner.groups.newest]
             cold = {row.key: unpacked_state(row.state)[0] for row in world.store.keys(partition, None, 1000)}
             hot = {key: state[0] for groups in every for key, state in groups.states.items()}
-            return hot | cold
+            return cold | hot
     return None
 
 
 def apart(world: Any, partition: Partition) -> list[str]:
-    """A group is hot or cold, never both, and the owner knows how many are cold."""
-    cold = {row.key for row in world.store.keys(partition, None, 1000)}
+    """A row is of a cold group, or of a hot one of which the owner knows that it may have a row. The owner knows how
+    many are cold."""
+    rows = {row.key for row in world.store.keys(partition, None, 1000)}
     for process in world.processes:
         if process.believes(partition):
-            groups = process.worker._owners[partition.topic, partition.number].groups.newest
-            if both := cold & groups.states.keys():
-                return [f"{partition}: the groups of {sorted(both)} are hot and cold"]
+            owned = process.worker._owners[partition.topic, partition.number].groups
+            groups, paging = owned.newest, owned.cold.paging
+            cold = rows - groups.states.keys()
+            if unknown := rows - cold - paging._rows - paging.gone.keys():
+                return [f"{partition}: the owner does not know of the rows of {sorted(unknown)}"]
             if groups.cold.count != len(cold):
                 return [f"{partition}: {len(cold)} groups are cold, the owner knows of {groups.cold.count}"]
     return []

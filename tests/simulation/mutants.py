@@ -64,6 +64,7 @@ from tests.simulation.taken_out_paged import (
     not_judged,
     not_looked_up,
     not_restored,
+    rows_not_restored,
     unnoticed,
     waits_for_the_clock,
 )
@@ -226,7 +227,8 @@ MUTANTS = (
     Mutant("group-ends-at-its-own-record", "legs", ends_itself, 4),
     Mutant("cold-row-written-and-log-not-cut", "count", not_cut),
     Mutant("log-cut-and-cold-row-not-written", "count", no_row),
-    Mutant("cold-row-not-deleted-when-touched", "count", not_deleted),
+    Mutant("row-not-deleted-when-its-group-ends", "count", not_deleted),
+    Mutant("rows-of-hot-groups-not-restored", "count", rows_not_restored),
     Mutant("cold-row-without-its-deadline", "timed", no_deadline),
     Mutant("deadline-of-a-cold-row-not-noticed", "timed", unnoticed, 2),
     Mutant("cold-groups-not-looked-up", "count", not_looked_up),

@@ -40,7 +40,7 @@ def no_row(patch: Patch) -> None:
 
 
 def not_deleted(patch: Patch) -> None:
-    """The row of a group that was touched stays."""
+    """The row of a group that ended stays."""
     _moves(patch, lambda paging, moved: (moved[0], ()))
 
 
@@ -95,6 +95,11 @@ def not_restored(patch: Patch) -> None:
         return
 
     patch.setattr(Paging, "restore", forgotten)
+
+
+def rows_not_restored(patch: Patch) -> None:
+    """A takeover does not know that hot groups may have rows."""
+    patch.setattr(Paging, "restored", lambda self: setattr(self, "_stale", False))
 
 
 def not_compacted(patch: Patch) -> None:

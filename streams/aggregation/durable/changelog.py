@@ -138,7 +138,7 @@ class Changelog:
         entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
         entry.clock = self.groups.clock(whole=True)
         entry.origins = self.groups.origins(whole=True)
-        entry.cold = self.paging.noted() if self.paging.count else entry.cold
+        entry.cold = self.paging.noted() if self.paging.has_rows else entry.cold
 
     def every(self) -> dict[int, Groups]:
         """The groups of all generations, by number."""

@@ -22,9 +22,9 @@ does not detect every flipped bit, and half of the entries with one wrong byte c
 GENERATION = b"\x04"
 """The mark before PLAIN or LZ4 of an entry whose generation is not 0. A program that does not know generations halts at
 it."""
-PAGED = b"\x05"
-"""The mark before PLAIN or LZ4 of an entry with the number of cold groups. A program that does not know cold groups
-halts at it."""
+PAGED, STALE = b"\x05", b"\x06"
+"""The mark before PLAIN or LZ4 of an entry with the number of cold groups. STALE: hot groups may have rows, too. A
+program that does not know cold groups, or rows of hot groups, halts at it."""
 BIG_INT = 1
 
 
@@ -68,11 +68,13 @@ the first record that none covers yet."""
 
 
 class ColdState(msgspec.Struct, frozen=True, array_like=True):
-    """The state of the cold groups of the partition (sluicegate.streams.aggregation.durable.paging)."""
+    """The state of the cold groups of the partition (sluicegate.streams.aggregation.durable.paging). `stale`: hot
+    groups may have rows in the store."""
 
     count: int
     ends: tuple[float, ...]
     at: float
+    stale: bool = False
 
 
 class ChangelogEntry(msgspec.Struct, array_like=True):
@@ -115,7 +117,8 @@ def packed(entry: ChangelogEntry, compress: bool) -> bytes:
     except OverflowError:
         body = _encode(_with_big_ints(msgspec.to_builtins(entry, builtin_types=(bytes,), str_keys=False)))
     content = LZ4 + bytes(lz4.frame.compress(body)) if compress and len(body) > 512 else PLAIN + body
-    content = PAGED + content if entry.cold is not None else content
+    if entry.cold is not None:
+        content = (STALE if entry.cold.stale else PAGED) + content
     return framed(GENERATION + content if entry.generation else content)
 
 
@@ -137,7 +140,7 @@ def unpacked(blob: bytes) -> ChangelogEntry:
     """Decode an entry. Raises ChangelogIncomplete."""
     if blob == REBUILDING:
         raise ChangelogIncomplete("its rebuild was not finished; run `sluicegate replay --rebuild` of this agent again")
-    content = _unframed(blob).removeprefix(GENERATION).removeprefix(PAGED)
+    content = _unframed(blob).removeprefix(GENERATION).removeprefix(PAGED).removeprefix(STALE)
     try:
         if content[:1] not in (PLAIN, LZ4):
             raise ValueError("neither plain nor lz4")

@@ -1,9 +1,10 @@
 """Manages the cold groups of a partition: groups that are rows of the store, and neither in memory nor in the
 changelog.
 
-A group is hot or cold, never both. The commit that evicts a group writes its row and removes it in the changelog. The
-commit after a group became hot deletes the row and writes the whole state to the changelog. So a restore of the
-changelog yields the hot groups, however many cold groups there are.
+The commit that evicts a group writes its row and removes it in the changelog. With its next record the group is hot:
+the changelog has its state, and its row stays unchanged until the group is evicted again or ends. So a row is valid
+only while its group is not hot, and a record costs at most one write of a row. A restore of the changelog yields the
+hot groups, however many cold groups there are.
 """
 
 from collections import deque
@@ -18,6 +19,7 @@ from sluicegate.streams.errors import ChangelogIncomplete
 
 LEAST = 2_000  # each commit may evict at least this number of groups
 STALE = 10_000  # touched keys that may be remembered, beyond two for each hot group
+SORTED = 100_000  # keys that are sorted at once
 
 
 class Paging:
@@ -26,18 +28,35 @@ class Paging:
 
     `nearest` is the nearest deadline of a cold group; it may be early, never late. `ends` are the settings from which
     the deadlines of the rows were computed. `at` is the owner's latest time at an eviction. `changed`: the next entry
-    must store this state. `suspended`: commits evict no groups.
+    must store this state. `gone` are the keys of rows that the next commit deletes. `suspended`: commits evict no
+    groups.
     """
 
-    __slots__ = ("_groups", "_queue", "_recent", "_returned", "at", "changed", "ends", "most", "nearest", "suspended")
+    __slots__ = (
+        "_groups",
+        "_order",
+        "_queue",
+        "_recent",
+        "_rows",
+        "_stale",
+        "at",
+        "changed",
+        "ends",
+        "gone",
+        "most",
+        "nearest",
+        "suspended",
+    )
 
     def __init__(self, groups: Groups) -> None:
         self._groups, self.most = groups, 0
         self.nearest, self.at = inf, 0.0
         self.ends: tuple[float, ...] = ()
-        self.changed = self.suspended = False
-        self._returned: list[bytes] = []  # keys that became hot since the last commit: the next one deletes their rows
-        self._queue: deque[bytes] = deque()  # the keys that may be evicted in this turn, least recently touched first
+        self.changed = self.suspended = self._stale = False
+        self._rows: set[bytes] = set()  # keys of hot groups that may have a row
+        self.gone: dict[bytes, None] = {}
+        self._order: deque[bytes] = deque()  # the keys that may be evicted in this turn, least recently touched first
+        self._queue: deque[bytes] = deque()  # the first of them, sorted: neighbours are written together
         self._recent: set[bytes] = set()  # keys touched since the turn began
 
     @property
@@ -45,29 +64,50 @@ class Paging:
         """The number of cold groups, without those that became hot since the last commit."""
         return self._groups.cold.count
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether the store may have rows of the partition."""
+        return bool(self.count or self._stale or self._rows)
+
     def restore(self, state: ColdState) -> None:
-        self._groups.cold.count, self.ends, self.at = state.count, state.ends, state.at
+        self._groups.cold.count, self.ends, self.at, self._stale = state.count, state.ends, state.at, state.stale
         self.nearest = -inf if state.count else inf
 
     def noted(self) -> ColdState:
         """The state for an entry of the changelog."""
         self.changed = False
-        return ColdState(self.count, self.ends, self.at)
+        return ColdState(self.count, self.ends, self.at, self._stale or bool(self._rows))
+
+    def restored(self) -> None:
+        """The groups of the changelog stay hot. Any of them may have a row."""
+        if self._stale:
+            self._rows, self._stale = set(self._groups.states), False
+
+    def remove(self, rows: Iterable[ColdGroup]) -> None:
+        """Delete these rows with the next commit. Their groups are hot, or have ended."""
+        for row in rows:
+            self.gone[row.key] = None
+            self._rows.discard(row.key)
+
+    def emptied(self) -> None:
+        """No row is left."""
+        self._rows, self._stale, self.changed = set(), False, True
 
     def warm(self, rows: Iterable[ColdGroup], groups: Groups) -> list[bytes]:
         """Make these groups hot. Skip rows of groups that are hot, or were hot since the last commit: these rows are
         older. `groups` are the groups of their generation. Returns the keys. Raises ChangelogIncomplete."""
-        keys = list[bytes]()
-        for row in rows:
-            if row.key in groups.touched or row.key in groups.states:
+        keys, width, timed = list[bytes](), groups.width, groups.rule.completion.timed
+        touched, states, reopen, fits = groups.touched, groups.states, groups.reopen, groups.fits
+        for key, _, blob in rows:
+            if key in touched or key in states:
                 continue
-            state = unpacked_state(row.state)
-            past = _past_of(state, groups.width)
-            if not groups.fits(state):
+            state = unpacked_state(blob)
+            past = _past_of(state, width) if len(state) != width else None
+            if not fits(state):
                 raise ChangelogIncomplete("the row of a cold group does not have the fields of this rule")
-            groups.reopen(row.key, state, past)
-            keys.append(row.key)
-        self._returned += keys
+            reopen(key, state, past, timed)
+            keys.append(key)
+        self._rows.update(keys)
         self._groups.cold.count -= len(keys)
         self.changed = self.changed or bool(keys)
         return keys
@@ -76,10 +116,10 @@ class Paging:
         """The groups that the commit evicts, and the keys of the rows that it deletes. Call it before the changelog
         takes the changes of the groups."""
         groups = self._groups
-        gone, self._returned = self._returned, []
+        gone = self._ended()
         over = len(groups.states) - self.most if self.most and not self.suspended else 0
         if over <= 0:
-            self._queue, self._recent = deque(), set()
+            self._order, self._queue, self._recent = deque(), deque(), set()
             return [], gone
         self._recent |= groups.touched.keys()
         if len(self._recent) > 2 * len(groups.states) + STALE:
@@ -91,22 +131,36 @@ class Paging:
             self.nearest = min(self.nearest, min((row.due for row in evicted if row.due is not None), default=inf))
         return evicted, gone
 
+    def _ended(self) -> list[bytes]:
+        """The keys of the rows that the commit deletes: those whose groups ended, and `gone`."""
+        gone, self.gone = self.gone, {}
+        if self._rows:
+            ended = [key for key, state in self._groups.touched.items() if state is None and key in self._rows]
+            self._rows.difference_update(ended)
+            gone |= dict.fromkeys(ended)
+        return list(gone)
+
     def _evicted(self, most: int) -> list[ColdGroup]:
         """Close up to `most` groups that this commit did not touch, and return their rows."""
         groups, rows = self._groups, list[ColdGroup]()
+        states, early = groups.states, groups.early
         fresh, turned = set(groups.touched), False
         while len(rows) < most:
             if not self._queue:
-                if turned:
-                    break
-                turned = True
-                self._turn()
+                if not self._order:
+                    if turned:
+                        break
+                    turned = True
+                    self._turn()
+                first = min(SORTED, len(self._order))
+                self._queue.extend(sorted(self._order.popleft() for _ in range(first)))
                 continue
             key = self._queue.popleft()
-            if key in fresh or key in self._recent or key not in groups.states or len(key) > COLD_KEY:
+            if key in fresh or key in self._recent or key not in states or len(key) > COLD_KEY:
                 continue
-            due, past = groups.due_at(key), groups.early.past.get(key)
+            due, past = groups.due_at(key), early.past.get(key) if early.past else None
             state, _ = groups.drop(key)
+            self._rows.discard(key)
             content = state if past is None else [*state, [*past]]  # the early results follow the fields
             rows.append(ColdGroup(key, None if due == inf else due, packed_state(content)))
         return rows
@@ -114,8 +168,8 @@ class Paging:
     def _turn(self) -> None:
         """Begin a turn with the groups that were not touched in the turn before."""
         recent, states = self._recent, self._groups.states
-        self._queue = deque(key for key in states if key not in recent)
-        self._queue += [key for key in states if key in recent]
+        self._order = deque(key for key in states if key not in recent)
+        self._order += [key for key in states if key in recent]
         self._recent = set()
 
 

@@ -1,10 +1,12 @@
 """The cold groups of a partition, for operators: read in pages, and removed where a state is forgotten as a whole.
 
-A reader without a claim reads the pages after the changelog. A group that its owner evicts or uses in between is seen
-once, or, if it became hot, not at all. Under a claim nothing changes in between.
+A reader without a claim reads the pages after the changelog. A group that its owner uses in between is seen once, as it
+was, and one that its owner evicts or opens in between may not be seen. Under a claim nothing changes in between.
 """
 
 from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
@@ -61,9 +63,9 @@ def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
 
 
 def without(contents: PartitionContents, keys: Sequence[bytes]) -> ColdState:
-    """The changelog's state of the cold groups after the removal of these groups."""
-    paging = contents.paging
-    return ColdState(paging.count - len(keys), paging.ends, paging.at)
+    """The changelog's state of the cold groups after the removal of these groups and their rows."""
+    state, hot = contents.paging.noted(), contents.groups.states
+    return replace(state, count=state.count - sum(key not in hot for key in keys))
 
 
 def remove_all(store: Store, claim: Claim) -> Claim:

@@ -293,7 +293,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         _text(group),
         still,
         rows=ended if agent.history else None,
-        cold=lambda view: _row_of(store, view, group, agent),
+        cold=lambda view: _row_of(view, group, agent),
         **target,
     )
 
@@ -308,13 +308,11 @@ def _within(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -
     return None
 
 
-def _row_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> Leaving | None:
-    """The row of a cold group, and the changelog's state of the cold groups after its removal; None: the group is
-    hot."""
+def _row_of(view: PartitionView, group: OpenGroup, agent: Agent) -> Leaving | None:
+    """The row of the group, and the changelog's state of the cold groups after its removal; None: the store has no
+    rows. A hot group may have one."""
     contents = held(agent, group.partition, view)
-    if not contents.groups.cold or not store.cold(group.partition, [group.name]):
-        return None
-    return [group.name], without(contents, [group.name])
+    return ([group.name], without(contents, [group.name])) if contents.paging.has_rows else None
 
 
 def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:

@@ -134,7 +134,10 @@ class Takeover:
         to another generation."""
         owner, changelog = self.owner, self.owner.changelog
         paging, source = changelog.paging, owner.claim.source
-        if not paging.count or source is None or (pageable(owner.groups.newest) and not self._switch.every):
+        if pageable(owner.groups.newest) and not self._switch.every:
+            paging.restored()
+            return
+        if not paging.has_rows or source is None:
             return
         senders = owner.intake.senders
         for _ in owner.groups.cold.all(changelog.every()[source.generation]):

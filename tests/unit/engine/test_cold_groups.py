@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.streams.agent import Agent, Aggregation, Reducer
 from sluicegate.streams.aggregation.durable import changelog
-from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PAGED, packed_state, unpacked_state
+from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PAGED, STALE, packed_state, unpacked_state
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import planning
@@ -45,8 +45,14 @@ class Scene:
         return Driver(agent, self.store, self.log, self.clock, **more).give(0).turns(4)
 
     @property
-    def cold(self) -> list[str]:
+    def rows(self) -> list[str]:
         return sorted(row.key.decode() for row in self.store.keys(PLACE, None, 100))
+
+    @property
+    def cold(self) -> list[str]:
+        """The rows that count."""
+        hot = held(self.agent, PLACE, self.view).groups.states
+        return [key for key in self.rows if key.encode() not in hot]
 
     @property
     def owner(self) -> Any:
@@ -87,6 +93,36 @@ def test_a_record_of_a_cold_group_is_added_to_it_once() -> None:
     feed(scene.log, ("key-03", 200))
     scene.driver = scene.started(scene.agent)
     assert totals(scene.log) == [("key-03", "count", 3, 303)]
+
+
+def test_the_row_of_a_group_that_is_hot_again_counts_no_more() -> None:
+    """It stays until the group ends, and goes with it, also under an owner that took the partition over since."""
+    scene = Scene()
+    feed(scene.log, ("key-03", 100), ("key-04", 100))
+    scene.driver.turns(3)
+    assert {"key-03", "key-04"} <= set(scene.rows) - set(scene.cold)
+    feed(scene.log, ("key-03", 200))
+    scene.driver.turns(3)
+    scene.driver = scene.started(scene.agent)
+    feed(scene.log, ("key-04", 200))
+    scene.driver.turns(3)
+    assert totals(scene.log) == [("key-03", "count", 3, 303), ("key-04", "count", 3, 304)]
+    feed(scene.log, *[(key, 1) for key in ("key-03", "key-04")] * 3)
+    scene.driver.turns(3)
+    assert totals(scene.log)[2:] == [("key-03", "count", 3, 3), ("key-04", "count", 3, 3)]
+    assert not {"key-03", "key-04"} & set(scene.rows)
+
+
+def test_a_deadline_of_a_row_whose_group_goes_on_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(paged_agent(since_first=None, since_last=60.0), most=6)
+    scene.driver.later(30)
+    feed(scene.log, ("key-00", 0))
+    scene.driver.turns(2).later(40).turns(6)
+    assert sorted(key for key, *_ in totals(scene.log)) == KEYS[1:6]
+    due, asked = scene.store.due, list[Any]()
+    monkeypatch.setattr(scene.store, "due", lambda *question: asked.append(question) or due(*question))
+    scene.driver.turns(5)
+    assert (asked, scene.rows, scene.owner.groups.open) == ([], [], 1)
 
 
 def test_cold_groups_time_out_without_a_record_and_under_another_owner() -> None:
@@ -131,6 +167,10 @@ def test_a_program_that_knows_no_cold_groups_halts() -> None:
     """It reads CHECKED, GENERATION, and then PLAIN or LZ4."""
     marked = [blob[5:].removeprefix(GENERATION)[:1] for blob in Scene().view.entries if blob[:1] == CHECKED]
     assert PAGED in marked
+    scene = Scene()
+    feed(scene.log, ("key-00", 1))
+    scene.driver.turns(3)
+    assert scene.view.entries[-1][5:6] == STALE
 
 
 @pytest.mark.parametrize("number", [0, -(2**63), 2**64, -(10**30)])
@@ -220,6 +260,7 @@ def test_cold_groups_go_with_the_others_when_the_rule_changes(policy: str) -> No
         feed(scene.log, (key, number))
         scene.driver.turns(2).later(1)
     scene.driver = scene.started(new, deployed=deployed((old, ""), (new, policy)))
+    assert (scene.rows == []) == (policy != "convert")
     feed(scene.log, *[(key, 1) for key in KEYS], *[(key, 1) for key in KEYS])
     scene.driver.turns(20)
     counts = sorted((reason, count) for _, reason, count, _ in totals(scene.log))
@@ -282,9 +323,12 @@ def test_a_person_fires_a_group_whether_it_is_cold_or_hot(key: str) -> None:
     assert scene.owner.groups.open == 19
 
 
-@pytest.mark.parametrize("key", ["key-02", "key-19"])
+@pytest.mark.parametrize("key", ["key-02", "key-19", "key-05"])
 def test_a_person_drops_a_group_whether_it_is_cold_or_hot(key: str) -> None:
+    """The last one has a row and is hot."""
     scene = Scene()
+    feed(scene.log, ("key-05", 1))
+    scene.driver.turns(3)
     [group] = open_groups(scene.store, "app", scene.agent, key.encode())
     drop(scene.store, group, scene.agent, ANNE)
     assert scene.open_keys() == [each for each in KEYS if each != key]
@@ -316,6 +360,18 @@ def test_an_accepted_gap_forgets_cold_groups_whose_offsets_come_again() -> None:
     accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
     assert (forgotten, scene.open_keys()) == (10, KEYS[:10])
     assert held(scene.agent, PLACE, scene.view).groups.cold.count == len(scene.cold)
+
+
+def test_an_accepted_gap_forgets_the_row_of_a_hot_group() -> None:
+    scene = Scene()
+    feed(scene.log, ("key-15", 1))
+    scene.driver.turns(3)
+    assert "key-15" in set(scene.rows) - set(scene.cold)
+    log = a_log()
+    feed(log, *[(key, 1) for key in KEYS[:10]])
+    facts = lambda: Driver(scene.agent, scene.store, log, scene.clock).input.facts("in", 0)  # noqa: E731
+    accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
+    assert (scene.open_keys(), scene.rows) == (KEYS[:10], scene.cold)
 
 
 def test_a_gap_that_forgets_the_state_leaves_no_cold_group() -> None:

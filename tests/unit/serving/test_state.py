@@ -267,11 +267,19 @@ def test_cold_groups_are_answered() -> None:
 
 
 def test_a_group_that_becomes_hot_while_it_is_looked_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was when the changelog was read, because its row stays."""
     cold = Cold()
-
     cold.between(lambda: cold.put("key-03"), monkeypatch, 1)
     with served(cold.scene.store, cold.scene.agent) as server:
-        assert server.get("/agents/sums/groups/key-03").values == [{"total": 103}]
+        assert server.get("/agents/sums/groups/key-03").values == [{"total": 3}]
+        assert server.get("/agents/sums/groups/key-03", Cache_Control="no-cache").values == [{"total": 103}]
+
+
+def test_a_group_that_opens_while_it_is_looked_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    cold = Cold()
+    cold.between(lambda: cold.put("new"), monkeypatch, 1)
+    with served(cold.scene.store, cold.scene.agent) as server:
+        assert server.get("/agents/sums/groups/new").values == [{"total": 100}]
 
 
 def test_other_groups_may_change_while_one_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:

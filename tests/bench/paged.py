@@ -1,0 +1,245 @@
+"""Cold groups: what a record of a group in the store costs beside one of a group in memory, without Kafka.
+
+    python -m tests.bench.paged [--groups 1000000] [--hot 50000] [--records 200000] [--store sqlite] [--rounds 3]
+
+J1 has a hundred records a key, one key after the other, all in memory. "all hot" and "cold" open `--groups` groups,
+and then take records with keys of equal chance: with all groups in memory, and with `--hot` of each of four
+partitions. Each case has a store and processes of its own; records are made outside the time. Then the next process
+takes over.
+"""
+
+import argparse
+import itertools
+import multiprocessing
+import random
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import psutil
+
+from sluicegate.connectors import open_store
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Reducer
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.stores import BatchReports
+from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
+from sluicegate.streams.engine.build import build
+from sluicegate.streams.engine.worker import Worker, WorkerDependencies
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.testing.log import Log, LogInput, LogProducer, LogRecord
+from tests.bench.systems import opened
+
+PARTITIONS = 4
+BATCH = 500
+PER_KEY = 100
+SLICE = 200_000  # records that are made at once
+COMPUTE = (Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount"))
+ALL = 100_000_000
+VALUE = b'{"id": "0123456789", "amount": 7}'
+
+
+class Stream(LogInput):
+    """Partitions whose records are given in batches, each of one partition."""
+
+    def __init__(self) -> None:
+        log = Log()
+        for topic in ("in", "out", "dead"):
+            log.create(topic, PARTITIONS)
+        super().__init__(log, "paged.sums")
+        self.batches: deque[list[Record]] = deque()
+        self._ends = [0] * PARTITIONS
+
+    def add(self, keys: Iterable[int]) -> None:
+        """The next records have these keys."""
+        parts: list[list[Record]] = [[] for _ in range(PARTITIONS)]
+        for key in keys:
+            number = key % PARTITIONS
+            parts[number].append(LogRecord("in", number, self._ends[number], b"account-%012d" % key, VALUE))
+            self._ends[number] += 1
+            if len(parts[number]) == BATCH:
+                self.batches.append(parts[number])
+                parts[number] = []
+        self.batches += [rest for rest in parts if rest]
+
+    def start(self, topic: str, number: int, offset: int, epoch: int) -> None:
+        self._ends[number] = max(offset, 0)
+
+    def facts(self, topic: str, number: int) -> TopicFacts:
+        return super().facts(topic, number)._replace(high=ALL)
+
+    def consume(self, most: int, timeout: float = 0.0) -> list[Record]:
+        if not self.batches:
+            return []
+        batch = self.batches.popleft()
+        if most == 1 and len(batch) > 1:
+            self.batches.appendleft(batch[1:])
+        return batch[:1] if most == 1 else batch
+
+
+class Sink(LogProducer):
+    """Results are delivered, and nothing keeps them."""
+
+    def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
+        reports.delivered([row.number for row in rows])
+        return len(rows)
+
+    def poll(self) -> int:
+        return 0
+
+
+class OwnTime:
+    """The CPU time of this process: commits come as on a machine without other programs."""
+
+    def monotonic(self) -> float:
+        return time.process_time()
+
+
+class Case(NamedTuple):
+    """`hot` groups of a partition stay in memory. Without `groups`, J1."""
+
+    name: str
+    url: str
+    hot: int
+    groups: int
+    records: int
+
+
+class Figures(NamedTuple):
+    """Of one case: microseconds and CPU microseconds of a record, resident MiB, the longest turn in milliseconds, and
+    the seconds from the claims of the next process to the first record of each partition."""
+
+    wall: float
+    cpu: float
+    memory: float
+    stall: float
+    takeover: float
+
+
+def worker(case: Case, stream: Stream) -> Worker:
+    rule = Aggregation(compute=COMPUTE, count=PER_KEY, since_first=86_400.0, max_groups=ALL, hot_groups=case.hot)
+    agent = Agent("sums", ("in",), rule, Destination("out"), "dead")
+    tokens = map(str, itertools.count(time.time_ns()))
+    parts = WorkerDependencies(
+        open_store(case.url),
+        stream,
+        Sink(stream.log),
+        OwnTime(),
+        Meter(),
+        random.random,
+        lambda: next(tokens),
+        lambda report: None,
+    )
+    stream.give(*(("in", number) for number in range(PARTITIONS)))
+    return build(App("paged", case.url, (agent,)), agent, 0, "bench", "refuse", parts)
+
+
+def turned(made: Worker, stream: Stream) -> float:
+    """Take all records. Returns the seconds of the longest turn."""
+    longest = 0.0
+    while stream.batches:
+        began = time.monotonic()
+        made.turn()
+        longest = max(longest, time.monotonic() - began)
+    made.turn()
+    return longest
+
+
+def claimed(made: Worker) -> None:
+    while len(made._owners) < PARTITIONS:
+        made.turn()
+
+
+def measured(case: Case, out: Any) -> None:
+    """Puts the figures without the takeover into the queue `out`."""
+    stream = Stream()
+    made = worker(case, stream)
+    claimed(made)
+    for first in range(0, case.groups, SLICE):
+        stream.add(range(first, min(first + SLICE, case.groups)))
+        turned(made, stream)
+    chance = random.Random(7)
+    keys = (
+        (chance.randrange(case.groups) for _ in range(case.records))
+        if case.groups
+        else (number // PER_KEY for number in range(case.records))
+    )
+    wall = cpu = longest = 0.0
+    for _ in range(0, case.records, SLICE):
+        stream.add(itertools.islice(keys, SLICE))
+        began, spent = time.monotonic(), time.process_time()
+        longest = max(longest, turned(made, stream))
+        wall, cpu = wall + time.monotonic() - began, cpu + time.process_time() - spent
+    memory = psutil.Process().memory_info().rss / 1024**2
+    out.put((1e6 * wall / case.records, 1e6 * cpu / case.records, memory, 1000 * longest))
+
+
+def taken_over(case: Case, out: Any) -> None:
+    """Puts the seconds into the queue `out`."""
+    stream = Stream()
+    began = time.monotonic()
+    made = worker(case, stream)
+    claimed(made)
+    stream.add(range(PARTITIONS))
+    turned(made, stream)
+    out.put(time.monotonic() - began)
+
+
+def apart(work: Callable[..., None], case: Case) -> Any:
+    """The work in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    out = context.Queue()
+    process = context.Process(target=work, args=(case, out))
+    process.start()
+    answer = out.get()
+    process.join()
+    return answer
+
+
+def once(system: str, name: str, options: argparse.Namespace) -> Figures:
+    with ExitStack() as cleaning:
+        folder = tempfile.mkdtemp(prefix="sluicegate-")
+        cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
+        url = f"sqlite:///{folder}/bench.db" if system == "sqlite" else opened(system, cleaning)[0]
+        store = open_store(url)
+        store.migrate()
+        store.close()
+        hot = options.hot if name == "cold" else ALL
+        case = Case(name, url, hot, 0 if name == "J1" else options.groups, options.records)
+        figures = apart(measured, case)
+        takeover = apart(taken_over, case)
+        size = sum(file.stat().st_size for file in Path(folder).iterdir()) / 1024**2
+        found = Figures(*figures, takeover)
+        print(f"{name}: {found}, {size:.0f} MiB of file", flush=True)
+        return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--groups", type=int, default=1_000_000)
+    parser.add_argument("--hot", type=int, default=50_000)
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--store", default="sqlite")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cases", default="J1,all hot,cold")
+    options = parser.parse_args()
+    names = options.cases.split(",")
+    found: dict[str, list[Figures]] = {name: [] for name in names}
+    for _ in range(options.rounds):
+        for name in names:
+            found[name].append(once(options.store, name, options))
+    for name, figures in found.items():
+        parts = [
+            f"{field} {median(values):.1f}"
+            for field, values in zip(Figures._fields, zip(*figures, strict=True), strict=True)
+        ]
+        print(f"{name}: {', '.join(parts)}")
+
+
+if __name__ == "__main__":
+    main()
