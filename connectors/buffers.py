@@ -37,7 +37,7 @@ def deadline(gate: Gate, first: int, last: int) -> int | None:
     return min((start + length(after) for start, after in times if after is not None), default=None)
 
 
-def full(
+def full_batches(
     rows: Iterable[Member], count: int | None, key_of: Callable[[Member], str], ends: Container[str]
 ) -> Iterator[tuple[str, list[Member]]]:
     """The batches that the rows of one group fill, oldest rows first, each with its reason. A row whose idempotency key
@@ -56,13 +56,13 @@ def at_least_one(limit: int | None) -> int | None:
     return limit
 
 
-def moved(name: str, progress: WatermarkMove, stands: int) -> WatermarkMoved:
+def watermark_moved(name: str, progress: WatermarkMove, stands: int) -> WatermarkMoved:
     place = f"{progress.topic_id}/{progress.partition}"
     text = f"buffer {name}: the watermark of {place} stands at {stands}, not {progress.expected}: read again from there"
     return WatermarkMoved(text, stands)
 
 
-def taken(name: str, what: str) -> ConcurrencyError:
+def lease_lost(name: str, what: str) -> ConcurrencyError:
     return ConcurrencyError(
         f"buffer {name}: this caller does not hold the {what} any more: its lease was lost, or its rows are gone"
     )
@@ -74,19 +74,19 @@ def not_found(name: str, correlation_id: str, rows: int) -> ConcurrencyError:
     return ConcurrencyError(f"buffer {name}: none of its {rows} rows has the correlation id {correlation_id}")
 
 
-def leased(name: str, correlation_id: str) -> ConcurrencyError:
+def row_leased(name: str, correlation_id: str) -> ConcurrencyError:
     return ConcurrencyError(f"buffer {name}: the row of {correlation_id} is leased; force removes it all the same")
 
 
-def completed(complete_all: Complete, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> int:
+def complete_one(complete_all: Complete, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> int:
     """Complete one batch; returns how many rows it had. Raises ConcurrencyError when the caller does not hold it."""
     [done] = complete_all(name, [(batch, outbox)])
     if not done:
-        raise taken(name, "batch")
+        raise lease_lost(name, "batch")
     return len(batch.ids)
 
 
-def renewed(
+def renew_each(
     renew: Callable[[str, str, timedelta], object], name: str, tokens: Sequence[str], lease: timedelta
 ) -> list[bool]:
     """Renews the leases one by one, in a store where a call costs little."""
@@ -101,16 +101,16 @@ def renewed(
     return done
 
 
-def together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence[End]) -> Sequence[bool]:
+def complete_together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence[End]) -> Sequence[bool]:
     """Complete all batches in one call of `complete`. It raises ConcurrencyError when a batch has lost rows since it
     was sealed; each batch is then completed by itself. False: the caller does not hold the batch."""
     try:
         return complete(ends)
     except ConcurrencyError:
-        return [False] if len(ends) == 1 else [done for end in ends for done in together(complete, [end])]
+        return [False] if len(ends) == 1 else [done for end in ends for done in complete_together(complete, [end])]
 
 
-def ours(ends: Sequence[End], tokens: dict[str, str]) -> list[bool]:
+def held_batches(ends: Sequence[End], tokens: dict[str, str]) -> list[bool]:
     """Whether the caller holds each batch. `tokens` are the stored tokens by batch id. A batch is completed once, so
     its token is removed from `tokens`."""
     done = []

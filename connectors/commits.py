@@ -29,7 +29,7 @@ def check(claim: Claim, changes: Changes) -> None:
         last = row.number
 
 
-def alone(
+def commit_one(
     commit_all: Callable[[Sequence[tuple[Claim, Changes]]], Sequence[Claim | SluicegateError]],
     claim: Claim,
     changes: Changes,
@@ -41,7 +41,7 @@ def alone(
     return result
 
 
-def one_by_one(
+def commit_each(
     commit: Callable[[Claim, Changes], Claim], commits: Sequence[tuple[Claim, Changes]]
 ) -> list[Claim | SluicegateError]:
     """Implements `commit_all` with the `commit` of a store that gains nothing from committing together."""
@@ -54,7 +54,7 @@ def one_by_one(
     return results
 
 
-def following(claim: Claim, changes: Changes, store_time: float) -> Claim:
+def next_claim(claim: Claim, changes: Changes, store_time: float) -> Claim:
     """The claim after the commit of `changes`."""
     return msgspec.structs.replace(
         claim,
@@ -70,7 +70,7 @@ def following(claim: Claim, changes: Changes, store_time: float) -> Claim:
     )
 
 
-def remaining(trying: CrashMark | None, processes: Sequence[str]) -> CrashMark | None:
+def remaining_mark(trying: CrashMark | None, processes: Sequence[str]) -> CrashMark | None:
     """The crash mark without these processes; None when no process is left in it."""
     rest = tuple(name for name in trying.processes if name not in processes) if trying else ()
     return CrashMark(trying.offset, rest) if trying and rest else None

@@ -18,16 +18,16 @@ KEYS_AT_ONCE = 1_000
 _PLAIN = frozenset({str, bool, int, type(None)})
 
 
-def shown(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Decimals, times, UUIDs and values of other types are text, bytes are base64."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return base64_text(bytes(value))
     if isinstance(value, Mapping):
-        return {str(name): shown(each) for name, each in value.items()}
+        return {str(name): json_value(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [shown(each) for each in value]
+        return [json_value(each) for each in value]
     if isinstance(value, float):
         return value if value == value and abs(value) != float("inf") else None
     if isinstance(value, Decimal):
@@ -61,7 +61,8 @@ def by_key(
         if name in by_name:
             raise failed(lookup, f"two rows have the same {lookup.column}; look up by a column that is unique")
         by_name[name] = {
-            field: value if type(value) in _PLAIN else shown(value) for field, value in zip(fields, values, strict=True)
+            field: value if type(value) in _PLAIN else json_value(value)
+            for field, value in zip(fields, values, strict=True)
         }
     return {key: by_name[name] for key in keys if (name := key if type(key) is str else name_of(key)) in by_name}
 

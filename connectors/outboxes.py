@@ -88,6 +88,6 @@ def lane_lost(lane: int) -> ConcurrencyError:
     return ConcurrencyError(f"lane {lane} of the outbox has another holder now; nothing was marked")
 
 
-def at(seconds: float) -> datetime:
+def datetime_of(seconds: float) -> datetime:
     """The datetime of a time in seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC)

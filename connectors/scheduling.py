@@ -50,6 +50,6 @@ def lost(id: UUID) -> ConcurrencyError:
     )
 
 
-def there(timeouts: Sequence[Timeout]) -> PersistenceError:
+def id_exists(timeouts: Sequence[Timeout]) -> PersistenceError:
     which = f"timeout {timeouts[0].id}" if len(timeouts) == 1 else f"one of the {len(timeouts)} timeouts"
     return PersistenceError(f"{which} already exists: nothing was inserted")

@@ -26,7 +26,7 @@ from sluicegate.schemas.avro_sizes import size_of
 from sluicegate.schemas.avro_strict import fields, walking
 from sluicegate.schemas.avro_values import fitting
 from sluicegate.schemas.codecs import Codec
-from sluicegate.schemas.frames import FRAME, check_id, id_of, opened, written_with
+from sluicegate.schemas.frames import FRAME, check_id, id_and_end, id_of, written_with
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.schemas.registry import SchemaKey
 
@@ -120,7 +120,7 @@ def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Ca
     known: dict[SchemaKey, Callable[[bytes], bytes]] = {avro.schema_id or 0: _reader(alone, reader, reader, names)}
 
     def text(value: bytes) -> bytes:
-        id, begin = opened(value, avro)
+        id, begin = id_and_end(value, avro)
         if begin != FRAME.size:
             value = FRAME.pack(0, 0) + value[begin:]
         read = known.get(id)

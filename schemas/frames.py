@@ -24,7 +24,7 @@ def id_of(value: bytes) -> int:
     return id
 
 
-def opened(value: bytes, options: SchemaOptions) -> tuple[SchemaKey, int]:
+def id_and_end(value: bytes, options: SchemaOptions) -> tuple[SchemaKey, int]:
     """The schema id, and the offset at which the frame ends. A UUID comes from a header, and only a registry can
     resolve it. Raises msgspec.DecodeError."""
     if len(value) >= LONG_FRAME and value[0] == 1 and options.registry:

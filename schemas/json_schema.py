@@ -12,7 +12,7 @@ import msgspec
 
 from sluicegate.schemas import frames, json
 from sluicegate.schemas.codecs import Codec, Unwritable
-from sluicegate.schemas.frames import check_id, opened, written_with
+from sluicegate.schemas.frames import check_id, id_and_end, written_with
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.schemas.registry import SchemaKey
 
@@ -100,7 +100,7 @@ def _opening(options: SchemaOptions, own: Wrong | None) -> Callable[[bytes], Ope
     known: dict[SchemaKey, Wrong | None] = {} if by_writer else {options.schema_id or 0: own}
 
     def opening(value: bytes) -> Opened:
-        id, begin = opened(value, options)
+        id, begin = id_and_end(value, options)
         if not by_id:
             check_id(id, options.schema_id)
             return value[begin:], own

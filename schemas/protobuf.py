@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from sluicegate.schemas import frames, json
 from sluicegate.schemas.codecs import Codec, Unwritable
-from sluicegate.schemas.frames import check_id, opened, written_with
+from sluicegate.schemas.frames import check_id, id_and_end, written_with
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.schemas.protobuf_schema import IndexPath, message, names, path_of
 from sluicegate.schemas.protobuf_values import reading
@@ -82,7 +82,7 @@ def _body(options: SchemaOptions, descriptor: Descriptor) -> Callable[[bytes], b
     known: dict[SchemaKey, dict[IndexPath, str]] = {}
 
     def body(value: bytes) -> bytes:
-        id, begin = opened(value, options)
+        id, begin = id_and_end(value, options)
         path, begin = read_path(value, begin)
         if not by_id:
             check_id(id, options.schema_id)

@@ -12,7 +12,7 @@ from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from sluicegate.connectors.kafka import problems, settings
-from sluicegate.connectors.kafka.clusters.asking import by_topic, named, of_topics
+from sluicegate.connectors.kafka.clusters.asking import by_topic, naming_cluster, of_topics
 from sluicegate.streams.agent import Clusters
 from sluicegate.streams.errors import SluicegateError
 from sluicegate.streams.topic_names import on_cluster
@@ -78,7 +78,7 @@ def names_of(kafka: Clusters, timeout: float = TIMEOUT) -> list[str]:
     """The names of all topics of all clusters. Raises as `names`."""
     every: list[str] = []
     for cluster in kafka.names:
-        with named(kafka.of(cluster)):
+        with naming_cluster(kafka.of(cluster)):
             every += [on_cluster(name, cluster) for name in names(open_admin(kafka.of(cluster)), timeout)]
     return every
 
@@ -102,7 +102,7 @@ def create(
     made: list[str] = []
     for cluster, of, own in of_topics(kafka, wanted):
         new = {name: _new(name, count, on_cluster(name, cluster) in compacted) for name, count in own.items()}
-        with named(of):
+        with naming_cluster(of):
             made += [on_cluster(name, cluster) for name in _create(open_admin(of), new, timeout)]
     return made
 

@@ -257,7 +257,7 @@ class KafkaInput:
         try:
             self._consumer.commit(offsets=[Position(topic, number, offset, metadata=metadata)], asynchronous=True)
         except KafkaException as error:
-            settings.log.info("informational commit dropped: %s", problems.said(error))
+            settings.log.info("informational commit dropped: %s", problems.error_text(error))
 
     def high(self, topic: str, number: int) -> int:
         alone = self._apart.get((topic, number))
@@ -320,7 +320,7 @@ class KafkaInput:
             self._fatal = problems.not_ready(f"group {self._group} failed", error)
         elif (refusal := problems.turned_away(error, self._kafka)) is not None:
             self._fatal = refusal
-        self._complaints.say(error, problems.said(error))
+        self._complaints.say(error, problems.error_text(error))
 
     def _sort(self, message: Any) -> None:
         """Handles an error that came instead of a record: it halts a partition, is ignored, or ends the process."""
@@ -331,12 +331,12 @@ class KafkaInput:
         code = problems.halting(error)
         if code is not None and topic is not None:
             place, code = (topic, -1 if number is None else number), self._subscription.judged(code)
-            self._failures.append((place, code, problems.said(error)))
+            self._failures.append((place, code, problems.error_text(error)))
         elif error.fatal() or error.code() in problems.HOPELESS:
             raise problems.not_ready(
                 f"reading {topic}/{number} failed" if topic else f"group {self._group} failed", error
             )
-        elif problems.passes(error) or topic is None:
-            self._complaints.say(error, problems.said(error))
+        elif problems.is_transient(error) or topic is None:
+            self._complaints.say(error, problems.error_text(error))
         else:  # a wrong checksum, say: librdkafka skips the record
-            self._failures.append(((topic, -1 if number is None else number), "unread", problems.said(error)))
+            self._failures.append(((topic, -1 if number is None else number), "unread", problems.error_text(error)))

@@ -39,7 +39,7 @@ def span(admin: Any, topic: str, number: int) -> tuple[int, int]:
 def committed(consumer: Any, topic: str, number: int) -> tuple[int, str]:
     """The committed offset of the group and its metadata; -1: the group has none."""
     doing = f"asking for the group's offset of {topic}/{number}"
-    answer = asked_one(lambda: consumer.committed([Position(topic, number)], timeout=TIMEOUT), doing)
+    answer = only_answer(lambda: consumer.committed([Position(topic, number)], timeout=TIMEOUT), doing)
     return (int(answer.offset), answer.metadata or "") if answer.offset >= 0 else (-1, "")
 
 
@@ -54,16 +54,16 @@ def _offsets(admin: Any, topic: str, number: int, *specs: OffsetSpec) -> list[in
     return [answer[topic, number] for answer in answers]
 
 
-def asked(ask: Callable[[], T], doing: str) -> T:
+def ready_or_raise(ask: Callable[[], T], doing: str) -> T:
     try:
         return ask()
     except KafkaException as error:
         raise problems.not_ready(f"{doing} failed", error) from error
 
 
-def asked_one(ask: Callable[[], Any], doing: str) -> Any:
+def only_answer(ask: Callable[[], Any], doing: str) -> Any:
     """The answer for a request about one partition."""
-    [answer] = asked(ask, doing)
+    [answer] = ready_or_raise(ask, doing)
     if answer.error is not None:
         raise problems.not_ready(f"{doing} failed", answer.error)
     return answer

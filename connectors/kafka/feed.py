@@ -101,7 +101,7 @@ class Feed:
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
-            self._wrong = self._wrong or f"feeding {self._topic} failed: {problems.said(error)}"
+            self._wrong = self._wrong or f"feeding {self._topic} failed: {problems.error_text(error)}"
             return
         number = message.partition()
         if message.offset() != self._delivered[number]:
@@ -110,4 +110,4 @@ class Feed:
 
     def _on_error(self, error: Any) -> None:
         if error.fatal():
-            self._wrong = problems.said(error)
+            self._wrong = problems.error_text(error)

@@ -63,17 +63,17 @@ class KafkaHistory:
         doing = f"reading {topic}/{number}"
         records: list[Record] = []
         reached = -1
-        first = facts.asked(lambda: self._consumer.poll(LOOK), doing)
+        first = facts.ready_or_raise(lambda: self._consumer.poll(LOOK), doing)
         if first is None:
             return records, reached
-        for message in [first, *facts.asked(lambda: self._consumer.consume(MOST, 0), doing)]:
+        for message in [first, *facts.ready_or_raise(lambda: self._consumer.consume(MOST, 0), doing)]:
             error = message.error()
             if error is None:
                 records.append(cast(Record, message))
                 reached = message.offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 reached = max(reached, message.offset())
-            elif problems.halting(error) is not None or not problems.passes(error):
+            elif problems.halting(error) is not None or not problems.is_transient(error):
                 raise problems.not_ready(f"{doing} failed", error)
         return records, reached
 
@@ -101,6 +101,6 @@ class KafkaHistory:
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         place = TopicPartition(topic, number, offset, metadata=metadata)
-        facts.asked_one(
+        facts.only_answer(
             lambda: self._consumer.commit(offsets=[place], asynchronous=False), f"committing to group {self._group}"
         )

@@ -37,7 +37,7 @@ Run = Callable[[ApartWork, int], ApartEnd | str]
 records."""
 
 
-def judged(run: Run, offset: int) -> Fetchable:
+def fetchable(run: Run, offset: int) -> Fetchable:
     """Whether the records from `offset` on can be fetched, by processes that try it."""
     first = run("answer", offset)
     if isinstance(first, str):
@@ -56,7 +56,7 @@ def judged(run: Run, offset: int) -> Fetchable:
     return Fetchable(at, why)
 
 
-def judged_whole(run: Run, offset: int) -> Fetchable:
+def table_fetchable(run: Run, offset: int) -> Fetchable:
     """Whether all of a topic can be read, by a process that tries it. One death is enough: the table is read again
     after a while."""
     end = run("table", offset)
@@ -111,7 +111,7 @@ JudgeProbe = Callable[[Run, int], Fetchable]
 class KafkaProbe:
     """Satisfies sluicegate.streams.contracts.stores.Probe. A thread waits for the processes."""
 
-    def __init__(self, source: ApartSource, offset: int, judge: JudgeProbe = judged) -> None:
+    def __init__(self, source: ApartSource, offset: int, judge: JudgeProbe = fetchable) -> None:
         self._source, self._offset, self._judge = source, offset, judge
         self._outcome: Fetchable | None = None
         self._closed = False
@@ -129,13 +129,13 @@ class KafkaProbe:
     def _run(self) -> None:
         outcome = Fetchable(failure="an error of the probe itself, please report it")
         try:
-            outcome = self._judge(self._once, self._offset)
+            outcome = self._judge(self._attempt, self._offset)
         except OSError as error:
             outcome = Fetchable(failure=f"no process can be started: {error}")
         finally:
             self._outcome = outcome  # the owner waits for it, whatever happened
 
-    def _once(self, does: ApartWork, offset: int) -> ApartEnd | str:
+    def _attempt(self, does: ApartWork, offset: int) -> ApartEnd | str:
         if self._closed:
             return "it was ended"
         process = self._process = ApartProcess(self._source.job(does, offset))

@@ -133,7 +133,7 @@ def halting(error: Any) -> str | None:
     return HALTING.get(error.code())
 
 
-def passes(error: Any) -> bool:
+def is_transient(error: Any) -> bool:
     return bool(error.code() in PASSING or error.retriable())
 
 
@@ -147,14 +147,14 @@ def not_ready(doing: str, error: KafkaException | KafkaError) -> SystemNotReady:
     missing."""
     inner = _inner(error)
     kind = NotPermitted if isinstance(inner, KafkaError) and inner.code() in GRANTS else SystemNotReady
-    return kind(f"Kafka: {doing}: {said(error)}")
+    return kind(f"Kafka: {doing}: {error_text(error)}")
 
 
 def refused(error: KafkaException) -> SluicegateError:
     """The error for a client that could not be created."""
     code = error.args[0].code() if error.args and isinstance(error.args[0], KafkaError) else None
     if code in (KafkaError._INVALID_ARG, KafkaError._UNKNOWN_PARTITION, KafkaError._NOT_CONFIGURED):
-        return ConfigurationError(f"kafka: {said(error)}")
+        return ConfigurationError(f"kafka: {error_text(error)}")
     return not_ready("making a client failed", error)
 
 
@@ -173,11 +173,13 @@ def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None
         return None
     if error.code() in REFUSED:
         if "login" in kafka or "sasl.oauthbearer.method" in kafka:
-            return NotAuthenticated(f"Kafka: the login is refused: {said(error)}; {CORRECT}")
-        return admission.refused("Kafka", said(error), "sasl.username, sasl.password and sasl.mechanism of `kafka`")
+            return NotAuthenticated(f"Kafka: the login is refused: {error_text(error)}; {CORRECT}")
+        return admission.refused(
+            "Kafka", error_text(error), "sasl.username, sasl.password and sasl.mechanism of `kafka`"
+        )
     if error.code() not in UNSAFE:
         return None
-    text, authorities = said(error), kafka.get("ssl.ca.location")
+    text, authorities = error_text(error), kafka.get("ssl.ca.location")
     why = admission.reason(_places(kafka), authorities) if admission.UNTRUSTED.search(text) else ""
     return admission.untrusted(
         "Kafka", text, "ssl.ca.location of `kafka` (ssl.certificate.location and ssl.key.location are ours)", why
@@ -187,7 +189,7 @@ def turned_away(error: Any, kafka: Mapping[str, Any]) -> NotAuthenticated | None
 def no_token(error: Any) -> SystemNotReady | None:
     """The error when an issuer of tokens did not answer, or answered without a token. The client asks again after 10 s.
     An issuer that denies a token names an `error` (RFC 6749, 5.2); then waiting does not help."""
-    text = said(error) if error.code() in REFUSED else ""
+    text = error_text(error) if error.code() in REFUSED else ""
     return SystemNotReady(f"Kafka: {text}") if NO_TOKEN in text and '"error"' not in text else None
 
 
@@ -229,7 +231,7 @@ def awaited(
                 raise SystemNotReady(f"Kafka: {doing}: no answer within {seconds:g} s") from error
 
 
-def said(error: KafkaException | KafkaError) -> str:
+def error_text(error: KafkaException | KafkaError) -> str:
     """Kafka's text in one line, with the name of the code and the missing right."""
     inner = _inner(error)
     if isinstance(inner, KafkaError):

@@ -105,7 +105,7 @@ class KafkaProducer:
                 break
             except KafkaException as error:
                 definite = error.args[0].code() in problems.REFUSING
-                together.refused.append((row.number, "rejected" if definite else "failed", problems.said(error)))
+                together.refused.append((row.number, "rejected" if definite else "failed", problems.error_text(error)))
             taken += 1
         together.out += taken
         self._out += taken
@@ -205,7 +205,7 @@ class KafkaProducer:
         if delivered:
             reports.delivered(delivered)
         for number, error in failed:
-            reports.refused(number, self._outcome(error), problems.said(error))
+            reports.refused(number, self._outcome(error), problems.error_text(error))
         for number, outcome, text in refused:
             reports.refused(number, outcome, text)
 
@@ -213,4 +213,4 @@ class KafkaProducer:
         """Rows report fatal errors. A broker that refuses the client leaves the rows without a report, so that error is
         kept."""
         self._refusal = self._refusal or problems.turned_away(error, self._kafka)
-        self._complaints.say(error, problems.said(error))
+        self._complaints.say(error, problems.error_text(error))

@@ -8,7 +8,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 
 from sluicegate.connectors.kafka import problems
 from sluicegate.connectors.kafka.admin import TIMEOUT, open_admin
-from sluicegate.connectors.kafka.clusters.asking import named, settings_of
+from sluicegate.connectors.kafka.clusters.asking import naming_cluster, settings_of
 from sluicegate.connectors.kafka.settings import Settings
 from sluicegate.streams.topic_names import cluster_of, plain
 
@@ -19,7 +19,7 @@ def readers(kafka: Settings, topics: Collection[str], timeout: float = TIMEOUT) 
     groups: dict[str, str] = {}
     for cluster in dict.fromkeys(map(cluster_of, topics)):
         of, own = settings_of(kafka, cluster), {plain(topic) for topic in topics if cluster_of(topic) == cluster}
-        with named(of):
+        with naming_cluster(of):
             groups |= _readers(of, own, timeout)
     return groups
 

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import problems, settings
-from sluicegate.connectors.kafka.clusters.asking import named, of_places, renamed
+from sluicegate.connectors.kafka.clusters.asking import naming_cluster, of_places, renamed
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import SystemNotReady
@@ -22,7 +22,7 @@ def scan(
     Records that were compacted or belong to an aborted transaction are missing. Raises SystemNotReady after `patience`
     seconds without a record, for example behind an open transaction."""
     for cluster, of, own in of_places(kafka, parts):
-        with named(of):
+        with naming_cluster(of):
             for record in _scan(of, own, patience):
                 yield renamed(record, cluster) if cluster else record
 
@@ -57,7 +57,7 @@ def _wanted(page: list[Any], ends: dict[TopicPartition, int]) -> Iterator[Record
             if error.code() == KafkaError._PARTITION_EOF:
                 if message.offset() >= ends.get(place, 0):
                     ends.pop(place, None)
-            elif not problems.passes(error) or error.code() == KafkaError._AUTO_OFFSET_RESET:
+            elif not problems.is_transient(error) or error.code() == KafkaError._AUTO_OFFSET_RESET:
                 raise problems.not_ready(f"reading {message.topic()}/{message.partition()} failed", error)
             continue
         end = ends.get(place, -1)

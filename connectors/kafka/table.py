@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import problems, settings
 from sluicegate.connectors.kafka.admin import TIMEOUT, TopicDescription, described, open_admin, topic_of
-from sluicegate.connectors.kafka.probe import ApartSource, KafkaProbe, judged_whole
+from sluicegate.connectors.kafka.probe import ApartSource, KafkaProbe, table_fetchable
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import SystemNotReady
 
@@ -43,7 +43,7 @@ class KafkaTable:
         self._wanted = settings.consumer(kafka, GROUP, "table", self._on_error, ends=True)
         self._consumer: Any = None
         self._probe = KafkaProbe(
-            ApartSource(kafka, GROUP, (topic, description.partitions)), OFFSET_BEGINNING, judged_whole
+            ApartSource(kafka, GROUP, (topic, description.partitions)), OFFSET_BEGINNING, table_fetchable
         )
 
     @property
@@ -106,7 +106,7 @@ class KafkaTable:
         if error.code() == KafkaError._PARTITION_EOF:
             self._next[number] = message.offset()
             self._unread.discard(number)
-        elif problems.halting(error) is not None or not problems.passes(error):
+        elif problems.halting(error) is not None or not problems.is_transient(error):
             raise problems.not_ready(f"reading {self._topic}/{number} failed", error)
         else:
             self._on_error(error)
@@ -131,4 +131,4 @@ class KafkaTable:
             raise SystemNotReady(f"Kafka: topic {self._topic} is another one, or has more partitions than before")
 
     def _on_error(self, error: Any) -> None:
-        self._complaints.say(error, problems.said(error))
+        self._complaints.say(error, problems.error_text(error))

@@ -52,7 +52,7 @@ class Tail:
         error = message.error()
         if error is None:
             return True
-        if problems.passes(error) and error.code() != KafkaError._AUTO_OFFSET_RESET:
+        if problems.is_transient(error) and error.code() != KafkaError._AUTO_OFFSET_RESET:
             return False
         raise problems.not_ready(f"reading {message.topic()}/{message.partition()} failed", error)
 

@@ -158,11 +158,11 @@ class KafkaTransactions:
         if refusing and not inner.fatal():
             try:
                 self._producer.abort_transaction(OPENING)
-                return problems.said(refusing[0])
+                return problems.error_text(refusing[0])
             except RAISED as worse:
                 inner = _cause(worse).args[0]
         self.close()
-        text = problems.said(self._errors[0] if self._errors and not inner.fatal() else inner)
+        text = problems.error_text(self._errors[0] if self._errors and not inner.fatal() else inner)
         if inner.code() in problems.FENCED:
             raise Fenced(f"Kafka: {self._identity}: {text}") from error
         raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: {text}") from error
@@ -177,7 +177,7 @@ class KafkaTransactions:
 
     def _on_error(self, error: KafkaError) -> None:
         if self._added and error.code() in problems.GONE:
-            self._lost = problems.said(error)
+            self._lost = problems.error_text(error)
 
 
 class Aside:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from sluicegate.connectors import buffers
-from sluicegate.connectors.memory.buffered import Buffered, BufferRow, StoredBatch, known
+from sluicegate.connectors.memory.buffered import Buffered, BufferRow, StoredBatch, has_decoder
 from sluicegate.connectors.times import clock, length, moment
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
@@ -63,7 +63,7 @@ class MemoryBuffer:
         if progress is not None:
             place = progress.topic_id, progress.partition
             if buffer.watermarks.get(place, 0) != progress.expected:
-                raise buffers.moved(name, progress, buffer.watermarks.get(place, 0))
+                raise buffers.watermark_moved(name, progress, buffer.watermarks.get(place, 0))
             buffer.watermarks[place] = progress.next
         buffer.keep = max(buffer.keep, length(keep_keys))
         buffer.forget(now)
@@ -90,7 +90,9 @@ class MemoryBuffer:
             ids = []
             for group in dict.fromkeys(entry.group for entry in entries):
                 ready = buffer.ready(group, self._types, now)
-                for reason, rows in buffers.full(ready, gate.count, lambda row: row.entry.idempotency_key, ends):
+                for reason, rows in buffers.full_batches(
+                    ready, gate.count, lambda row: row.entry.idempotency_key, ends
+                ):
                     ids.append(buffer.seal(name, group, reason, rows))
                 buffer.set_deadline(group, gate)
             result = InsertResult(len(new), len(entries) - len(new))
@@ -102,7 +104,7 @@ class MemoryBuffer:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        return buffers.completed(self.complete_all, name, batch, outbox)
+        return buffers.complete_one(self.complete_all, name, batch, outbox)
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
         with self._lock:
@@ -137,7 +139,7 @@ class MemoryBuffer:
             rows = [buffer.rows[int(id)] for id in ids if int(id) in buffer.rows and int(id) in ours]
             if outbox and ids:
                 if len(rows) < len(ids):
-                    raise buffers.taken(name, "snapshot")
+                    raise buffers.lease_lost(name, "snapshot")
                 self._write(outbox)
             dropped = buffer.drop(rows, self._now())
             _free(row for row in ours.values() if str(row.id) not in ids)
@@ -213,7 +215,7 @@ class MemoryBuffer:
             everything: list[BufferRow | StoredBatch] = [*_leased_by(buffer, token).values(), *buffer.batches.values()]
             ours = [item for item in everything if item.token == token and item.expires > now]
             if not ours:
-                raise buffers.taken(name, "lease")
+                raise buffers.lease_lost(name, "lease")
             for item in ours:
                 item.leased_at, item.expires = now, now + length(lease)
                 if isinstance(item, StoredBatch) and attempts is not None:
@@ -221,7 +223,7 @@ class MemoryBuffer:
             return moment(now + length(lease))
 
     def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
-        return buffers.renewed(self.renew, name, tokens, lease)
+        return buffers.renew_each(self.renew, name, tokens, lease)
 
     def get_data(self, name: str) -> Sequence[Entry]:
         with self._lock:
@@ -233,7 +235,7 @@ class MemoryBuffer:
 
     def count_resolved(self, name: str) -> int:
         with self._lock:
-            return sum(known(row.entry, self._types) for row in self._buffer(name).rows.values())
+            return sum(has_decoder(row.entry, self._types) for row in self._buffer(name).rows.values())
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
         with self._lock:
@@ -246,7 +248,7 @@ class MemoryBuffer:
             if row is None:
                 raise buffers.not_found(name, correlation_id, len(buffer.rows))
             if not row.free(now) and not force:
-                raise buffers.leased(name, correlation_id)
+                raise buffers.row_leased(name, correlation_id)
             buffer.drop([row], now)
 
     def remove_all(self, name: str) -> int:

@@ -110,7 +110,7 @@ class Buffered:
 
     def ready(self, group: str, types: Types | None, now: int) -> list[BufferRow]:
         """The rows that a gate counts, oldest first."""
-        return [row for row in self.open.get(group, {}).values() if row.free(now) and known(row.entry, types)]
+        return [row for row in self.open.get(group, {}).values() if row.free(now) and has_decoder(row.entry, types)]
 
     def seal(self, name: str, group: str, reason: str, rows: list[BufferRow]) -> str:
         id = batch_id(name, group, str(rows[0].id))
@@ -129,6 +129,6 @@ class Buffered:
             self.deadlines[group] = until
 
 
-def known(entry: Entry, types: Types | None) -> bool:
+def has_decoder(entry: Entry, types: Types | None) -> bool:
     """Whether the entry's type has a decoder."""
     return types is None or entry.type in types

@@ -10,10 +10,10 @@ from typing import Any
 from sluicegate.connectors.memory.messages import MemoryLane, MessageRow, blocked
 from sluicegate.connectors.outboxes import (
     ANY_LANE,
-    at,
     check_claim,
     check_lanes,
     check_states,
+    datetime_of,
     lane_lost,
     outcomes_of,
     space_of,
@@ -90,7 +90,7 @@ class MemoryOutbox:
             queue.token, queue.claimed_at, queue.expires_at = token, now, now + positive(lease).total_seconds()
             rows, until = queue.taken(limit, after, now, self._latest(now))
             claimed = [_lane_row(row, row.number) for row in rows]
-            return LaneBatch(lane, token, at(queue.expires_at), claimed, None if rows else _at(until))
+            return LaneBatch(lane, token, datetime_of(queue.expires_at), claimed, None if rows else _at(until))
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         with self._lock:
@@ -100,7 +100,7 @@ class MemoryOutbox:
             rows = list(islice(self._free(now), limit))
             for row in rows:
                 row.holder, row.held_at, row.held_until = token, now, until
-            return LaneBatch(ANY_LANE, token, at(until), [_lane_row(row, row.seq) for row in rows])
+            return LaneBatch(ANY_LANE, token, datetime_of(until), [_lane_row(row, row.seq) for row in rows])
 
     def _free(self, now: float) -> Iterator[MessageRow]:
         for lane in self._lanes.values():
@@ -141,7 +141,7 @@ class MemoryOutbox:
                 row.next_attempt_at = now + self._options.pause(row.attempts).total_seconds()
             else:
                 row.state, row.reason, row.next_attempt_at = "dead", outcome.error, None
-        row.history.append(Attempt(len(row.history) + 1, at(now), result, outcome.error))
+        row.history.append(Attempt(len(row.history) + 1, datetime_of(now), result, outcome.error))
         if row.state != "pending":
             self._lanes[row.lane].forget(row)
 
@@ -231,13 +231,15 @@ def _counted(row: MessageRow, batch: LaneBatch, each: LaneRow, outcome: Outcome)
 
 def _lane_row(row: MessageRow, number: int) -> LaneRow:
     it = row.message
-    return LaneRow(number, it.id, it.topic, it.key, it.value, it.headers, it.lane_key, row.attempts, at(row.created_at))
+    return LaneRow(
+        number, it.id, it.topic, it.key, it.value, it.headers, it.lane_key, row.attempts, datetime_of(row.created_at)
+    )
 
 
 def _stored(row: MessageRow) -> StoredMessage:
-    times = at(row.created_at), _at(row.dispatched_at), _at(row.next_attempt_at)
+    times = datetime_of(row.created_at), _at(row.dispatched_at), _at(row.next_attempt_at)
     return StoredMessage(row.message, row.state, row.lane, row.attempts, *times, row.reason)
 
 
 def _at(seconds: float | None) -> datetime | None:
-    return None if seconds is None else at(seconds)
+    return None if seconds is None else datetime_of(seconds)

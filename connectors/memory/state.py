@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from sluicegate.connectors.apps import outbox_of, timeouts_of
-from sluicegate.connectors.commits import check, following, one_by_one, remaining
+from sluicegate.connectors.commits import check, commit_each, next_claim, remaining_mark
 from sluicegate.connectors.memory import lookups
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.memory.buffered import Buffered
@@ -137,7 +137,7 @@ class MemoryStore:
         return row
 
     def _write(self, row: PartitionRow, claim: Claim, changes: Changes) -> Claim:
-        after = following(claim, changes, self._clock())
+        after = next_claim(claim, changes, self._clock())
         _settle(row, changes)
         _append(row, changes, claim, after)
         if changes.timeouts or changes.cancels:
@@ -153,7 +153,7 @@ class MemoryStore:
         own.apply(changes.cancels, [timeout for timeout in changes.timeouts if not common.has(timeout.id)])
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        return one_by_one(self.commit, commits)
+        return commit_each(self.commit, commits)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with self._lock:
@@ -188,7 +188,7 @@ class MemoryStore:
             row = self._rows.get(partition)
             if row is None:
                 return
-            rest = remaining(row.claim.trying, processes)
+            rest = remaining_mark(row.claim.trying, processes)
             if rest != row.claim.trying or row.claim.token == token:
                 row.claim = msgspec.structs.replace(row.claim, trying=rest, token="")
 

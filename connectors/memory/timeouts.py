@@ -134,7 +134,7 @@ class MemoryTimeouts:
         with self._lock:
             ids = {timeout.id for timeout in timeouts}
             if len(ids) < len(timeouts) or any(id in self._rows for id in ids):
-                raise scheduling.there(timeouts)
+                raise scheduling.id_exists(timeouts)
             self._add(timeouts)
 
     def cancel(self, id: UUID) -> bool:

@@ -109,7 +109,7 @@ class MongoBuffer:
         place = {"_id": _place(name, progress.topic_id, progress.partition)}
         stands = (self._data[WATERMARK].find_one(place, session=session) or {}).get("next", 0)
         if stands != progress.expected:
-            raise buffers.moved(name, progress, stands)
+            raise buffers.watermark_moved(name, progress, stands)
         self._data[WATERMARK].update_one(place, {"$set": {"next": progress.next}}, upsert=True, session=session)
 
     def insert_packs(
@@ -118,7 +118,7 @@ class MongoBuffer:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        return buffers.completed(self.complete_all, name, batch, outbox)
+        return buffers.complete_one(self.complete_all, name, batch, outbox)
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
         """Completes all batches in one transaction."""
@@ -127,7 +127,7 @@ class MongoBuffer:
             space = self._space
             return self._run(name, lambda lock, session: complete(self._data, name, some, lock["now"], session, space))
 
-        return buffers.together(together, ends)
+        return buffers.complete_together(together, ends)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         with self._steps.reading():
@@ -175,7 +175,7 @@ class MongoBuffer:
             rows = list(self._rows.find(mine, FOR_REMOVAL, batch_size=len(ids) + 1, session=session))
             if outbox and ids:
                 if len(rows) < len(ids):
-                    raise buffers.taken(name, "snapshot")
+                    raise buffers.lease_lost(name, "snapshot")
                 write_rows(self._data, outbox, session, self._space)
             dropped = drop(self._data, name, rows, lock["now"], session)
             self._rows.update_many({"name": name} | _leased_by(snapshot.token), FREED, session=session)
@@ -219,7 +219,7 @@ class MongoBuffer:
             renewed = self._rows.update_many(mine, {"$set": of_rows}, session=session).matched_count
             renewed += self._sealed.update_many(mine, {"$set": of_batch}, session=session).matched_count
             if not renewed:
-                raise buffers.taken(name, "lease")
+                raise buffers.lease_lost(name, "lease")
             return expires
 
         return self._run(name, work)
@@ -266,7 +266,7 @@ class MongoBuffer:
                 count = self._rows.count_documents({"name": name}, session=session)
                 raise buffers.not_found(name, correlation_id, count)
             if not force and (row.get("batch") or row.get("expires_at", now) > now):
-                raise buffers.leased(name, correlation_id)
+                raise buffers.row_leased(name, correlation_id)
             drop(self._data, name, [row], now, session)
 
         self._run(name, work)

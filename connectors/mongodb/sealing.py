@@ -52,7 +52,7 @@ class Sealing:
         made: list[ChosenRows] = [
             (group, reason, rows)
             for group in dict.fromkeys([*self._reached(groups), *(entry.group for entry in ends)])
-            for reason, rows in buffers.full(self._ready(group), self.gate.count, itemgetter("key"), keys)
+            for reason, rows in buffers.full_batches(self._ready(group), self.gate.count, itemgetter("key"), keys)
         ]
         batches = self._seal(made)
         set_deadlines(self.data, self.name, groups, self.gate, self.session)
@@ -151,7 +151,7 @@ def complete(
     has other rows than when it was sealed: then nothing may be committed."""
     sealed = {"_id": {"$in": [batch.id for batch, _ in ends]}, "name": name}
     tokens = {each["_id"]: each["token"] for each in data[SEALED].find(sealed, {"token": 1}, session=session)}
-    done = buffers.ours(ends, tokens)
+    done = buffers.held_batches(ends, tokens)
     ours = [end for end, mine in zip(ends, done, strict=True) if mine]
     wanted = {(batch.id, id) for batch, _ in ours for id in batch.ids}
     undecoded = {batch.id: batch.unresolved for batch, _ in ours if batch.unresolved}
@@ -161,7 +161,7 @@ def complete(
     gone = [row for row in rows if (row["batch"], number(row)) in wanted]
     back = [row for row in rows if (row["batch"], number(row)) not in wanted]
     if len(gone) != len(wanted) or Counter(row["batch"] for row in back) != undecoded:
-        raise buffers.taken(name, "batch")
+        raise buffers.lease_lost(name, "batch")
     data[SEALED].delete_many({"_id": {"$in": ids}}, session=session)
     write_rows(data, [message for _, outbox in ours for message in outbox], session, space)
     if back:

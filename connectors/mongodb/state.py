@@ -13,7 +13,7 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from sluicegate.connectors.apps import outbox_of, timeouts_of
-from sluicegate.connectors.commits import check, following, one_by_one, remaining
+from sluicegate.connectors.commits import check, commit_each, next_claim, remaining_mark
 from sluicegate.connectors.mongodb import chunks, cold, connection, durability, left_open, lookups, migrations, unit
 from sluicegate.connectors.mongodb.buffer import MongoBuffer
 from sluicegate.connectors.mongodb.connection import Document
@@ -155,7 +155,7 @@ class MongoStore:
         return lookups.look_up(session, lookup, keys)
 
     def _write(self, claim: Claim, changes: Changes, session: ClientSession) -> Claim:
-        key, after = _key(claim.partition), following(claim, changes, claim.store_time)
+        key, after = _key(claim.partition), next_claim(claim, changes, claim.store_time)
         now = self._fence(claim, _changed(after, changes), session)
         chunks.settle(self._data, key, changes, session)
         entries = [
@@ -173,7 +173,7 @@ class MongoStore:
         return msgspec.structs.replace(after, store_time=now)
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        return one_by_one(self.commit, commits)
+        return commit_each(self.commit, commits)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with connection.answering():
@@ -202,7 +202,7 @@ class MongoStore:
                 if row is None:
                     return
                 trying = None if row["trying"] is None else _trying(row["trying"])
-                rest = remaining(trying, processes)
+                rest = remaining_mark(trying, processes)
                 if rest == trying and row["token"] != token:
                     return
                 change = {"$set": {"trying": None if rest is None else _encode(rest), "token": ""}}

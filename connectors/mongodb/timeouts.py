@@ -45,7 +45,7 @@ class MongoTimeouts:
     def insert(self, *timeouts: Timeout) -> None:
         def work(session: ClientSession) -> None:
             if _known(self._data, timeouts, session) or len({timeout.id for timeout in timeouts}) < len(timeouts):
-                raise scheduling.there(timeouts)
+                raise scheduling.id_exists(timeouts)
             if timeouts:
                 self._rows.insert_many([_document(timeout, self._space.app) for timeout in timeouts], session=session)
 

@@ -78,7 +78,7 @@ class RedisBuffer:
             self._make_rows(name)
             state, *answer = self._run(scripts.INSERT, name, *arguments)
         if progress is not None and state == b"moved":
-            raise buffers.moved(name, progress, int(answer[0]))
+            raise buffers.watermark_moved(name, progress, int(answer[0]))
         count, sealed = answer
         return Filled(InsertResult(count, len(entries) - count), [self._batch(name, each) for each in sealed])
 
@@ -86,12 +86,12 @@ class RedisBuffer:
         self, name: str, packed: Sequence[Pack], gate: Gate, progress: WatermarkMove
     ) -> Sequence[SealedBatch]:
         ends = "".join("01"[pack.ends] for pack in packed) if any(pack.ends for pack in packed) else ""
-        arguments = (*self._gated(gate), *_moves(progress), ends, *packs.given(packed))
+        arguments = (*self._gated(gate), *_moves(progress), ends, *packs.pack_arguments(packed))
         state, *answer = self._run(packing.INSERT_PACKS, name, *arguments)
         if state == b"rows":
             return self.insert_and_seal(name, singles(packed), gate, progress).batches
         if state == b"moved":
-            raise buffers.moved(name, progress, int(answer[0]))
+            raise buffers.watermark_moved(name, progress, int(answer[0]))
         return [self._batch(name, each) for each in answer[0]]
 
     def _make_rows(self, name: str) -> None:
@@ -140,7 +140,7 @@ class RedisBuffer:
         arguments = (snapshot.token, len(snapshot.ids), *snapshot.ids, *messages)
         removed = self._run(snapshots.REMOVE_SNAPSHOT, name, *arguments)
         if removed is None:
-            raise buffers.taken(name, "snapshot")
+            raise buffers.lease_lost(name, "snapshot")
         return int(removed)
 
     def release_snapshot(self, name: str, snapshot: Snapshot) -> int:
@@ -154,7 +154,7 @@ class RedisBuffer:
         return None if sealed is None else self._batch(name, sealed)
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        removed = buffers.completed(self.complete_all, name, batch, outbox)
+        removed = buffers.complete_one(self.complete_all, name, batch, outbox)
         return sum(map(packs.items, batch.ids)) if packs.is_packed(batch.ids) else removed
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
@@ -180,11 +180,11 @@ class RedisBuffer:
         arguments = (token, length(positive(lease)), "" if attempts is None else attempts)
         ends = self._run(snapshots.RENEW, name, *arguments)
         if ends is None:
-            raise buffers.taken(name, "lease")
+            raise buffers.lease_lost(name, "lease")
         return instant(ends)
 
     def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
-        return buffers.renewed(self.renew, name, tokens, lease)
+        return buffers.renew_each(self.renew, name, tokens, lease)
 
     def get_data(self, name: str) -> Sequence[Entry]:
         return [entry for each in self.iter_raw(name) if (entry := resolved(each, self._types)) is not None]
@@ -213,7 +213,7 @@ class RedisBuffer:
                 continue
             answer = self._run(snapshots.REMOVE_ONE, name, row, int(force))
             if answer == b"leased":
-                raise buffers.leased(name, correlation_id)
+                raise buffers.row_leased(name, correlation_id)
             if answer == b"done":
                 return
         raise buffers.not_found(name, correlation_id, self.count(name))

@@ -40,7 +40,7 @@ def items(id: str) -> int:
     return int(id.partition(":")[2])
 
 
-def given(packs: Sequence[Pack]) -> Iterator[Any]:
+def pack_arguments(packs: Sequence[Pack]) -> Iterator[Any]:
     """The script arguments of packs: group, and the pack without its time and number, which the script adds."""
     for group, first, items, data, _ in packs:
         key = first.encode()

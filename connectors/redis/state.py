@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from sluicegate.connectors.apps import outbox_of, timeouts_of
-from sluicegate.connectors.commits import check, following, one_by_one, runs
+from sluicegate.connectors.commits import check, commit_each, next_claim, runs
 from sluicegate.connectors.redis import addresses, connection, lookups, scripts, unit
 from sluicegate.connectors.redis.buffer import RedisBuffer
 from sluicegate.connectors.redis.leased import schedule_arguments
@@ -111,7 +111,7 @@ class RedisStore:
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         if addresses.clustered(self._server()):
-            return one_by_one(self.commit, commits)
+            return commit_each(self.commit, commits)
         prepared = [self._prepared(claim, changes) for claim, changes in commits]
         calls = [(keys, arguments) for _, keys, arguments in prepared]
         answers = connection.run_together(self._server, scripts.COMMIT, calls)
@@ -126,7 +126,7 @@ class RedisStore:
     def _prepared(self, claim: Claim, changes: Changes) -> tuple[Claim, list[str], list[Any]]:
         """The claim after the commit, and the keys and arguments of the commit's script."""
         check(claim, changes)
-        after = following(claim, changes, claim.store_time)
+        after = next_claim(claim, changes, claim.store_time)
         return after, self._keys(claim.partition, changes), _arguments(claim, after, changes)
 
     def _keys(self, partition: Partition, changes: Changes) -> list[str]:

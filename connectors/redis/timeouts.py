@@ -71,7 +71,7 @@ class RedisTimeouts:
 
     def insert(self, *timeouts: Timeout) -> None:
         if timeouts and not self._run(scripts.INSERT, *timeout_arguments(timeouts)):
-            raise scheduling.there(timeouts)
+            raise scheduling.id_exists(timeouts)
 
     def cancel(self, id: UUID) -> bool:
         return bool(self._run(scripts.CANCEL, str(id)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sluicegate.connectors.apps import outbox_of, timeouts_of
-from sluicegate.connectors.commits import alone, check, following, remaining, runs
+from sluicegate.connectors.commits import check, commit_one, next_claim, remaining_mark, runs
 from sluicegate.connectors.sessions import SqlSession, unchanged
 from sluicegate.connectors.sql import statements, steps, units
 from sluicegate.connectors.sql.database import Database, Product, StoreSession, pages
@@ -122,7 +122,7 @@ class SqlStore:
                 yield entry
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
-        return alone(self.commit_all, claim, changes)
+        return commit_one(self.commit_all, claim, changes)
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         for claim, changes in commits:
@@ -135,7 +135,7 @@ class SqlStore:
             return [_gone(claim, error) for claim, _ in commits]
 
     def _write(self, db: StoreSession, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        afters = [following(claim, changes, claim.store_time) for claim, changes in commits]
+        afters = [next_claim(claim, changes, claim.store_time) for claim, changes in commits]
         # In the order of keys, so that two workers with the same partitions do not deadlock.
         fences = {key: db.run(statements.FENCE, values) for key, values in sorted(map(_fence_values, commits, afters))}
         now = self._product.now(db.rows)  # PostgreSQL's row counts are known only after these rows
@@ -160,7 +160,7 @@ class SqlStore:
 
         def write(db: StoreSession, changes: Changes) -> Claim:
             check(claim, changes)
-            return alone(lambda commits: self._write(db, commits), claim, changes)
+            return commit_one(lambda commits: self._write(db, commits), claim, changes)
 
         def committed() -> Claim:
             try:
@@ -219,7 +219,7 @@ class SqlStore:
         def work(db: StoreSession) -> None:
             for mark, owner in db.rows(statements.TRYING + self._product.locking, (key,)):
                 trying = None if mark is None else _trying(mark)
-                rest = remaining(trying, processes)
+                rest = remaining_mark(trying, processes)
                 if rest != trying or _text(owner) == token:
                     db.run(statements.SET_TRYING, (None if rest is None else _encode(rest), key))
 

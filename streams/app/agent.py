@@ -48,7 +48,7 @@ def made(
     of: values.OfFunction,
 ) -> Agent:
     """The agent of these keywords. `of` returns the text of a function. Raises ConfigurationError."""
-    known(place, f"agent {name}", keys, AgentKeys.__annotations__)
+    check_keywords(place, f"agent {name}", keys, AgentKeys.__annotations__)
     if function is not None and (vain := in_vain(function)):
         raise ConfigurationError(f"{place}: agent {name}: the function {vain}")
     try:
@@ -57,7 +57,7 @@ def made(
         raise ConfigurationError(f"{place}: agent {name}: a value {error}") from error
 
 
-def known(place: CodePlace, what: str, names: Iterable[str], words: Iterable[str]) -> None:
+def check_keywords(place: CodePlace, what: str, names: Iterable[str], words: Iterable[str]) -> None:
     """Raises ConfigurationError for the first unknown keyword."""
     for word in names:
         if word not in words:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 
 from sluicegate.streams.app import origins, values
-from sluicegate.streams.app.agent import Agent, known, made
+from sluicegate.streams.app.agent import Agent, check_keywords, made
 from sluicegate.streams.app.keys import AgentKeys, AppKeys, HandlerFunction
 from sluicegate.streams.app.origins import CodePlace
 from sluicegate.streams.errors import ConfigurationError
@@ -43,7 +43,7 @@ class App:
         self._agents: dict[str, Agent] = {}
         self._places: dict[tuple[str | int, ...], CodePlace] = {(): place}
         self._folder = Path(folder)
-        known(place, f"app {name}", keys, AppKeys.__annotations__)
+        check_keywords(place, f"app {name}", keys, AppKeys.__annotations__)
         document = {"app": name, "store": store, "kafka": kafka, **keys}
         try:
             self._top = {

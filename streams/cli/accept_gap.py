@@ -74,7 +74,7 @@ def accept_gap(
             if not json:
                 print_text(f"{name}: {accepted.error.code} is accepted: {accepted.text}")
         for name, partition in [] if all else lacking:
-            accepting.tell(store, partition, person(why, by))
+            accepting.reclaim(store, partition, person(why, by))
             complain(f"sluicegate: {name} {NO_GAP}")
     if json:
         print_json({"accepted": done})

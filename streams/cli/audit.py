@@ -31,5 +31,5 @@ def audit(
     with chosen(file, agent) as (app, _, store):
         changes = sorted(auditing.changes(app, store, agent, unreadable), key=lambda each: each[0].at)
     documents = [auditing.document(*change) for change in changes]
-    print_list(json, "changes", documents if json else auditing.together(documents), COLUMNS)
+    print_list(json, "changes", documents if json else auditing.merged(documents), COLUMNS)
     return DONE

@@ -80,7 +80,7 @@ def ls(
 
     with chosen(file, agent) as (app, agents, store):
         seen = _look(app, agents, store, limit)
-    items, unanswered = dead_causes.chosen(seen.whole if all else seen.open, cause, where)
+    items, unanswered = dead_causes.select(seen.whole if all else seen.open, cause, where)
     rest = {"unreachable": seen.missing or None, "older": seen.older}
     if by == ListedBy.cause:
         causes = [summary._asdict() for summary in dead_causes.causes(items)]
@@ -112,7 +112,7 @@ def show(
     name, id = named(words)
     with chosen(file, name) as (app, agents, store):
         seen = _look(app, agents, store, limit)
-        rows, letters = dead_changes.named(seen, [id])
+        rows, letters = dead_changes.select_ids(seen, [id])
     document = dead_documents.of_row(rows[0]) if rows else dead_documents.of_letter(letters[0], seen.retried)
     more = dead_documents.payload(rows, letters)
     headers = more.pop("headers")
@@ -183,12 +183,12 @@ def archive(
 ) -> int:
     """Write them to a file, with key, value and headers in Base64, and drop them."""
     from sluicegate.streams.operations.dead import dead_changes
-    from sluicegate.streams.operations.dead.dead_archive import written
+    from sluicegate.streams.operations.dead.dead_archive import write_archive
 
     with opened(file, name) as (app, agent, store):
         seen = _look(app, [agent], store, limit)
         rows, letters, _ = _selected(app, agent, store, seen, DeadSelection(ids or (), all, cause, where))
-        written(to, rows, letters, seen.retried)
+        write_archive(to, rows, letters, seen.retried)
         result = dead_changes.drop(app, store, rows, letters, lambda: person(why, by))
     return _report_drop({**result, "file": str(to)}, f"archived in {to}", json)
 
@@ -240,10 +240,10 @@ def _selected(
     if [bool(ids), all, cause is not None or where is not None].count(True) != 1:
         raise ConfigurationError("name what to change: ids, or --all, or --cause and --where")
     if cause is None and where is None:
-        return dead_changes.chosen(app, agent, store, seen, ids)
+        return dead_changes.select(app, agent, store, seen, ids)
     if seen.missing:
         raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
-    items, unanswered = dead_causes.chosen(seen, cause, where)
+    items, unanswered = dead_causes.select(seen, cause, where)
     _hint(seen, unanswered)
     return *dead_causes.divided(items), set()
 

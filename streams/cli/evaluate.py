@@ -151,7 +151,7 @@ def _proof(app: App, agent: Agent, record: "Record") -> "HeaderProof":
 
 
 def _of_record(app: App, agent: Agent, record: "Record", proof: "HeaderProof | None" = None) -> dict[str, Any]:
-    from sluicegate.streams.operations.answering import RecordClauses, becomes, believed
+    from sluicegate.streams.operations.answering import RecordClauses, believed, record_verdict
     from sluicegate.streams.operations.sampling import implausible
     from sluicegate.streams.reading.proof import HeaderProof
 
@@ -161,12 +161,12 @@ def _of_record(app: App, agent: Agent, record: "Record", proof: "HeaderProof | N
         answer = clauses.answer(number, read)
         why = implausible(answer, read)
         answers.append(_answer(answer) | ({} if why is None else {"warning": why}))
-    return {"clauses": answers, **_verdict(becomes(app.name, agent, record, proof))}
+    return {"clauses": answers, **_verdict(record_verdict(app.name, agent, record, proof))}
 
 
 def _of_result(agent: Agent, result: str | None) -> dict[str, Any] | None:
     """The answers for a result. None: no clause uses a result and none is given."""
-    from sluicegate.streams.operations.answering import result_answers, result_becomes, result_clauses
+    from sluicegate.streams.operations.answering import result_answers, result_clauses, result_verdict
 
     if result is None:
         names = result_clauses(agent)
@@ -177,7 +177,7 @@ def _of_result(agent: Agent, result: str | None) -> dict[str, Any] | None:
     if not isinstance(document, dict):
         raise ConfigurationError("--result is not a JSON object")
     answers = [_answer(each) for each in result_answers(agent, document)]
-    return {"clauses": answers, **_verdict(result_becomes(agent, document))}
+    return {"clauses": answers, **_verdict(result_verdict(agent, document))}
 
 
 def _answer(answer: "ClauseAnswer") -> dict[str, Any]:

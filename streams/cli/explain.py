@@ -73,7 +73,7 @@ def _keys(app: App) -> "Mac | None":
 def _output(app: App, topics: "BrokerTopics", id: str, limit: int, mac: "Mac | None") -> AgentOutput | None:
     """Search the headers of the outputs."""
     from sluicegate.streams.cli.topics import written
-    from sluicegate.streams.operations.explaining import output, told
+    from sluicegate.streams.operations.explaining import handler_message, output
 
     records, _ = topics.newest(written(app.agents), limit)
     result = output(records, id, mac)
@@ -83,7 +83,7 @@ def _output(app: App, topics: "BrokerTopics", id: str, limit: int, mac: "Mac | N
     if agent is None:
         return None
     if result.span is None and agent.history and agent.aggregation is not None:
-        result = told(result, topics.newest([agent.history], limit)[0], mac)
+        result = handler_message(result, topics.newest([agent.history], limit)[0], mac)
     by_fire = None if result.span else _from_inputs(app, topics, result.fire, result.place)
     return (
         by_fire._replace(output=by_fire.output._replace(proven=result.proven))

@@ -16,11 +16,11 @@ def migrate(
     json: AsJson = False,
 ) -> int:
     """Create or upgrade the schema of the store. A schema that is up to date stays as it is."""
-    from sluicegate.streams.cli.opening.waiting import store_of, within
+    from sluicegate.streams.cli.opening.waiting import store_of, wait_for
 
     app = loaded(file)
     with connected(app) as store:
-        steps = within(app.start_timeout, lambda: store.migrate(dry_run=dry_run), system=store_of(app))
+        steps = wait_for(app.start_timeout, lambda: store.migrate(dry_run=dry_run), system=store_of(app))
     if json:
         print_json({"dry_run": dry_run, "steps": steps})
         return DONE

@@ -103,10 +103,10 @@ def topics(
 def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None], list[str]]:
     """The number of partitions of each topic, and the topics that were created."""
     from sluicegate.connectors.kafka import admin
-    from sluicegate.streams.cli.opening.waiting import call_timeout, kafka_of, within
+    from sluicegate.streams.cli.opening.waiting import call_timeout, kafka_of, wait_for
 
     names = [need.topic for need in needed(app)]
-    there = within(
+    there = wait_for(
         app.start_timeout, lambda: admin.existing(app.brokers, names, call_timeout(app)), system=kafka_of(app)
     )
     if not create:

@@ -63,7 +63,7 @@ def _outbox(outbox: OutboxModel) -> run.Outbox:
 
 
 def _clusters(section: Mapping[str, object]) -> dict[str, Any]:
-    clusters = kafka.named(section)
+    clusters = kafka.clusters_of(section)
     settings = {name: _kafka(settings) for name, settings in clusters.settings.items()}
     return {"kafka": settings.pop(clusters.default, {}), "clusters": settings, "cluster": clusters.default}
 
@@ -149,7 +149,7 @@ def _reading(
         "changes": tuple(s.name for s in reader.from_ if s.envelope == "debezium"),
         "start": start if isinstance(start, float) else "latest" if start == "latest" else "earliest",
         "format": reader.format,
-        "schema": schemas.given(reader, folder, registry.name_of(file.schema_registry)),
+        "schema": schemas.schema_options(reader, folder, registry.name_of(file.schema_registry)),
         "let": tuple(run.Let(each, expression) for each, expression in (reader.let or {}).items()),
         "where": reader.where or "",
         "dedupe": _dedupe(reader.dedupe) if reader.dedupe else None,
@@ -160,7 +160,7 @@ def _destination(agent: AgentModel, to: DestinationModel, folder: Path, asked: s
     select = tuple(run.Selected(name, expression or "") for name, expression in (to.select or {}).items())
     anew = forwarding.converts(agent, to)
     form = to.format if anew or select or not agent.forwards else "json"  # not used: the bytes stay as they are
-    schema, event = schemas.given(to, folder, asked), envelopes.built(to.envelope)
+    schema, event = schemas.schema_options(to, folder, asked), envelopes.built(to.envelope)
     return run.Destination(to.topic, form, schema, select, to.where or "", to.continue_, event, anew)
 
 

@@ -81,7 +81,7 @@ def judge(source: FileDocument, name: str, folder: FilePath, tolerant: bool = Fa
     return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, places, tests)
 
 
-def judged(source: FileDocument, folder: FilePath, unreadable: schemas.Unreadability) -> list[FileFinding]:
+def findings_of(source: FileDocument, folder: FilePath, unreadable: schemas.Unreadability) -> list[FileFinding]:
     """All problems of a tree. `unreadable` returns the reason why a schema file cannot be read, or None."""
     return _judge(source, folder, False, unreadable)[1]
 
@@ -98,7 +98,7 @@ def _judge(
         findings += kafka.findings(tree["kafka"])
     for _ in range(MOST_PASSES):
         try:
-            model = FileModel.model_validate(tree, context=kafka.named(tree.get("kafka")))
+            model = FileModel.model_validate(tree, context=kafka.clusters_of(tree.get("kafka")))
         except ValidationError as errors:
             for error in errors.errors(include_url=False):
                 findings.append(refusals.finding(error, tree, _keys()))
@@ -114,11 +114,11 @@ def _judge(
             *(() if tolerant else transport.findings(model)),
             *registry.findings(model.schema_registry, folder),
         ]
-        return model, findings + list(_known([*whole, *schemas.findings(model, folder, unreadable)], unknown))
+        return model, findings + list(_certain([*whole, *schemas.findings(model, folder, unreadable)], unknown))
     return None, findings
 
 
-def _known(findings: Iterable[FileFinding], unknown: set[Path]) -> Iterator[FileFinding]:
+def _certain(findings: Iterable[FileFinding], unknown: set[Path]) -> Iterator[FileFinding]:
     """The findings that do not depend on an unknown key, nor on one above or below it."""
     for finding in findings:
         if not any(_touches(need, path) for need in finding.needs for path in unknown):
@@ -133,10 +133,10 @@ def _touches(one: Path, other: Path) -> bool:
 def _warnings(source: FileDocument, model: FileModel | None, app: App | None, tolerant: bool) -> Iterator[FileFinding]:
     unknown = {f.path for f in source.unset}
     if tolerant and model is not None:
-        yield from _known(transport.findings(model), unknown)
+        yield from _certain(transport.findings(model), unknown)
     if app is not None and model is not None:
         chosen = frozenset(name for name, agent in model.agents.items() if written.letters(model, agent).topic)
-        yield from _known(words.warnings(app, chosen), unknown)
+        yield from _certain(words.warnings(app, chosen), unknown)
     yield from (_written_secret(path) for path in _secrets(source) if path not in source.substituted)
 
 
@@ -144,7 +144,7 @@ def _secrets(source: FileDocument) -> Iterator[Path]:
     """The positions of secrets in the file."""
     tree = source.tree if isinstance(source.tree, dict) else {}
     settings, http, store = tree.get("kafka"), tree.get("http"), tree.get("store")
-    clusters = kafka.named(settings)
+    clusters = kafka.clusters_of(settings)
     for path, of in map(clusters.of, clusters.settings):
         yield from ((*path, name) for name in of if secrets.is_secret(str(name)) and of[name] is not None)
     if isinstance(http, dict) and http.get("token") is not None:

@@ -59,7 +59,9 @@ def _texts(model: type[BaseModel], name: str) -> dict[str, Any]:
 def _kafka() -> dict[str, Any]:
     """The schema of one cluster's settings."""
     texts = kafka.descriptions()
-    properties = {name: {**_setting(*kafka.known()[name]), "description": texts[name]} for name in kafka.allowed()}
+    properties = {
+        name: {**_setting(*kafka.known_settings()[name]), "description": texts[name]} for name in kafka.allowed()
+    }
     return {
         "type": "object",
         "additionalProperties": False,

@@ -102,10 +102,10 @@ class ConsoleChanges:
         select letters that were retried."""
         seen = dead_changes.listing(self._app, [agent], store, self._topics(), LETTERS)
         if ids:
-            return dead_changes.chosen(self._app, agent, store, seen, ids)
+            return dead_changes.select(self._app, agent, store, seen, ids)
         if seen.missing:
             raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
-        items, _ = dead_causes.chosen(seen, text(fields, "cause"), None)
+        items, _ = dead_causes.select(seen, text(fields, "cause"), None)
         return *dead_causes.divided([item for item in items if not item.shown["retried"]]), set()
 
     def retry_outbox(self, fields: CallFields) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class DeadShown(NamedTuple):
 
 
 def dead_shown(listing: DeadListing, counts: LetterCounts) -> DeadShown:
-    return DeadShown(listing, dead_causes.chosen(listing, None, None)[0], counts)
+    return DeadShown(listing, dead_causes.select(listing, None, None)[0], counts)
 
 
 def letter_counts(reports: Sequence[WorkerReport]) -> LetterCounts:

@@ -155,7 +155,7 @@ class Questions:
         name, agent = text(fields, "id"), agent_of(self.app, fields).name
         rows = [row for row in seen.rows if row.partition.agent == agent]
         letters = [letter for letter in seen.letters if letter.agent == agent]
-        return payload(*dead_changes.named(DeadListing(rows, letters, seen.missing, 0), [name]))
+        return payload(*dead_changes.select_ids(DeadListing(rows, letters, seen.missing, 0), [name]))
 
     def rule(self, fields: CallFields) -> Facts:
         """The rule of an agent as YAML: the rule of the run, or one of its versions."""

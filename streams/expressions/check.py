@@ -11,7 +11,15 @@ from typing import NamedTuple
 from sluicegate.streams.expressions import operators
 from sluicegate.streams.expressions.presence import NULL_LITERAL, Presence, path_in, proven
 from sluicegate.streams.expressions.scope import inside, left_of, path_of
-from sluicegate.streams.expressions.signatures import SIGNATURES, Kinds, counts, example, is_taken, named, wanted
+from sluicegate.streams.expressions.signatures import (
+    SIGNATURES,
+    Kinds,
+    counts,
+    example,
+    is_taken,
+    kinds_text,
+    single_kind,
+)
 from sluicegate.streams.expressions.tree import (
     FunctionCall,
     Has,
@@ -346,8 +354,8 @@ class _Checker:
         for n, (each, type_) in enumerate(values):
             taken: Kinds = frozenset().union(*(form.kinds(len(values))[n] for form in fitting))
             if not is_taken(type_, taken):
-                hint = _hint(each, type_, wanted(taken))
-                return self._wrong(each, f"{node.function} takes {named(taken)}, {_name(each)} is {type_}{hint}")
+                hint = _hint(each, type_, single_kind(taken))
+                return self._wrong(each, f"{node.function} takes {kinds_text(taken)}, {_name(each)} is {type_}{hint}")
         return self._wrong(node, f"{node.function} does not take these values together")
 
 

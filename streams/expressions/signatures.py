@@ -126,13 +126,13 @@ def _kinds_of(kinds: Kinds) -> list[str]:
     return sorted(kinds - {"integer", "double"} if kinds >= _NUMBER else kinds - {"number"})
 
 
-def named(kinds: Kinds) -> str:
+def kinds_text(kinds: Kinds) -> str:
     """The kinds as a message lists them: `lists, maps or text`."""
     known = [kind if kind == "text" else f"{kind}s" for kind in _kinds_of(kinds)]
     return " or ".join(part for part in (", ".join(known[:-1]), known[-1]) if part)
 
 
-def wanted(kinds: Kinds) -> str:
+def single_kind(kinds: Kinds) -> str:
     """The one kind that a value can be converted to; empty: there are several."""
     known = _kinds_of(kinds)
     return known[0] if len(known) == 1 else ""

@@ -63,7 +63,7 @@ class StepBudget:
         if kind is str:
             self.spend(len(value) // 100)
         elif kind in _CONTAINERS or kind is int or is_map(value):
-            self.spend(_written(value, self.left * 100) // 100)
+            self.spend(_json_size(value, self.left * 100) // 100)
 
     def compare(self, one: Any, other: Any) -> None:
         """Spends the steps of a comparison of two texts: up to the end of the shorter one."""
@@ -85,7 +85,7 @@ def is_map(value: Any) -> bool:
     return type(value) is dict or (type(value) not in _KINDS and isinstance(value, Mapping))
 
 
-def _written(value: Any, most: int) -> int:
+def _json_size(value: Any, most: int) -> int:
     """The approximate number of characters of the value as JSON. It stops counting above `most`."""
     size, rest = 0, [value]
     while rest and size <= most:

@@ -59,9 +59,9 @@ def _beginning(node: Node) -> tuple[str, int]:
         case MapOf(entries=entries):
             return "{" + ", ".join(f"{normal(key)}: {normal(value)}" for key, value in entries) + "}", _MEMBER
         case FunctionCall("_?_:_", (condition, then, otherwise)):
-            return f"{_within(condition, _OR)} ? {_within(then, _OR)} : {normal(otherwise)}", _TERNARY
+            return f"{_as_operand(condition, _OR)} ? {_as_operand(then, _OR)} : {normal(otherwise)}", _TERNARY
         case FunctionCall("!_" | "-_", (operand,)):
-            return f"{node.function[0]}{_within(operand, _MEMBER)}", _UNARY
+            return f"{node.function[0]}{_as_operand(operand, _MEMBER)}", _UNARY
         case FunctionCall(function, arguments):
             return f"{function}({_listed(arguments)})", _MEMBER
     raise AssertionError(type(node).__name__)
@@ -80,13 +80,13 @@ def _continued(node: Node, operand: str, binds: int) -> tuple[str, int]:
         case FunctionCall("_[_]"):
             return f"{operand}[{normal(rest[0])}]", _MEMBER
         case FunctionCall(function) if function in _INFIX:
-            return f"{operand} {_INFIX[function][0]} {_within(rest[0], own + 1)}", own
+            return f"{operand} {_INFIX[function][0]} {_as_operand(rest[0], own + 1)}", own
         case FunctionCall(function):
             return f"{operand}.{function}({_listed(rest)})", _MEMBER
     raise AssertionError(type(node).__name__)
 
 
-def _within(node: Node, binds: int) -> str:
+def _as_operand(node: Node, binds: int) -> str:
     """The text as an operand of an operator with this binding, in parentheses where it binds less tightly."""
     text, own = _text(node)
     return text if own >= binds else f"({text})"

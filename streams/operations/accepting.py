@@ -135,7 +135,7 @@ def gap(agent: Agent, view: PartitionView, facts: TopicFacts, store: Store, repo
     known = claim.source.era if claim.source else 0
     era = max(known, told_era(facts)) + 1 if isinstance(error, AGAIN) else known
     offset = _offset(error, claim, facts, reported.to)
-    forgets = _again(agent, view, offset, store) if isinstance(error, AGAIN) else Forgotten()
+    forgets = _repeated_state(agent, view, offset, store) if isinstance(error, AGAIN) else Forgotten()
     return Gap(error, offset, era, forgets, unreadable, offset - claim.offset if reported.to >= 0 else 0)
 
 
@@ -166,7 +166,7 @@ def _offset(error: Halt, claim: Claim, facts: TopicFacts, to: int) -> int:
     return min(max(wanted, facts.low), facts.high)
 
 
-def _again(agent: Agent, view: PartitionView, offset: int, store: Store) -> Forgotten:
+def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store) -> Forgotten:
     """The groups and items whose offsets come again. Raises ConfigurationError when the state cannot be read."""
     try:
         contents = held(agent, view.claim.partition, view)
@@ -213,7 +213,7 @@ def accept(
     if next_gap is not None:
         insist(next_gap, forget)
         _commit(store, agent, claim, facts, next_gap, person)
-    tell(store, partition, person)
+    reclaim(store, partition, person)
     return next_gap
 
 
@@ -223,7 +223,7 @@ def insist(halting: Gap, forget: bool) -> None:
         raise ConfigurationError(f"{halting.error.code}: {halting.text}; --forget accepts that")
 
 
-def tell(store: Store, partition: Partition, person: Person) -> None:
+def reclaim(store: Store, partition: Partition, person: Person) -> None:
     """Makes the worker that halted at a gap claim the partition again."""
     journal.note(store, partition.app, person, ACCEPTED, note_key(partition.agent, (partition.topic, partition.number)))
 

@@ -170,7 +170,7 @@ def _holds(name: str, computes: AskRecord) -> AskRecord:
     return lambda record, value, groups: answered(name, computes(record, value, groups))
 
 
-def becomes(app: str, agent: Agent, record: Record, proof: HeaderProof) -> Verdict:
+def record_verdict(app: str, agent: Agent, record: Record, proof: HeaderProof) -> Verdict:
     """What the agent does with the record. `proof` decides whether the record's headers are believed. Effects of
     earlier records and of the clock are not judged: repeats, full groups, and records that are late or far ahead. Nor
     is the size of outputs."""
@@ -259,7 +259,7 @@ def _answer(name: str, ask: Callable[[ResultFields], Any], result: ResultFields)
         return ClauseAnswer(name, None, str(failed), "expression-failed", failed.clause)
 
 
-def result_becomes(agent: Agent, result: ResultFields) -> Verdict:
+def result_verdict(agent: Agent, result: ResultFields) -> Verdict:
     """What the agent does with a result."""
     made = results(agent)
     to = ((agent.to.topic, result),) if agent.to is not None else ()

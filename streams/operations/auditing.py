@@ -55,7 +55,7 @@ def document(change: Amendment, place: ChangePlace) -> dict[str, object]:
     return {"at": at, **where, "who": change.who, "what": change.what, "key": change.key, "why": change.why}
 
 
-def together(documents: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+def merged(documents: Iterable[dict[str, object]]) -> list[dict[str, object]]:
     """The changes for a table. Many dead letters that one command changed in one second share one line: the first key
     and the number of the others."""
     lines: dict[object, list[dict[str, object]]] = {}

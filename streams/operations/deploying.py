@@ -130,7 +130,7 @@ def _with_file(before: Catalogue, app: App, names: Sequence[str]) -> Catalogue:
     return after
 
 
-def wanted(store: Store, app: App, names: Sequence[str], options: DeployOptions) -> list[AgentStep]:
+def planned_steps(store: Store, app: App, names: Sequence[str], options: DeployOptions) -> list[AgentStep]:
     """What `deploy` would do now. Raises as `deploy`."""
     deployments = catalogue.read(store, app.name)
     return _steps(store, app if options.again else settled_app(app, deployments), names, options, deployments)
@@ -142,7 +142,7 @@ def _steps(
     agents = [agent for agent in app.agents if agent.name in names]
     refused = [text for agent in agents for text in _unexpected(agent.name, deployments, options)]
     if not options.leave:
-        refused += _left(store, app)
+        refused += _left_behind(store, app)
     steps = []
     for agent in agents:
         before = deployments.get(agent.name, UNVERSIONED)
@@ -232,7 +232,7 @@ def _too_many(store: Store, app: App, agent: Agent, policy: str) -> list[str]:
     return []
 
 
-def _left(store: Store, app: App) -> list[str]:
+def _left_behind(store: Store, app: App) -> list[str]:
     """The reasons why agents and topics that the file no longer has need `--leave`."""
     return [f"{text}, or add --leave" for text in texts(app, left_behind(store, app)).values()]
 

@@ -94,7 +94,7 @@ def output(records: Iterable[Record], id: str, mac: Mac | None = None) -> Explai
     return next((matches[each] for each in order if each in matches), None)
 
 
-def told(sent: ExplainedOutput, history: Iterable[Record], mac: Mac | None = None) -> ExplainedOutput:
+def handler_message(sent: ExplainedOutput, history: Iterable[Record], mac: Mac | None = None) -> ExplainedOutput:
     """The message that a handler sent about a group, with the records that the history names for the group."""
     group = output(history, sent.fire, mac)
     return (

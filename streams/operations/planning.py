@@ -102,14 +102,14 @@ def planned(old: App, new: App, names: Sequence[str], choice: str | None, store:
     moved = elsewhere(old, new)
     chosen = [name for name in {**after, **before} if name in names]
     return [
-        _both(old.name, before[name], after[name], moved, choice, store)
+        _changed_agent(old.name, before[name], after[name], moved, choice, store)
         if name in before and name in after
-        else _one(old.name, before.get(name), after.get(name), store)
+        else _added_or_removed(old.name, before.get(name), after.get(name), store)
         for name in chosen
     ]
 
 
-def _both(
+def _changed_agent(
     app: str, old: Agent, new: Agent, moved: Sequence[Change], choice: str | None, store: Store | None
 ) -> AgentPlan:
     differences = [*moved, *changes(document(old), document(new))]
@@ -130,7 +130,7 @@ def _both(
     return AgentPlan(old.name, rule_of(old), rule_of(new), differences, kind, judged, refused, now, rest)
 
 
-def _one(app: str, old: Agent | None, new: Agent | None, store: Store | None) -> AgentPlan:
+def _added_or_removed(app: str, old: Agent | None, new: Agent | None, store: Store | None) -> AgentPlan:
     """The plan of an agent that is in only one of the files."""
     before, after = (None if each is None else rule_of(each) for each in (old, new))
     rest = _holding(store, app, old, None, old.topics) if old is not None and store is not None else None

@@ -11,7 +11,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.operations.desk import StoreDesk
-from sluicegate.streams.operations.groups.cold_groups import moved
+from sluicegate.streams.operations.groups.cold_groups import has_changed
 from sluicegate.streams.operations.groups.contents import PartitionContents, held, partitions
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, with_cold
 from sluicegate.streams.operations.groups.shared_groups import shared_groups
@@ -80,7 +80,7 @@ class CommittedState:
             if groups or not contents.groups.cold.count:
                 return groups
             view = store.read(contents.partition)
-            if view is None or not moved(contents, view, key):
+            if view is None or not has_changed(contents, view, key):
                 return []
             contents = held(agent, contents.partition, view)
         raise SystemNotReady("the group changed each time while it was looked for; ask again")

@@ -61,6 +61,6 @@ def corrected(
         fold.run_up(batch)
     for batch in records:
         fold.take(batch)
-        yield batch[-1].offset(), corrections.taken()
+        yield batch[-1].offset(), corrections.take_outputs()
     fold.finish()
-    yield witness.end, corrections.taken()
+    yield witness.end, corrections.take_outputs()

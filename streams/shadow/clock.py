@@ -41,11 +41,11 @@ class OwnerClock:
         self.offsets = sorted(bounds)
         self._bounds = [bounds[offset] for offset in self.offsets]
         self._latest, self._reached = latest, 0.0
-        self.now = self.at(begin)
+        self.now = self.bounds_at(begin)
 
     def move(self, offset: int) -> None:
         """Moves to the record at this offset."""
-        self.now = self.at(offset)
+        self.now = self.bounds_at(offset)
 
     def stop(self, low: float) -> None:
         """Moves to the end, after the last record, and not before `low`."""
@@ -56,7 +56,7 @@ class OwnerClock:
         self._reached = max(self._reached, self.now.nearest(moment))
         return self._reached
 
-    def at(self, offset: int) -> ClockBounds:
+    def bounds_at(self, offset: int) -> ClockBounds:
         """The bounds of the moment of the record at this offset."""
         index = bisect_left(self.offsets, offset)
         if index < len(self.offsets) and self.offsets[index] == offset:

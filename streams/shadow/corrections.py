@@ -54,7 +54,7 @@ class Corrections:
         self._replaced: set[GroupNumber] = set()
         self._made: list[OutboxRow] = []
 
-    def taken(self) -> Sequence[OutboxRow]:
+    def take_outputs(self) -> Sequence[OutboxRow]:
         """Returns the outputs since the last call."""
         made, self._made = self._made, []
         return made

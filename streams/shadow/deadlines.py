@@ -64,7 +64,7 @@ class Deadlines:
         begin = times.opened if self._since_first else now
         return ClockBounds(begin.low + seconds, begin.high + seconds)
 
-    def within(self, now: ClockBounds) -> bool:
+    def may_time_out(self, now: ClockBounds) -> bool:
         """Whether a group that is opened within these bounds may time out within them."""
         return self._from_data or now.low + min(self._after, self._idle) <= now.high
 
@@ -96,7 +96,7 @@ class Deadlines:
         for entry in later:
             heappush(self._heap, entry)
 
-    def over(self, newest: ClockBounds, now: ClockBounds) -> bool:
+    def has_timed_out(self, newest: ClockBounds, now: ClockBounds) -> bool:
         """Whether a group whose newest record was taken within `newest` has surely timed out before `now`, whenever it
         was opened."""
         return newest.high + min(self._after, self._idle) <= now.low

@@ -21,7 +21,7 @@ class RangeEdges:
         self._behind = _unfinished(witness, live) if windowed and whole else {}
         self._results = witness.published.results
 
-    def passes(self, key: bytes) -> bool:
+    def crosses(self, key: bytes) -> bool:
         """Whether the records of the key belong to a group that began before the range, or goes on behind it."""
         begun = key not in self._crossing if self._begun is None else key in self._begun
         return not begun or key in self._over
@@ -29,7 +29,7 @@ class RangeEdges:
     def judges(self, fire: Fire) -> bool:
         """Whether the group has all of its records in the range. A published group may go on behind it."""
         behind = fire.last >= self._behind.get(fire.key, inf) and fire.number not in self._results
-        return not behind and not self.passes(fire.key)
+        return not behind and not self.crosses(fire.key)
 
     def goes_on(self, first: int) -> bool:
         """Whether the published group that begins with this record goes on behind the range."""

@@ -161,7 +161,7 @@ class ShadowFold:
         elif state is None:
             if self._witnessed:
                 self._uncertain.resolve(key, first)
-        elif self._audits and not self._edges.passes(key) and not self._spans.tells_end(state[FIRST]):
+        elif self._audits and not self._edges.crosses(key) and not self._spans.tells_end(state[FIRST]):
             # An earlier group of the key ended without a published last result.
             self._groups.fire(key, UNTOLD if self._traces else "timeout", self._clock.now.seconds)
             self._timeouts.forget(key)
@@ -181,7 +181,7 @@ class ShadowFold:
         if live.first < self._witness.begin:
             self._edges.end(key)
             self._let_go(key)
-        elif state is None or self._edges.passes(key) or not self._is_of(state, live):
+        elif state is None or self._edges.crosses(key) or not self._is_of(state, live):
             return
         elif live.goes_on:
             self._tell(key, live)
@@ -326,7 +326,7 @@ class ShadowFold:
     def _judge_open(self) -> None:
         groups, live = self._groups, self._witness.open
         for key, state in groups.current().items():
-            if self._edges.passes(key):
+            if self._edges.crosses(key):
                 continue
             values = groups.rule.values(state, groups.bags.get(key, []))
             new = OpenExtent(Extent(state[FIRST], state[LAST], state[COUNT], OPEN), values)

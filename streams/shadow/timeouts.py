@@ -52,7 +52,7 @@ class ShadowTimeouts:
         """Adds the records, each to the present group of its key. Raises Halt."""
         if not self.timed:
             accept(self._groups, records, now)
-        elif not (self._deadlines.doubtful or self._uncertain or self._deadlines.within(self._clock.now)):
+        elif not (self._deadlines.doubtful or self._uncertain or self._deadlines.may_time_out(self._clock.now)):
             accept(self._groups, records, now)
             self._note(records)
         else:
@@ -78,10 +78,10 @@ class ShadowTimeouts:
     def _doubt(self, record: Record) -> None:
         """Decides by the record's own timestamp whether its key's group timed out before it, if that is unknown."""
         key, now = self._key_of(record), self._clock.now
-        if key is None or self._edges.passes(key):
+        if key is None or self._edges.crosses(key):
             return
         newest = self._uncertain.newest(key)
-        if newest is not None and self._deadlines.over(newest, now):
+        if newest is not None and self._deadlines.has_timed_out(newest, now):
             self._time_out(key)
             self._uncertain.resolve(key, record.offset())
         elif key in self._deadlines.doubtful and not self._goes_on(self._groups.states[key][FIRST], record.offset()):
@@ -119,7 +119,7 @@ class ShadowTimeouts:
         rule = self._limits
         if live.opened is None or live.closed is None:
             return ""
-        seen = max(live.opened, self._clock.at(state[LAST]).low) if rule.since_last else 0.0
+        seen = max(live.opened, self._clock.bounds_at(state[LAST]).low) if rule.since_last else 0.0
         if rule.since_first and live.closed + MILLISECOND >= live.opened + rule.since_first:
             return ""
         if rule.since_last and live.closed + MILLISECOND >= seen + rule.since_last:

@@ -30,7 +30,7 @@ def differences(expect: Expect, output: ReadOutput) -> list[str]:
         if name not in output.headers:
             texts.append(f"it has no header {name}")
         elif output.headers[name] != text:
-            texts.append(f"its header {name} is {shown(output.headers[name])}, not {shown(text)}")
+            texts.append(f"its header {name} is {value_text(output.headers[name])}, not {value_text(text)}")
     return texts
 
 
@@ -47,7 +47,7 @@ def _of_value(wanted: Any, value: Any, path: str) -> Iterator[str]:
         for number, (each, other) in enumerate(zip(wanted, value, strict=True)):
             yield from _of_value(each, other, f"{path}[{number}]")
     elif not fits(wanted, value):
-        yield f"its {path or 'value'} is {shown(value)}, not {shown(wanted)}"
+        yield f"its {path or 'value'} is {value_text(value)}, not {value_text(wanted)}"
 
 
 def fits(wanted: Any, value: Any) -> bool:
@@ -63,25 +63,25 @@ def fits(wanted: Any, value: Any) -> bool:
     return type(wanted) is type(value) and bool(wanted == value)
 
 
-def wanted(expect: Expect) -> str:
+def expectation_text(expect: Expect) -> str:
     """The expectation as text."""
     parts = [] if expect.key is None else [f"key {expect.key}"]
     parts += [] if expect.reason is None else [f"reason {expect.reason}"]
-    parts += [] if expect.value is ANYTHING else [f"value {shown(expect.value)}"]
+    parts += [] if expect.value is ANYTHING else [f"value {value_text(expect.value)}"]
     parts += [f"header {name}: {text}" for name, text in expect.headers.items()]
     return f"an output on {expect.topic}" + (f" with {' and '.join(parts)}" if parts else "")
 
 
-def described(output: ReadOutput) -> str:
+def output_text(output: ReadOutput) -> str:
     """The output as text, for a failure."""
     reason = "" if output.reason is None else f", reason {output.reason}"
     key = output.key if isinstance(output.key, str) else repr(output.key)
     error = [output.headers.get(name) for name in (DEAD_ERROR, DEAD_WHERE)]
     why = " at ".join(each for each in error if isinstance(each, str))
-    return f"key {key}{reason}{', error ' if why else ''}{why}, value {shown(output.value)}"
+    return f"key {key}{reason}{', error ' if why else ''}{why}, value {value_text(output.value)}"
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """The value as JSON, cut after LONGEST characters."""
     text = repr(value) if isinstance(value, bytes) else json.encode(value).decode()
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

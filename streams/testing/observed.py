@@ -18,7 +18,7 @@ from sluicegate.streams.operations.answering import RecordClauses
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.group import Group
 from sluicegate.streams.testing.log import LogRecord
-from sluicegate.streams.testing.matching import described, shown
+from sluicegate.streams.testing.matching import output_text, value_text
 from sluicegate.streams.testing.outputs import ReadOutput, text_of
 from sluicegate.streams.topic_names import matching, reads
 from sluicegate.streams.units import spoken_duration
@@ -94,7 +94,7 @@ def _header(letter: ReadOutput, name: str) -> str:
 def _outputs(outputs: Sequence[ReadOutput]) -> Iterator[str]:
     for topic, of_topic in groupby(sorted(outputs, key=lambda output: output.topic), lambda output: output.topic):
         came = list(of_topic)
-        some = "; ".join(map(described, came[:MOST])) + ("; ..." if len(came) > MOST else "")
+        some = "; ".join(map(output_text, came[:MOST])) + ("; ..." if len(came) > MOST else "")
         yield f"{counted(len(came), 'output')} on {topic} that no step expects: {some}"
 
 
@@ -141,4 +141,4 @@ def _group(group: Group) -> str:
 
 def _text(value: str | bytes | None) -> str:
     text = text_of(value) if isinstance(value, bytes) else value
-    return text if isinstance(text, str) else shown(text)
+    return text if isinstance(text, str) else value_text(text)

@@ -25,7 +25,7 @@ from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.log import START
 from sluicegate.streams.testing.observed import observed
 from sluicegate.streams.testing.outputs import ReadOutput
-from sluicegate.streams.testing.tracebacks import told
+from sluicegate.streams.testing.tracebacks import error_lines
 from sluicegate.streams.wording import counted
 
 
@@ -73,7 +73,7 @@ def play(app: App, case: Case, deaths: Deaths | None = None) -> Failure | None:
     except SluicegateError as error:
         return Failure(at, f"the app could not go on: {error}")
     except (Exception, SystemExit) as error:
-        return Failure(at, f"the app raised {type(error).__name__}: {error}", trace=told(error))
+        return Failure(at, f"the app raised {type(error).__name__}: {error}", trace=error_lines(error))
     return None
 
 
@@ -162,7 +162,7 @@ class PlayStage:
             if not matching.differences(step, output):
                 outputs.remove(output)
                 return
-        text = f"expected {matching.wanted(step)}; {self._instead(step, matches, outputs)}"
+        text = f"expected {matching.expectation_text(step)}; {self._instead(step, matches, outputs)}"
         raise _Unexpected(step.line, text, step.topic)
 
     def _expect_rows(self, step: ExpectRows) -> None:
@@ -170,27 +170,27 @@ class PlayStage:
         if len(matches) != len(step.rows):
             wanted = counted(len(step.rows), "row")
             came = counted(len(matches), "row")
-            raise _Unexpected(step.line, f"expected {wanted}; {came} came: {matching.shown(matches)}")
+            raise _Unexpected(step.line, f"expected {wanted}; {came} came: {matching.value_text(matches)}")
         for number, (expected, row) in enumerate(zip(step.rows, matches, strict=True), 1):
             wrong = [name for name, value in expected.items() if name not in row or not matching.fits(value, row[name])]
             if wrong:
-                text = f"expected row {number} to be {matching.shown(expected)}; {', '.join(wrong)} differs"
-                raise _Unexpected(step.line, f"{text}: {matching.shown(row)}")
+                text = f"expected row {number} to be {matching.value_text(expected)}; {', '.join(wrong)} differs"
+                raise _Unexpected(step.line, f"{text}: {matching.value_text(row)}")
 
     def _instead(self, step: Expect, matches: list[ReadOutput], outputs: list[ReadOutput]) -> str:
         if matches:
             which = "the next one" if len(matches) == 1 else f"the first of the {len(matches)} that may be next"
             differences = ", ".join(matching.differences(step, matches[0]))
-            return f"{which} does not fit: {differences} ({matching.described(matches[0])})"
+            return f"{which} does not fit: {differences} ({matching.output_text(matches[0])})"
         troubles = "".join(f"; {trouble}" for trouble in self._driver.troubles())
         if outputs:
-            return f"none came with this key, {len(outputs)} with others: {matching.described(outputs[0])}{troubles}"
+            return f"none came with this key, {len(outputs)} with others: {matching.output_text(outputs[0])}{troubles}"
         return f"none came{troubles}"
 
     def _expect_nothing(self, line: int, topic: str, wanted: str) -> None:
         outputs = self._outputs(topic)
         if outputs:
-            came = f"{len(outputs)} came: {matching.described(outputs[0])}"
+            came = f"{len(outputs)} came: {matching.output_text(outputs[0])}"
             raise _Unexpected(line, f"expected {wanted} on {topic}; {came}", topic)
 
     def _outputs(self, topic: str) -> list[ReadOutput]:

@@ -25,7 +25,7 @@ class TracebackLog:
     def __call__(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         error = event.get("exc_info")
         if event.get("event") == "handler.traceback" and isinstance(error, BaseException):
-            lines = told(error)
+            lines = error_lines(error)
             self._errors.pop(lines, None)
             self._errors[lines] = None
         if event.get("event") in WARNINGS:
@@ -45,7 +45,7 @@ class TracebackLog:
         return texts
 
 
-def told(error: BaseException) -> tuple[str, ...]:
+def error_lines(error: BaseException) -> tuple[str, ...]:
     """The error in one line, and one line for each frame of the user's code."""
     frames = [f"  {frame}: {linecache.getline(frame.file, frame.line).strip()}" for frame in users(error)]
     return cause(error).text, *frames

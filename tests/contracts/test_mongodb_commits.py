@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase
 from pymongo.client_session import ClientSession
 
-from sluicegate.connectors.commits import following
+from sluicegate.connectors.commits import next_claim
 from sluicegate.connectors.mongodb import chunks, connection, state
 from sluicegate.connectors.mongodb.state import MongoStore
 from sluicegate.streams.contracts.values import Changes, Partition
@@ -154,7 +154,7 @@ def left_open(store: MongoStore, partition: Partition) -> ClientSession:
     claim = claimed(store, partition)
     session = store._sessions["/".join(map(str, partition))][1]
     session.start_transaction()
-    store._fence(claim, state._changed(following(claim, Changes(1), 0.0), Changes(1)), session)
+    store._fence(claim, state._changed(next_claim(claim, Changes(1), 0.0), Changes(1)), session)
     return session
 
 

@@ -167,7 +167,7 @@ def test_twin_that_believes_letters_writes_to_any_topic(
     failed: None, file: str, kafka: str, ns: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_records, "stray", lambda app, letter: None)
-    monkeypatch.setattr(dead_records, "same", lambda letter, record: True)
+    monkeypatch.setattr(dead_records, "is_same_record", lambda letter, record: True)
     monkeypatch.setattr(dead_records, "whole", lambda letter, record: letter)
     monkeypatch.setattr(dead_records, "read", lambda source, letters: {})
     monkeypatch.setattr(Mac, "proves", lambda self, record: True)

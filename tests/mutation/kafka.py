@@ -11,8 +11,8 @@ GUARDS = (
     Guard(
         "what came damaged is read again",
         "connectors/kafka/consumer.py",
-        'self._failures.append(((topic, -1 if number is None else number), "unread", problems.said(error)))',
-        "self._complaints.say(error, problems.said(error))",
+        'self._failures.append(((topic, -1 if number is None else number), "unread", problems.error_text(error)))',
+        "self._complaints.say(error, problems.error_text(error))",
         ("tests/unit/kafka/test_problems.py", "tests/integration/test_spoiled_fetch.py"),
     ),
     Guard(
@@ -68,8 +68,8 @@ GUARDS = (
     Guard(
         "after any doubt the producer is given up",
         FILE,
-        "        self.close()\n        text = problems.said(",
-        "        text = problems.said(",
+        "        self.close()\n        text = problems.error_text(",
+        "        text = problems.error_text(",
         (f"{REAL[0]}::test_a_producer_is_fenced_by_the_next_one_in_the_middle_of_its_transaction",),
     ),
     Guard(

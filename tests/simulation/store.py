@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any
 
-from sluicegate.connectors.commits import one_by_one
+from sluicegate.connectors.commits import commit_each
 from sluicegate.connectors.memory.cold import ColdRows
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Level, OutboxRow, Partition, PartitionView
@@ -65,7 +65,7 @@ class Reached:
         return after
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
-        return one_by_one(self.commit, commits)
+        return commit_each(self.commit, commits)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         self._answer()

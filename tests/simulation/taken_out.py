@@ -33,13 +33,13 @@ def version_alone(patch: Patch) -> None:
 
 def offset_apart(patch: Patch) -> None:
     """The state is committed, the offset follows with the next commit."""
-    following = state.following
+    following = state.next_claim
 
     def late(claim: Any, changes: Any, at: float) -> Any:
         after = following(claim, changes, at)
         return msgspec.structs.replace(after, offset=max(claim.offset, 0)) if changes.entries else after
 
-    patch.setattr(state, "following", late)
+    patch.setattr(state, "next_claim", late)
 
 
 def offset_first(patch: Patch) -> None:

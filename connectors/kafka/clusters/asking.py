@@ -48,7 +48,7 @@ def by_topic(
         return dict(ask(kafka, list(topics)))
     answers: dict[str, T] = {}
     for cluster, of, own in of_topics(kafka, dict.fromkeys(topics)):
-        with named(of):
+        with naming_cluster(of):
             answers |= {on_cluster(name, cluster): answer for name, answer in ask(of, list(own)).items()}
     return answers
 
@@ -63,13 +63,13 @@ def by_place(
         return dict(ask(kafka, list(places)))
     answers: dict[TopicPartition, T] = {}
     for cluster, of, own in of_places(kafka, dict.fromkeys(places)):
-        with named(of):
+        with naming_cluster(of):
             answers |= {(on_cluster(place[0], cluster), place[1]): each for place, each in ask(of, list(own)).items()}
     return answers
 
 
 @contextmanager
-def named(kafka: Settings) -> Iterator[None]:
+def naming_cluster(kafka: Settings) -> Iterator[None]:
     """Adds the name of the cluster to errors of the block, if there are several clusters."""
     try:
         yield

@@ -8,7 +8,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from sluicegate.connectors.kafka import settings
-from sluicegate.connectors.kafka.clusters.asking import named, renamed, settings_of, several
+from sluicegate.connectors.kafka.clusters.asking import naming_cluster, renamed, settings_of, several
 from sluicegate.connectors.kafka.history import KafkaHistory
 from sluicegate.connectors.kafka.producer import KafkaProducer, SingleReport
 from sluicegate.connectors.kafka.table import KafkaTable
@@ -37,7 +37,7 @@ def open_history(kafka: settings.Settings, group: str, cluster: str = "") -> "Ka
 def open_table(kafka: settings.Settings, topic: str) -> KafkaTable:
     """Opens a table. Raises SystemNotReady for a topic that does not exist, and ConfigurationError."""
     of = settings_of(kafka, cluster_of(topic))
-    with named(of):
+    with naming_cluster(of):
         return KafkaTable(of, plain(topic))
 
 
@@ -86,7 +86,7 @@ class ClusterProducer:
 
     def poll(self) -> int:
         self._refuse()
-        with named(self._kafka):
+        with naming_cluster(self._kafka):
             return 0 if self._opened is None else self._opened.poll()
 
     def _refuse(self) -> None:
@@ -101,7 +101,7 @@ class ClusterProducer:
             self._opened.replace()
 
     def partitions(self, topic: str) -> int:
-        with named(self._kafka):
+        with naming_cluster(self._kafka):
             return self._producer.partitions(plain(topic))
 
     def partition_of(self, key: bytes, count: int) -> int:

@@ -100,7 +100,7 @@ class SqlBuffer:
         keep_keys: timedelta,
     ) -> Filled:
         def work(connection: Connection) -> Filled:
-            at = buffer_rows.made(connection, lambda: self._now(connection), name, taking=gate is not None)
+            at = buffer_rows.locked_or_added(connection, lambda: self._now(connection), name, taking=gate is not None)
             if progress is not None:
                 buffer_rows.move(at, progress)
             if keep_keys or at.keep:
@@ -124,14 +124,14 @@ class SqlBuffer:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        return buffers.completed(self.complete_all, name, batch, outbox)
+        return buffers.complete_one(self.complete_all, name, batch, outbox)
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
         def together(some: Sequence[buffers.End]) -> Sequence[bool]:
             nothing = [False] * len(some)
             return self._changed(name, nothing, lambda at: buffer_seals.complete(at, some, self._space), taking=False)
 
-        return buffers.together(together, ends)
+        return buffers.complete_together(together, ends)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         mark = BUFFER_WATERMARK.c
@@ -168,7 +168,7 @@ class SqlBuffer:
             dropped = sum(buffer_rows.drop(at, ours, _ROW.number.in_(page)) for page in wanted)
             if outbox and snapshot.ids:
                 if dropped < len(snapshot.ids):
-                    raise buffers.taken(name, "snapshot")
+                    raise buffers.lease_lost(name, "snapshot")
                 write_rows(at.connection, outbox, self._transactions.now(at.connection), self._space)
             _free(at, snapshot.token)
             buffer_seals.clear_deadlines(at, groups)
@@ -223,7 +223,7 @@ class SqlBuffer:
 
         until = self._changed(name, None, work, taking=False) if token else None
         if until is None:
-            raise buffers.taken(name, "lease")
+            raise buffers.lease_lost(name, "lease")
         return until
 
     def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
@@ -273,7 +273,7 @@ class SqlBuffer:
             if row is None:
                 raise buffers.not_found(name, correlation_id, _counted(at.connection, name))
             if row.holder not in at.free and not force:
-                raise buffers.leased(name, correlation_id)
+                raise buffers.row_leased(name, correlation_id)
             buffer_rows.drop(at, _ROW.number == row.number)
             if row.holder:
                 _end(at, [row.holder])

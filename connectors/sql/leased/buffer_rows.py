@@ -101,7 +101,7 @@ def locked(connection: Connection, now: Callable[[], int], name: str, taking: bo
     return Locked(connection, name, until, *numbers, ("", *over), ("", *(id for id, _ in snapshots)))
 
 
-def made(connection: Connection, now: Callable[[], int], name: str, taking: bool) -> Locked:
+def locked_or_added(connection: Connection, now: Callable[[], int], name: str, taking: bool) -> Locked:
     """Lock the name, and add it when it is missing."""
     lock = locked(connection, now, name, taking)
     if lock is None:
@@ -117,7 +117,7 @@ def move(at: Locked, progress: WatermarkMove) -> None:
     here = [BUFFER_WATERMARK.c[name] == value for name, value in place.items()]
     stands = at.connection.scalars(select(BUFFER_WATERMARK.c.next_offset).where(*here)).first()
     if (stands or 0) != progress.expected:
-        raise buffers.moved(at.name, progress, stands or 0)
+        raise buffers.watermark_moved(at.name, progress, stands or 0)
     if stands is None:
         at.connection.execute(insert(BUFFER_WATERMARK), {**place, "next_offset": progress.next})
     else:
@@ -126,7 +126,7 @@ def move(at: Locked, progress: WatermarkMove) -> None:
 
 def add(at: Locked, entries: Sequence[Entry], keep: int) -> list[Entry]:
     """Returns the entries that are new."""
-    known = _known(at, [entry.idempotency_key for entry in entries])
+    known = _existing_keys(at, [entry.idempotency_key for entry in entries])
     new: list[Entry] = []
     for entry in entries:
         if entry.idempotency_key not in known:
@@ -142,7 +142,7 @@ def add(at: Locked, entries: Sequence[Entry], keep: int) -> list[Entry]:
     return new
 
 
-def _known(at: Locked, keys: Sequence[str]) -> set[str]:
+def _existing_keys(at: Locked, keys: Sequence[str]) -> set[str]:
     """The keys among these that are buffered, or removed and still kept. Expired keys are deleted."""
     known: set[str] = set()
     for page in pages(keys, PAGE):

@@ -57,7 +57,7 @@ def seal_full(at: Locked, touched: Sequence[str], ends: Sequence[Entry], gate: G
     holds = [
         _hold(at, group, reason, batch)
         for group, rows in _rows_of(at, list(full), types)
-        for reason, batch in buffers.full(rows, gate.count, lambda row: str(row[1]), keys)
+        for reason, batch in buffers.full_batches(rows, gate.count, lambda row: str(row[1]), keys)
     ]
     _seal(at, holds, types)
     set_deadlines(at, touched, gate)
@@ -190,16 +190,16 @@ def complete(at: Locked, ends: Sequence[buffers.End], space: Space) -> list[bool
     ids = [batch.id for batch, _ in ends]
     rows = at.connection.execute(select(_HOLD.id, _HOLD.token).where(*at.holds(one_of(_HOLD.id, ids))))
     tokens = {row.id: row.token for row in rows}
-    done = buffers.ours(ends, tokens)
+    done = buffers.held_batches(ends, tokens)
     ours = [end for end, mine in zip(ends, done, strict=True) if mine]
     mine = [batch.id for batch, _ in ours]
     whole = [batch for batch, _ in ours if not batch.unresolved]
     # A sealed batch gets no more rows, so the total tells whether each is whole.
     if whole and drop(at, one_of(_ROW.holder, [batch.id for batch in whole])) != sum(len(batch.ids) for batch in whole):
-        raise buffers.taken(at.name, "batch")
+        raise buffers.lease_lost(at.name, "batch")
     for batch, _ in ours:
         if batch.unresolved and _divide(at, batch) != (len(batch.ids), batch.unresolved):
-            raise buffers.taken(at.name, "batch")
+            raise buffers.lease_lost(at.name, "batch")
     at.connection.execute(delete(BUFFER_HOLD).where(*at.holds(one_of(_HOLD.id, mine))))
     if outbox := [message for _, messages in ours for message in messages]:
         write_rows(at.connection, outbox, at.now / 1_000_000, space)

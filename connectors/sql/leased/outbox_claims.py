@@ -6,10 +6,18 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
-from sluicegate.connectors.outboxes import ANY_LANE, Space, at
+from sluicegate.connectors.outboxes import ANY_LANE, Space, datetime_of
 from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.leased.outbox_lanes import LaneHold, NumberedRow, claimable, save
-from sluicegate.connectors.sql.leased.outbox_rows import SEQS, among, fetched, fetched_among, headers_of, lanes, plain
+from sluicegate.connectors.sql.leased.outbox_rows import (
+    SEQS,
+    among,
+    fetched,
+    fetched_among,
+    headers_of,
+    lanes,
+    name_text,
+)
 from sluicegate.streams.contracts.lane_row import LaneRow
 from sluicegate.streams.contracts.messages import LaneBatch, OutboxMessage
 from sluicegate.streams.errors import PersistenceError
@@ -43,7 +51,7 @@ update sluicegate_message_pending set held_until = held_until - held_at + :now, 
 where lane = :lane and held_at > :now"""
 
 # Rows of one transaction have one time.
-_created = lru_cache(maxsize=256)(at)
+_created = lru_cache(maxsize=256)(datetime_of)
 
 
 class ClaimTimes(NamedTuple):
@@ -85,10 +93,10 @@ def claim_lane(
             _set_back(connection, lane, now)
     if not numbered and not hold.numbered and hold.token == token and hold.expires_at - now > (expires_at - now) / 2:
         # Nothing to send, and more than half of the lease is left: a holder that polls writes nothing.
-        return LaneBatch(lane, token, at(hold.expires_at), rows, None if until is None else at(until))
+        return LaneBatch(lane, token, datetime_of(hold.expires_at), rows, None if until is None else datetime_of(until))
     following = max(hold.next_number, numbered[-1].number + 1 if numbered else 0)
     save(connection, LaneHold(lane, token, now, expires_at, following, numbered))
-    return LaneBatch(lane, token, at(expires_at), rows, None if rows or until is None else at(until))
+    return LaneBatch(lane, token, datetime_of(expires_at), rows, None if rows or until is None else datetime_of(until))
 
 
 def _without_number(
@@ -138,7 +146,7 @@ def claim_any(connection: Connection, space: Space, token: str, limit: int, time
             _set_back(connection, lane, times.now)
         if len(rows) == limit:
             break
-    return LaneBatch(ANY_LANE, token, at(times.until), rows)
+    return LaneBatch(ANY_LANE, token, datetime_of(times.until), rows)
 
 
 def _claim_free(
@@ -156,7 +164,7 @@ def _claim_free(
 
 def _lane_rows(numbers: Sequence[int], stored: Sequence[SelectedRow], space: Space) -> list[LaneRow]:
     if stored and not isinstance(stored[0][3], str):
-        stored = [(*row[:3], plain(row[3]), plain(row[4]), *row[5:]) for row in stored]
+        stored = [(*row[:3], name_text(row[3]), name_text(row[4]), *row[5:]) for row in stored]
     begin = len(space.prefix)
     return [
         LaneRow(
@@ -182,7 +190,7 @@ def message_of(columns: Sequence[Any], space: Space) -> OutboxMessage:
     id, topic, key, value, headers, lane_key = columns
     try:
         return OutboxMessage(
-            plain(topic), key, value, headers_of(headers), plain(id).removeprefix(space.prefix), lane_key
+            name_text(topic), key, value, headers_of(headers), name_text(id).removeprefix(space.prefix), lane_key
         )
     except ValueError as error:
         raise PersistenceError(f"a stored message cannot be read: {type(error).__name__}") from error

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, text
 
 from sluicegate.connectors.outboxes import lane_lost
-from sluicegate.connectors.sql.leased.outbox_rows import locking, plain
+from sluicegate.connectors.sql.leased.outbox_rows import locking, name_text
 
 _SELECT = "select token, claimed_at, expires_at, next_number, given from sluicegate_lane where lane = :lane"
 _EXISTS = "select 1 from sluicegate_lane where lane = :lane"
@@ -60,7 +60,7 @@ def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | N
     if stored is None:
         return None
     times = stored.claimed_at or 0.0, stored.expires_at
-    return LaneHold(lane, plain(stored.token), *times, stored.next_number, _decode(stored.given))
+    return LaneHold(lane, name_text(stored.token), *times, stored.next_number, _decode(stored.given))
 
 
 def claimable(connection: Connection, lane: int, now: float, wait: bool = True) -> LaneHold | None:

@@ -6,10 +6,10 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from sluicegate.connectors.outboxes import Space, at
+from sluicegate.connectors.outboxes import Space, datetime_of
 from sluicegate.connectors.sql.leased.outbox_claims import message_of
 from sluicegate.connectors.sql.leased.outbox_marks import unpacked
-from sluicegate.connectors.sql.leased.outbox_rows import fetched, fetched_among, lanes, plain, seqs_of
+from sluicegate.connectors.sql.leased.outbox_rows import fetched, fetched_among, lanes, name_text, seqs_of
 from sluicegate.streams.contracts.messages import Attempt, StoredMessage
 
 _MESSAGES = (
@@ -53,7 +53,7 @@ def _rows(connection: Connection, space: Space, seqs: Sequence[int]) -> Iterator
     """The rows in the order of `seqs`. Rows that are gone, and rows of other apps, are left out; rows of other apps are
     in none of our lanes. A pending row is always in the lane of its key."""
     messages = {
-        row[0]: StoredMessage(message_of(row[2:8], space), "", 0, 0, at(row[1]), None, None, "")
+        row[0]: StoredMessage(message_of(row[2:8], space), "", 0, 0, datetime_of(row[1]), None, None, "")
         for row in fetched_among(connection, _MESSAGES, seqs)
     }
     stored: dict[int, StoredMessage] = {}
@@ -63,7 +63,7 @@ def _rows(connection: Connection, space: Space, seqs: Sequence[int]) -> Iterator
         by_lane.setdefault(space.lane_of(row.message, count), []).append(seq)
     for lane, those in by_lane.items():
         for seq, attempts, until in fetched_among(connection, _PENDING_OF, those, lane=lane):
-            following = None if until is None else at(until)
+            following = None if until is None else datetime_of(until)
             stored[seq] = messages[seq]._replace(
                 state="pending", lane=lane - space.base, attempts=attempts, next_attempt_at=following
             )
@@ -75,7 +75,7 @@ def _rows(connection: Connection, space: Space, seqs: Sequence[int]) -> Iterator
     failed = _failed(connection, rest)
     for seq, (sent, lane) in _sent(connection, space, rest).items():
         stored[seq] = messages[seq]._replace(
-            state="dispatched", lane=lane - space.base, attempts=failed.get(seq, 0), dispatched_at=at(sent)
+            state="dispatched", lane=lane - space.base, attempts=failed.get(seq, 0), dispatched_at=datetime_of(sent)
         )
     return (stored[seq] for seq in seqs if seq in stored)
 
@@ -122,7 +122,7 @@ def _failed(connection: Connection, seqs: Sequence[int]) -> dict[int, int]:
     """The number of failures of each row since it was added or requeued."""
     failures: dict[int, int] = {}
     for seq, _, _, outcome, _ in fetched_among(connection, _TRIED, seqs):
-        failures[seq] = failures.get(seq, 0) + 1 if plain(outcome) == "transient" else 0
+        failures[seq] = failures.get(seq, 0) + 1 if name_text(outcome) == "transient" else 0
     return failures
 
 
@@ -130,8 +130,11 @@ def attempts_of(connection: Connection, space: Space, id: str) -> Sequence[Attem
     """The attempts of a row: the failed ones, then the successful one, which follows from the row's dispatch."""
     seqs = list(seqs_of(connection, [id], space).values())
     history = [
-        Attempt(number, at(tried), plain(outcome), bytes(error).decode())
+        Attempt(number, datetime_of(tried), name_text(outcome), bytes(error).decode())
         for _, number, tried, outcome, error in fetched_among(connection, _TRIED, seqs)
     ]
-    sent = [Attempt(len(history) + 1, at(when), "success", "") for when, _ in _sent(connection, space, seqs).values()]
+    sent = [
+        Attempt(len(history) + 1, datetime_of(when), "success", "")
+        for when, _ in _sent(connection, space, seqs).values()
+    ]
     return (*history, *sent)

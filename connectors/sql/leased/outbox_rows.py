@@ -118,7 +118,7 @@ def _write_new(connection: Connection, messages: Sequence[OutboxMessage], lanes:
             if not messages:
                 return
             continue
-        added = {plain(id): seq for id, seq in connection.execute(text(_SINCE), {"before": before})}
+        added = {name_text(id): seq for id, seq in connection.execute(text(_SINCE), {"before": before})}
         connection.execute(
             text(ADD_PENDING),
             [
@@ -145,7 +145,7 @@ def seqs_of(connection: Connection, ids: Sequence[str], space: Space) -> dict[st
         marks = ", ".join(f":{name}" for name in names)
         wanted = text(f"select id, seq from sluicegate_message where id in ({marks})")  # nosec B608
         for id, seq in connection.execute(wanted, names):
-            numbers[plain(id).removeprefix(space.prefix)] = seq
+            numbers[name_text(id).removeprefix(space.prefix)] = seq
     return numbers
 
 
@@ -187,7 +187,7 @@ def locking(connection: Connection, wait: bool = True) -> str:
     return " for update" if wait else " for update skip locked"
 
 
-def plain(value: str | bytes) -> str:
+def name_text(value: str | bytes) -> str:
     """The text of a name. MySQL's names are bytes."""
     return value if isinstance(value, str) else value.decode()
 

@@ -190,7 +190,7 @@ class SqlTimeouts:
             try:
                 connection.execute(insert(TIMEOUT), [timeout_rows.named(timeout, self._app) for timeout in timeouts])
             except IntegrityError as error:
-                raise scheduling.there(timeouts) from error.orig
+                raise scheduling.id_exists(timeouts) from error.orig
 
         if timeouts:
             self._transactions.run(work)

@@ -4,7 +4,7 @@ Kafka's protocol."""
 from collections.abc import Iterator, Mapping
 
 from sluicegate.connectors.kafka import brokers
-from sluicegate.connectors.kafka.clusters.asking import named
+from sluicegate.connectors.kafka.clusters.asking import naming_cluster
 from sluicegate.connectors.kafka.settings import by_the_broker
 from sluicegate.streams.agent import App, Clusters
 from sluicegate.streams.cli.terminal.finding import SystemFinding
@@ -20,7 +20,7 @@ def findings(app: App, timeout: float) -> Iterator[SystemFinding]:
     """The findings about each cluster. Raises SystemNotReady."""
     for cluster in app.brokers.names:
         of = app.brokers.of(cluster)
-        with named(of):
+        with naming_cluster(of):
             yield from _of_cluster(app, of, cluster, timeout)
 
 

@@ -24,7 +24,7 @@ def samples(app: App, file: str, most: int) -> list[dict[str, Any]]:
     return [
         {"agent": agent.name, **_of_records(app, topics, reader, file, most), "not_sampled": _not_sampled(agent)}
         for reader, agent in _agents(app)
-        if _asked(reader) or _not_sampled(agent)
+        if _has_answers(reader) or _not_sampled(agent)
     ]
 
 
@@ -43,7 +43,7 @@ def _agents(app: App) -> Iterator[tuple[Agent, Agent]]:
     return ((rekeying.get(agent.name, agent), agent) for agent in app.agents if not agent.rekeys)
 
 
-def _asked(agent: Agent) -> bool:
+def _has_answers(agent: Agent) -> bool:
     """Whether an expression of the agent, or its event time, applies to records."""
     from sluicegate.streams.windows.units import timed_by
 
@@ -56,7 +56,7 @@ def _of_records(app: App, topics: "BrokerTopics", agent: Agent, file: str, most:
     from sluicegate.streams.cli.opening.proofs import StoredProof
     from sluicegate.streams.operations.sampling import newest, sampled
 
-    if not _asked(agent):
+    if not _has_answers(agent):
         return {"records": 0, "clauses": []}
     parts = newest(topics.bounds(topics.places(agent.topics)), most)
     number, clauses = sampled(app.name, agent, topics.read(parts), cache(partial(StoredProof, app)))

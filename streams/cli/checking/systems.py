@@ -13,7 +13,7 @@ from sluicegate.streams.cli.checking import brokers, duplicates, message_sizes
 from sluicegate.streams.cli.opening import registry
 from sluicegate.streams.cli.opening.files import connected
 from sluicegate.streams.cli.opening.matching import existing, with_matches
-from sluicegate.streams.cli.opening.waiting import System, call_timeout, kafka_of, store_of, within
+from sluicegate.streams.cli.opening.waiting import System, call_timeout, kafka_of, store_of, wait_for
 from sluicegate.streams.cli.terminal.finding import SystemFinding
 from sluicegate.streams.cli.topics import needed, tables, written
 from sluicegate.streams.config import redacted
@@ -62,7 +62,7 @@ def inspect(app: App) -> list[SystemFinding]:
 
 def _guarded(name: str, system: System, app: App, look: Callable[[App], list[SystemFinding]]) -> list[SystemFinding]:
     try:
-        return within(min(app.start_timeout, LONGEST_WAIT), lambda: look(app), system=system)
+        return wait_for(min(app.start_timeout, LONGEST_WAIT), lambda: look(app), system=system)
     except SystemNotReady as error:
         return [SystemFinding(name, False, str(error))]
 

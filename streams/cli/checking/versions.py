@@ -33,7 +33,7 @@ def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[System
             yield SystemFinding("registry", False, f"agent {agent.name}: {error}", hint)
             continue
         yield from (SystemFinding("registry", False, text, hint) for text, hint in mistyped(agent, read))
-        wanted = used(agent).difference(_given(options, read))
+        wanted = used(agent).difference(_always_present(options, read))
         for subject in _subjects(agent, options):
             yield from _of_subject(agent, options, subject, wanted, client)
 
@@ -75,7 +75,7 @@ def _of_subject(
             yield SystemFinding("registry", False, what, HINT)
 
 
-def _given(options: SchemaOptions, schema: str) -> set[str]:
+def _always_present(options: SchemaOptions, schema: str) -> set[str]:
     """The fields of the reader's schema that exist even if the record lacks them: fields with a default in Avro, and
     fields that are not required in Protobuf, where an older record looks like one that leaves the field out."""
     free = options.kind in ("AVRO", "PROTOBUF")

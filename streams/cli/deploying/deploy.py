@@ -80,9 +80,9 @@ def _deployed(
     store: "Store", app: App, names: Sequence[str], options: Any, who: Any, yes: bool
 ) -> "tuple[list[AgentStep], Catalogue]":
     from sluicegate.streams.operations.deploying import deploy as carry_out
-    from sluicegate.streams.operations.deploying import wanted
+    from sluicegate.streams.operations.deploying import planned_steps
 
-    steps = wanted(store, app, names, options)
+    steps = planned_steps(store, app, names, options)
     changing = [step for step in steps if step.before != step.after]
     for step in changing:
         print_step(step)

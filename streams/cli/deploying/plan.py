@@ -64,10 +64,10 @@ def plan(
     from sluicegate.streams.operations.planning import of_the_file
 
     options = ReplayOptions(last, since, until, key, rate)
-    judged = _judged(fail_on, no_replay, options)
+    judged = _exit_findings(fail_on, no_replay, options)
     new = _with_newest(loaded(file))
     old = _against(against, new)
-    with _asked(old, new) as (store, unknown):
+    with _old_store(old, new) as (store, unknown):
         plans = _planned(old, new, agent, policy, store)
         replays = {} if no_replay else replayed(old, new, plans, store, unknown, options)
     beside = of_the_file(old, new)
@@ -113,7 +113,7 @@ def _planned(
     return planned(old, new, _names(old, new, chosen), None if policy is None else policy.value, store)
 
 
-def _judged(listed: str | None, no_replay: bool, options: ReplayOptions) -> set[str]:
+def _exit_findings(listed: str | None, no_replay: bool, options: ReplayOptions) -> set[str]:
     """The findings that end the command with exit code 4. Raises ConfigurationError for a finding that the command does
     not compute."""
     if no_replay and options.any:
@@ -139,10 +139,10 @@ def _names(old: App, new: App, chosen: Sequence[str] | None) -> list[str]:
 
 
 @contextmanager
-def _asked(old: App, new: App) -> Iterator[tuple["Store | None", str]]:
+def _old_store(old: App, new: App) -> Iterator[tuple["Store | None", str]]:
     """The store of the old file, or the reason why it is not asked."""
     from sluicegate.streams.cli.checking.systems import LONGEST_WAIT
-    from sluicegate.streams.cli.opening.waiting import store_of, within
+    from sluicegate.streams.cli.opening.waiting import store_of, wait_for
 
     app = replace(old, folder=new.folder) if old.store == new.store else old  # the old file may be in any folder
     if app.store.startswith("memory:"):
@@ -151,7 +151,7 @@ def _asked(old: App, new: App) -> Iterator[tuple["Store | None", str]]:
     with connected(app) as store:
         try:
             system = store_of(app)
-            steps = within(min(app.start_timeout, LONGEST_WAIT), lambda: store.migrate(dry_run=True), system=system)
+            steps = wait_for(min(app.start_timeout, LONGEST_WAIT), lambda: store.migrate(dry_run=True), system=system)
             why = f"the store is not migrated ({', '.join(steps)})" if steps else ""
         except SystemNotReady as error:
             why = str(error)

@@ -86,7 +86,7 @@ def on_stderr(system: System, remaining: float, why: str) -> None:
     complain(f"sluicegate: waiting for {system}, {remaining:.0f} s left{': ' + why if why else ''}")
 
 
-def within(
+def wait_for(
     seconds: float,
     attempt: Callable[[], T],
     pause: Callable[[float], None] = time.sleep,
@@ -100,7 +100,7 @@ def within(
     deadline = clock() + seconds
     backoff = Backoff(0.1, 2.0, lambda: 1.0)
     last = [""]
-    with _told(system, lambda: deadline - clock(), last, tell):
+    with _reporting(system, lambda: deadline - clock(), last, tell):
         _resolve(system)
         while True:
             try:
@@ -150,7 +150,7 @@ def _knock(system: System) -> None:
 
 
 @contextmanager
-def _told(system: System, remaining: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
+def _reporting(system: System, remaining: Callable[[], float], last: Sequence[str], tell: Tell) -> Iterator[None]:
     """Reports from a thread while the block runs, because one attempt may take longer than the interval."""
     over = threading.Event()
 

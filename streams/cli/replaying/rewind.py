@@ -45,11 +45,11 @@ def rewound(
         print_json({"format": 1, "agent": name, "replay": replay.number, "into": into, "partitions": partitions})
     else:
         print_table(COLUMNS, [astuple(each) for each in replay.corrected])
-        print_text(*told(replay, name))
+        print_text(*summary(replay, name))
     return DONE
 
 
-def told(replay: "Replay", name: str) -> "Iterator[str]":
+def summary(replay: "Replay", name: str) -> "Iterator[str]":
     """The lines about a finished replay, after the table."""
     if refused := sum(each.refused for each in replay.corrected):
         yield f"{refused:,} records were refused by the rule. They are not written to {replay.live.dead_letters} again"

@@ -34,13 +34,13 @@ def ending(command: Callable[P, int]) -> Callable[P, None]:
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         with _printable():
-            raise typer.Exit(code(lambda: _called(command, *args, **kwargs)))
+            raise typer.Exit(code(lambda: _call(command, *args, **kwargs)))
 
     run.__annotations__["return"] = None
     return run
 
 
-def _called(command: Callable[P, int], *args: P.args, **kwargs: P.kwargs) -> int:
+def _call(command: Callable[P, int], *args: P.args, **kwargs: P.kwargs) -> int:
     """Calls the command. Raises ConfigurationError for an argument that is not UTF-8 text; Python represents its bytes
     as lone surrogates."""
     from sluicegate.streams.errors import ConfigurationError

@@ -103,7 +103,7 @@ class Status(msgspec.Struct, frozen=True):
 def status(app: App, store: Store, timeout: float, counts: Counts, only: str | None = None) -> Status:
     """`timeout`: seconds for one request to Kafka. `only`: this agent alone. Raises SystemNotReady and
     PersistenceError for the store."""
-    orphans = [_left(app, each) for each in left_behind(store, app) if only in (None, each.partition.agent)]
+    orphans = [_left_partitions(app, each) for each in left_behind(store, app) if only in (None, each.partition.agent)]
     app = app if only is None else replace(app, agents=tuple(agent for agent in app.agents if agent.name == only))
     agents = {agent.name: agent for agent in app.agents}
     high, letters, unreachable = _kafka(app, timeout, counts, settled(store, app.name))
@@ -123,7 +123,7 @@ def status(app: App, store: Store, timeout: float, counts: Counts, only: str | N
     return Status(app.name, redacted(app.store), store.level(), rows, totals, unreachable, transactional, orphans)
 
 
-def _left(app: App, orphans: LeftBehind) -> LeftPartition:
+def _left_partitions(app: App, orphans: LeftBehind) -> LeftPartition:
     partition, holding = orphans.partition, orphans.holding
     there = partition.agent in [agent.name for agent in app.agents]
     what = f"agent {partition.agent} {'no longer reads this topic' if there else 'is not in this file'}"

@@ -44,7 +44,7 @@ def partitions(app: App) -> dict[AgentPartition, RunPartition]:
         return {}
     known: dict[AgentPartition, RunPartition] = {}
     try:
-        for worker in json.loads(_asked(app.http))["workers"]:
+        for worker in json.loads(_fetch(app.http))["workers"]:
             owner = member(worker["agent"], worker["worker"], worker["pid"])
             for p in worker["partitions"]:
                 place = worker["agent"], p["topic"], p["number"]
@@ -54,7 +54,7 @@ def partitions(app: App) -> dict[AgentPartition, RunPartition]:
         return {}
 
 
-def _asked(http: Http) -> bytes:
+def _fetch(http: Http) -> bytes:
     from urllib.request import ProxyHandler, Request, build_opener
 
     host = EVERYWHERE.get(http.host, http.host)

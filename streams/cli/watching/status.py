@@ -33,10 +33,10 @@ def status(
     only = None if agent is None else agent_of(app, agent).name
     with connected(app) as store:
         read = _reader(app, store, only)
-        return _watch(read, json) if watch else _once(app, read, json)
+        return _watch(read, json) if watch else _print_once(app, read, json)
 
 
-def _once(app: App, read: Callable[[], "Status"], as_json: bool) -> int:
+def _print_once(app: App, read: Callable[[], "Status"], as_json: bool) -> int:
     status_ = read()
     _show(status_, console(), None, as_json)
     if app.store.startswith("memory:") and not as_json:

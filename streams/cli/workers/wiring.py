@@ -19,7 +19,7 @@ from sluicegate.streams.cli.opening import registry
 from sluicegate.streams.cli.opening.changing import person
 from sluicegate.streams.cli.opening.files import connected
 from sluicegate.streams.cli.opening.matching import existing, with_matches
-from sluicegate.streams.cli.opening.waiting import System, call_timeout, kafka_of, registry_of, store_of, within
+from sluicegate.streams.cli.opening.waiting import System, call_timeout, kafka_of, registry_of, store_of, wait_for
 from sluicegate.streams.cli.topics import written
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Level
@@ -52,7 +52,7 @@ def prepare(
     log = structlog.get_logger()
 
     def asked(system: System, attempt: Callable[[], T]) -> T:
-        return within(app.start_timeout, attempt, pause, system=system, tell=_waiting)
+        return wait_for(app.start_timeout, attempt, pause, system=system, tell=_waiting)
 
     to_do, level = asked(store_of(app), lambda: _store_facts(app))
     judge_store(app, to_do, level)
@@ -84,7 +84,7 @@ def _with_versions(app: App, agents: Sequence[str], options: DeployOptions, paus
     deployment, or for a new one, the newest version. While the registry is away, a new deployment keeps the version."""
 
     def asked(system: System, attempt: Callable[[], App]) -> App:
-        return within(app.start_timeout, attempt, pause, system=system, tell=_waiting)
+        return wait_for(app.start_timeout, attempt, pause, system=system, tell=_waiting)
 
     kept = asked(store_of(app), lambda: newest.deployed(app, agents))
     wanted = app if options.again else kept

@@ -262,7 +262,7 @@ def _transactional(file: FileModel, agent: AgentModel, path: Path) -> Iterator[F
     if agent.scope == "shared":
         what = "needs scope partition: results of a shared buffer are sent by the dispatcher, at least once, with ids"
         yield FileFinding(delivery, what, "leave one of the two out", (delivery, scope))
-    brokers = kafka.named(file.kafka)
+    brokers = kafka.clusters_of(file.kafka)
     for place, settings in map(brokers.of, brokers.settings):
         if settings.get("bootstrap.servers") != EMBEDDED:
             continue

@@ -11,24 +11,27 @@ Writes = Callable[[Agent], set[str]]
 
 def endless(app: App) -> Iterator[FileFinding]:
     """Circles of agents that forward every record. Each record would come again for ever, and faster and faster."""
-    for agent, through in _circles(app, _always):
+    for agent, through in _circles(app, _certain_topics):
         path = _place(agent)
-        what = f"comes back to this agent {_told(through)}, and no agent leaves a record out: each would come for ever"
+        way = _route_text(through)
+        what = f"comes back to this agent {way}, and no agent leaves a record out: each would come for ever"
         yield FileFinding(path, what, "write to another topic, or end the circle with a where", (path,))
 
 
 def warnings(app: App) -> Iterator[FileFinding]:
-    for agent, through in _circles(app, _may):
+    for agent, through in _circles(app, _possible_topics):
         path = _place(agent)
-        yield FileFinding(path, f"comes back to this agent {_told(through)}", "make sure that the circle ends", (path,))
+        yield FileFinding(
+            path, f"comes back to this agent {_route_text(through)}", "make sure that the circle ends", (path,)
+        )
 
 
-def _may(agent: Agent) -> set[str]:
+def _possible_topics(agent: Agent) -> set[str]:
     """The topics to which the agent may write results."""
     return {output.topic for output in agent.outputs}
 
 
-def _always(agent: Agent) -> set[str]:
+def _certain_topics(agent: Agent) -> set[str]:
     """The topics that get every record of the agent."""
     if not agent.forwards or agent.where or agent.lookups:
         return set()
@@ -57,7 +60,7 @@ def _circles(app: App, writes: Writes) -> Iterator[tuple[Agent, Sequence[Agent]]
                     ways.append([*way, each])
 
 
-def _told(through: Sequence[Agent]) -> str:
+def _route_text(through: Sequence[Agent]) -> str:
     return f"through {', '.join(each.name for each in through)}" if through else "directly"
 
 

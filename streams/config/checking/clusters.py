@@ -30,7 +30,7 @@ def findings(file: FileModel, name: str, agent: AgentModel) -> Iterator[FileFind
 
 def order(file: FileModel) -> Iterator[FileFinding]:
     """Rows without an order are leased one by one, whatever their cluster."""
-    if file.outbox and file.outbox.order == "none" and len(kafka.named(file.kafka).settings) > 1:
+    if file.outbox and file.outbox.order == "none" and len(kafka.clusters_of(file.kafka).settings) > 1:
         at: Path = ("outbox", "order")
         what = "is for one cluster: where rows have no order, a cluster that is down would hold up those of the others"
         yield FileFinding(at, what, "leave it out", (at, ("kafka",)))
@@ -39,7 +39,7 @@ def order(file: FileModel) -> Iterator[FileFinding]:
 def _transactional(file: FileModel, name: str, agent: AgentModel) -> Iterator[FileFinding]:
     delivery: Path = ("agents", name, "delivery")
     reads = [source.name for reader in agent.readers.values() for source in reader.from_]
-    cluster, places = cluster_of(reads[0]) if reads else "", kafka.named(file.kafka)
+    cluster, places = cluster_of(reads[0]) if reads else "", kafka.clusters_of(file.kafka)
     for topic, what in [
         *((topic, "reads") for topic in reads),
         *((use.topic, "writes") for use in uses(file) if use.agent == name),

@@ -107,11 +107,11 @@ def _of_clauses(
         if _is_until(clause.path) and agent.aggregate is not None:
             yield from _of_group(agent, agent.aggregate, clause, lets)
             needs: tuple[Path, ...] = (clause.path, (*path, "let"), (*path, "aggregate"))
-            yield from _typed(
+            yield from _type_findings(
                 clause, types | {GROUP: group_type(agent.aggregate, agent.aggregate.compute)}, None, needs
             )
             continue
-        yield from _typed(clause, types, None, (clause.path, (*path, "let"), (*path[:2], "let")))
+        yield from _type_findings(clause, types, None, (clause.path, (*path, "let"), (*path[:2], "let")))
         if _is_deadline(clause.path) and agent.aggregate is not None:
             yield from _of_deadline(agent, clause, lets, check(clause.node, types)[0])
         if _is_let(clause.path):
@@ -212,7 +212,7 @@ def _of_deadline(agent: AgentModel, clause: Parsed, lets: LetClauses, type_: Val
     yield FileFinding(clause.path, *wrong, needs)
 
 
-def _typed(
+def _type_findings(
     clause: Parsed, names: Mapping[str, ValueType], source: str | None, needs: tuple[Path, ...]
 ) -> Iterator[FileFinding]:
     """Names, functions and types that are certainly wrong."""
@@ -276,7 +276,7 @@ def _of_results(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         if isinstance(clause, FileFinding):
             yield clause
             continue
-        yield from _typed(clause, names, "the result", (place, aggregate, (*path, "lookup")))
+        yield from _type_findings(clause, names, "the result", (place, aggregate, (*path, "lookup")))
 
 
 def _of_sent(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
@@ -291,7 +291,7 @@ def _of_sent(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
         for name in sorted(parsed.names & {MESSAGE, GROUP}):
             hint = "ask for fields of that value; the handler can add what it needs"
             yield FileFinding(place, f"names {name}, but sees only the value that the handler sends", hint, needs)
-        yield from _typed(parsed, {}, None, needs)
+        yield from _type_findings(parsed, {}, None, needs)
 
 
 def _of_calls(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[FileFinding]:
@@ -305,10 +305,10 @@ def _of_calls(agent: AgentModel, path: Path, lets: LetClauses) -> Iterator[FileF
         clause = parsed._replace(condition=False)
         if rule is None:
             yield from _of_record(agent, clause, lets)
-            yield from _typed(clause, _types(lets), None, (place, (*path, "let")))
+            yield from _type_findings(clause, _types(lets), None, (place, (*path, "let")))
         else:
             names = result_type(rule, rule.compute, emits=agent.emit is not None)
-            yield from _typed(clause, names, "the result", (place, (*path, "aggregate")))
+            yield from _type_findings(clause, names, "the result", (place, (*path, "aggregate")))
 
 
 def _of_forwarded(
@@ -323,7 +323,7 @@ def _of_forwarded(
             yield clause
             continue
         yield from _of_record(agent, clause, lets)
-        yield from _typed(clause, {**types, **rows}, None, (place, (*path, "let"), (*path, "lookup")))
+        yield from _type_findings(clause, {**types, **rows}, None, (place, (*path, "let"), (*path, "lookup")))
     for at, to in agent.outputs.items():
         place = (*path, *at, "select")
         for name in [name for name, expression in (to.select or {}).items() if expression is None]:

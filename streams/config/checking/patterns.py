@@ -14,10 +14,10 @@ from sluicegate.streams.topic_names import TopicNames, matcher, matches, pattern
 def readable(names: set[str]) -> Set[str]:
     """A set of names that includes the topics of its patterns. Without RE2, which is a problem of its own, patterns
     match nothing."""
-    return TopicNames(names) if _asked() else names
+    return TopicNames(names) if _can_match() else names
 
 
-def _asked() -> bool:
+def _can_match() -> bool:
     """Whether patterns can be evaluated. A missing RE2 is reported elsewhere."""
     try:
         return bool(matcher(""))
@@ -26,7 +26,7 @@ def _asked() -> bool:
 
 
 def findings(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    readers = agent.readers.items() if _asked() else ()
+    readers = agent.readers.items() if _can_match() else ()
     for place, reader in readers if agent.correlate is None else [leg for leg in readers if leg[0]]:
         names = [source.name for source in reader.from_]
         at: Path = (*path, *place, "from")

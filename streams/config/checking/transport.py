@@ -35,16 +35,16 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
     """Connections without TLS: brokers, their issuer of tokens, schema registry and store."""
     if file.allow_plaintext:
         return
-    clusters = kafka.named(file.kafka)
+    clusters = kafka.clusters_of(file.kafka)
     for path, settings in map(clusters.of, clusters.settings):
         default = "sasl_ssl" if kafka.LOGIN in settings else "plaintext"
         servers, protocol = settings.get("bootstrap.servers"), str(settings.get("security.protocol", default))
         known = isinstance(servers, str) and not isinstance(servers, Unknown) and servers != EMBEDDED
-        if known and protocol.lower() in ("plaintext", "sasl_plaintext") and _elsewhere(str(servers)):
+        if known and protocol.lower() in ("plaintext", "sasl_plaintext") and _is_remote(str(servers)):
             at, hint = (*path, "bootstrap.servers"), f"write security.protocol: SSL or SASL_SSL, {HINT}"
             yield FileFinding(at, WHAT, hint, (at, (*path, "security.protocol"), ALLOW))
     for place, url in (*_of_registry(file), *_of_login(file)):
-        if not isinstance(url, Unknown) and url.startswith("http://") and _elsewhere(url.split("/")[2]):
+        if not isinstance(url, Unknown) and url.startswith("http://") and _is_remote(url.split("/")[2]):
             yield FileFinding(place, WHAT, f"write https:// in place of http://, {HINT}", (place, ALLOW))
     yield from _of_store(file)
 
@@ -61,7 +61,7 @@ def _of_registry(file: FileModel) -> Iterator[tuple[Path, str]]:
 
 def _of_login(file: FileModel) -> Iterator[tuple[Path, str]]:
     """The URL of the issuer of tokens for the brokers."""
-    name, clusters = "sasl.oauthbearer.token.endpoint.url", kafka.named(file.kafka)
+    name, clusters = "sasl.oauthbearer.token.endpoint.url", kafka.clusters_of(file.kafka)
     for path, settings in map(clusters.of, clusters.settings):
         if isinstance(url := settings.get(name), str):
             yield (*path, name), url
@@ -79,12 +79,12 @@ def _of_store(file: FileModel) -> Iterator[FileFinding]:
     except ConfigurationError:
         return
     if not tls and any(not loopback(host) for host, _ in servers):
-        what = WHAT if _elsewhere(hosts_of(file.store)) else HIDDEN
+        what = WHAT if _is_remote(hosts_of(file.store)) else HIDDEN
         how = WRITE[file.store.partition("://")[0].partition("+")[0]]
         yield FileFinding(("store",), what, f"write {how}, {HINT}", (("store",), ALLOW))
 
 
-def _elsewhere(hosts: str) -> bool:
+def _is_remote(hosts: str) -> bool:
     """Whether one of these comma-separated hosts, each with or without a port, is another machine."""
     return any(not loopback(_host(place)) for place in hosts.split(",") if place.strip())
 

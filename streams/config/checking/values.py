@@ -34,7 +34,7 @@ def check(app: run.App) -> None:
     """Raises ConfigurationError with every finding, one per line, each with its key in the file."""
     findings = [*_kinds(app, ()), *_names(app)] or [*_orphans(app)]
     if not findings:
-        findings = loading.judged(
+        findings = loading.findings_of(
             FileDocument(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name, form: None
         )
     findings = findings or list(rules.findings(app))

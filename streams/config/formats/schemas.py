@@ -190,7 +190,7 @@ def unreadable(folder: FilePath, name: str, form: str = "avro") -> str | None:
     return None
 
 
-def given(model: ReadModel | DestinationModel, folder: FilePath, asked: str = "") -> SchemaOptions | None:
+def schema_options(model: ReadModel | DestinationModel, folder: FilePath, asked: str = "") -> SchemaOptions | None:
     """The schema of the file. Without a schema file: None, or (with a frame, and for JSON) an empty schema."""
     room = ROOMS.get(model.format)
     if room is None or (model.schema_ is None and model.framing is None and model.format != "json-schema"):
@@ -274,7 +274,7 @@ def _with_input(agent: Agent, agents: tuple[Agent, ...]) -> Agent:
     known = own is not None and (own.writer_schema is not None or own.writers is not None or own.registry)
     if agent.format not in ROOMS or known:
         return agent
-    written = {known for topic in agent.topics for known in _written(topic, agents)}
+    written = {known for topic in agent.topics for known in _writer_schemas(topic, agents)}
     first = written.pop() if len(written) == 1 else None
     if first is None or (own is not None and first.kind != own.kind):
         return agent
@@ -290,7 +290,7 @@ def _asks_for_schema(own: SchemaOptions | None) -> TypeGuard[SchemaOptions]:
 
 def _with_registered(agent: Agent, own: SchemaOptions, agents: tuple[Agent, ...]) -> Agent:
     """The agent with the schema that agents of the file write, or with the newest schema of the topic's subject."""
-    written = {known for topic in agent.topics for known in _written(topic, agents)}
+    written = {known for topic in agent.topics for known in _writer_schemas(topic, agents)}
     first = written.pop() if len(written) == 1 else own
     if first is None and not several(agent.topics):
         return replace(agent, schema=_pinned(own, f"{agent.topics[0]}-value:latest"))
@@ -301,7 +301,7 @@ def _with_registered(agent: Agent, own: SchemaOptions, agents: tuple[Agent, ...]
     return replace(agent, schema=read)
 
 
-def _written(topic: str, agents: tuple[Agent, ...]) -> list[SchemaOptions | None]:
+def _writer_schemas(topic: str, agents: tuple[Agent, ...]) -> list[SchemaOptions | None]:
     """The schemas under which agents of the file write this topic; [None] where none does. A re-keyed or forwarded
     record keeps its schema."""
     writers = [(agent, to) for agent in agents for to in agent.outputs if to.topic == topic]

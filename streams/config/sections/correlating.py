@@ -178,7 +178,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and not isinstance(value, Unknown)
 
 
-def within(leg: LegModel, agent: "AgentModel") -> LegModel:
+def combined(leg: LegModel, agent: "AgentModel") -> LegModel:
     """The leg combined with the agent's keys for all legs: both conditions apply, the leg's computed fields follow
     those of the agent, and any other key of the leg overrides the agent's."""
     conditions = [text for text in (agent.where, leg.where) if text]

@@ -96,7 +96,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 @cache
-def known() -> Mapping[str, list[str | int]]:
+def known_settings() -> Mapping[str, list[str | int]]:
     """By setting: its kind and arguments. `boolean`, `text`, `integer` and `number` with least and most, `choice` with
     its words."""
     text = files("sluicegate.streams.config").joinpath("kafka_settings.json").read_text("utf-8")
@@ -113,7 +113,7 @@ def descriptions() -> Mapping[str, str]:
 
 
 def allowed() -> list[str]:
-    return sorted(name for name in known() if name not in REFUSED and name != "metadata.broker.list")
+    return sorted(name for name in known_settings() if name not in REFUSED and name != "metadata.broker.list")
 
 
 class NamedClusters(NamedTuple):
@@ -132,7 +132,7 @@ class NamedClusters(NamedTuple):
         return self.settings.get(self.default, {})
 
 
-def named(section: object) -> NamedClusters:
+def clusters_of(section: object) -> NamedClusters:
     """The clusters of the section. Problems of the section are ignored."""
     if not isinstance(section, Mapping):
         return NamedClusters("", {})
@@ -145,7 +145,7 @@ def named(section: object) -> NamedClusters:
 
 def findings(section: Mapping[str, object]) -> Iterator[FileFinding]:
     """All problems of the section."""
-    clusters = named(section)
+    clusters = clusters_of(section)
     if "" not in clusters.settings:
         yield from _of_names(section, list(clusters.settings))
     for name in clusters.settings:
@@ -228,7 +228,7 @@ def _oidc_findings(path: Path, settings: Mapping[str, object]) -> Iterator[FileF
 def _finding(name: str, value: object) -> tuple[str, str] | None:
     if name == "metadata.broker.list":
         return "is another name of bootstrap.servers", "write bootstrap.servers"
-    if name not in known():
+    if name not in known_settings():
         return "is not a setting of librdkafka that a file can hold", did_you_mean(name, allowed())
     if name in REFUSED:
         return f"cannot be set: {REFUSED[name]}", _OURS
@@ -247,7 +247,7 @@ def _finding(name: str, value: object) -> tuple[str, str] | None:
 
 
 def _expected(name: str) -> tuple[str, str]:
-    kind, *rest = known()[name]
+    kind, *rest = known_settings()[name]
     match kind:
         case "boolean":
             return "must be true or false", "write true or false"
@@ -262,7 +262,7 @@ def _expected(name: str) -> tuple[str, str]:
 
 def converted(name: str, value: object) -> KafkaSetting | None:
     """The value in the form of librdkafka's client; None: it is not of the setting's kind and range."""
-    kind, *rest = known()[name]
+    kind, *rest = known_settings()[name]
     text = as_written(value)
     if isinstance(text, bool):
         return text if kind == "boolean" else None
@@ -272,15 +272,17 @@ def converted(name: str, value: object) -> KafkaSetting | None:
         case "boolean":
             return _TRUTH.get(text)
         case "integer":
-            return int(text) if re.fullmatch(r"-?[0-9]{1,12}", text) and _within(int(text), rest) else None
+            return int(text) if re.fullmatch(r"-?[0-9]{1,12}", text) and _in_range(int(text), rest) else None
         case "number":
             return (
-                float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) and _within(float(text), rest) else None
+                float(text)
+                if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) and _in_range(float(text), rest)
+                else None
             )
         case "choice":
             return next((str(word) for word in rest if str(word).lower() == text.lower()), None)
     return text if text and "\0" not in text else None
 
 
-def _within(number: float, limits: list[str | int]) -> bool:
+def _in_range(number: float, limits: list[str | int]) -> bool:
     return int(limits[0]) <= number <= int(limits[1])

@@ -214,7 +214,7 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
     def legs(self) -> dict[str, correlating.LegModel]:
         """The legs by name, each combined with the agent's keys for all legs."""
         legs = {} if self.correlate is None else self.correlate.legs
-        return {name: correlating.within(leg, self) for name, leg in legs.items()}
+        return {name: correlating.combined(leg, self) for name, leg in legs.items()}
 
     @property
     def readers(self) -> "dict[Path, AgentModel | correlating.LegModel]":

@@ -12,7 +12,7 @@ from sluicegate.streams.operations.dead.dead_letters import Letter
 from sluicegate.streams.operations.dead.dead_rows import DeadOutput
 
 
-def written(path: Path, rows: Sequence[DeadOutput], letters: Sequence[Letter], retried: Container[str]) -> None:
+def write_archive(path: Path, rows: Sequence[DeadOutput], letters: Sequence[Letter], retried: Container[str]) -> None:
     """Writes the file, which is on the disk when this returns. Each line is a JSON document as in `dead ls --json`,
     with `key`, `value` and the values of `headers` in Base64. Raises ConfigurationError for a file that exists or
     cannot be written."""

@@ -108,7 +108,7 @@ def _summary(cause: str, documents: Sequence[Mapping[str, Any]]) -> DeadCause:
     )
 
 
-def chosen(seen: DeadListing, cause: str | None, where: str | None) -> tuple[list[DeadItem], int]:
+def select(seen: DeadListing, cause: str | None, where: str | None) -> tuple[list[DeadItem], int]:
     """The rows and the letters of this cause for which the expression is true (None: all), and the number of items for
     which it has no answer. Dropped letters are left out. Raises ConfigurationError for an expression that is wrong, and
     for a cause that no item has."""

@@ -103,7 +103,9 @@ def newest_letters(
     return list(dead_letters.letters(records, app.name, agents, mac)), older
 
 
-def named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> tuple[list[DeadOutput], list[Letter]]:
+def select_ids(
+    seen: DeadListing, ids: Sequence[str], done: Container[str] = ()
+) -> tuple[list[DeadOutput], list[Letter]]:
     """The rows and letters of these ids. Raises ConfigurationError for an id that is not there and not in `done`."""
     for id in ids:
         if id not in seen.ids and id not in done:
@@ -114,14 +116,14 @@ def named(seen: DeadListing, ids: Sequence[str], done: Container[str] = ()) -> t
     return rows, [letter for letter in seen.letters if letter.place in ids or letter.id in ids]
 
 
-def chosen(
+def select(
     app: App, agent: Agent, store: Store, seen: DeadListing, ids: Sequence[str]
 ) -> tuple[list[DeadOutput], list[Letter], set[str]]:
     """The rows and letters of these ids (none: all that were not dropped), and the ids of rows that were retried
     before. So a command that was killed can be run again unchanged. Raises as `named`, and SystemNotReady for letters
     that cannot be read."""
     done = _requeued_before(app, agent, store) if set(ids) - seen.ids else set[str]()
-    rows, letters = named(seen, ids, done) if ids else (seen.rows, seen.kept)
+    rows, letters = select_ids(seen, ids, done) if ids else (seen.rows, seen.kept)
     if seen.missing and (not ids or letters):
         raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
     return rows, letters, done

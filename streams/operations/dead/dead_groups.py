@@ -59,7 +59,7 @@ def retry(
             journal.written(store, app, person, [noted(each.letter, ASKED, person) for each in page])
             if failpoints.armed:
                 failpoints.hit("group-asked")
-            refused += _kept(store, Partition(app, agent.name, *place), agent, page, person, again)
+            refused += _keep(store, Partition(app, agent.name, *place), agent, page, person, again)
             if failpoints.armed:
                 failpoints.hit("group-kept")
             done = [noted(each.letter, SENT, person) for each in page]
@@ -67,7 +67,7 @@ def retry(
     return len(letters) - len(refused), refused
 
 
-def _kept(
+def _keep(
     store: Store, partition: Partition, agent: Agent, letters: Sequence[GroupLetter], person: Person, again: bool
 ) -> list[str]:
     """Puts the groups into the state of the partition. Returns the letters that were retried before."""

@@ -49,17 +49,17 @@ def judged(
     good = [each for each, why in zip(letters, whys, strict=True) if why is None]
     records = [each for each in good if _is_record(each)]
     if not records:
-        return LettersToRetry(_once(good), left_out)
+        return LettersToRetry(_unique(good), left_out)
     topics = source()
     there = topics.places({record.topic for record in records})
     ends = topics.ends(there)
     kept = read(topics, [record for record in records if (record.topic, record.partition) in ends])
     compared = [_compared(each, ends, kept) if _is_record(each) else each for each in good]
     left_out += [LeftOut(each.place, why) for each, why in zip(good, compared, strict=True) if isinstance(why, str)]
-    return LettersToRetry(_once(each for each in compared if not isinstance(each, str)), left_out)
+    return LettersToRetry(_unique(each for each in compared if not isinstance(each, str)), left_out)
 
 
-def _once(letters: Iterable[Letter]) -> list[Letter]:
+def _unique(letters: Iterable[Letter]) -> list[Letter]:
     """One letter for each id and place; one with a MAC takes precedence."""
     kept: dict[tuple[str, str], Letter] = {}
     for letter in letters:
@@ -80,7 +80,7 @@ def _compared(letter: Letter, ends: Mapping[TopicPartition, int], kept: Mapping[
     record = kept.get(place(letter))
     if record is None:
         return letter if letter.proven else UNPROVEN
-    return whole(letter, record) if same(letter, record) else "the record in its topic has other bytes"
+    return whole(letter, record) if is_same_record(letter, record) else "the record in its topic has other bytes"
 
 
 def stray(app: App, letter: Letter) -> str | None:
@@ -125,7 +125,7 @@ def _of_partition(source: RetryTopics, where: TopicPartition, offsets: deque[int
             return
 
 
-def same(letter: Letter, record: Record) -> bool:
+def is_same_record(letter: Letter, record: Record) -> bool:
     """Whether the letter holds this record. A letter that was cut holds its digest."""
     named = by_name(letter.headers)
     if DEAD_CUT in named:

@@ -40,7 +40,7 @@ def retry(
         journal.written(store, app, person, notes)
         if failpoints.armed:
             failpoints.hit("group-asked")
-        done = [each.letter.place for each, number in plan if not _kept(store, app, agent, each, number)]
+        done = [each.letter.place for each, number in plan if not _keep(store, app, agent, each, number)]
         if failpoints.armed:
             failpoints.hit("group-kept")
         notes = [noted(each.letter, SENT, person, number) for each, number in plan]
@@ -62,7 +62,7 @@ def _planned(
         tried = tries(each.letter, notes)
         number = tried.number if tried.open or again or not tried.number else None
         if again and not tried.known:
-            number = _stands(store, app, agent, each.letter)
+            number = _retry_count(store, app, agent, each.letter)
         if number is None or each.letter.place in chosen:
             refused.append(each.letter.place)
         else:
@@ -71,7 +71,7 @@ def _planned(
     return plan, refused
 
 
-def _stands(store: Store, app: str, agent: Agent, letter: Letter) -> int:
+def _retry_count(store: Store, app: str, agent: Agent, letter: Letter) -> int:
     """The number of retries of the letter so far."""
     return store.buffer.watermark(buffer_name(app, agent.name), _counter(letter), 0)
 
@@ -81,9 +81,9 @@ def _counter(letter: Letter) -> str:
     return GROUP + retry_id(letter.id, 0)
 
 
-def _kept(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) -> bool:
+def _keep(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) -> bool:
     """Puts the group into the buffer, unless this retry of its letter did so before."""
-    name, stands = buffer_name(app, agent.name), _stands(store, app, agent, each.letter)
+    name, stands = buffer_name(app, agent.name), _retry_count(store, app, agent, each.letter)
     if stands > number:
         return False
     moves = WatermarkMove(_counter(each.letter), 0, stands, number + 1)

@@ -59,7 +59,7 @@ def group(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
 
 
 def _made(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
-    again = _again(agent, letter)
+    again = _retry_steps(agent, letter)
     headers = by_name(letter.headers)
     try:
         fire = _without_values(agent, letter, headers, again)
@@ -73,7 +73,7 @@ def _made(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
         raise Unrepairable(f"its letter does not hold the group ({type(error).__name__}); {REPLAY}") from error
 
 
-def _again(agent: Agent, letter: Letter) -> int | None:
+def _retry_steps(agent: Agent, letter: Letter) -> int | None:
     """The value of `Fire.again`. Raises Unrepairable."""
     if agent.handler is not None:
         return None if letter.stage == "handler" else WHOLE  # the file's clauses let it pass

@@ -42,7 +42,7 @@ def with_key(contents: PartitionContents, store: ColdGroups, key: bytes) -> Iter
         yield _with(contents, store.cold(contents.partition, [key]))
 
 
-def moved(contents: PartitionContents, view: PartitionView, key: bytes) -> bool:
+def has_changed(contents: PartitionContents, view: PartitionView, key: bytes) -> bool:
     """Whether the group of this key changed, or may have changed, between the contents and a later view of the
     partition. Raises ChangelogIncomplete."""
     known, now = contents.claim, view.claim

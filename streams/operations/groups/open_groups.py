@@ -83,13 +83,13 @@ def with_cold(contents: PartitionContents, store: ColdGroups, key: bytes | None 
 def groups_in(contents: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
     """The hot open groups of this key (None: all) in one partition."""
     return [
-        _seen(contents, within, name, state, bags)
+        _open_group(contents, within, name, state, bags)
         for within in contents.every
         for name, state, bags in within.groups.listed(key)
     ]
 
 
-def _seen(
+def _open_group(
     contents: PartitionContents, within: GenerationContents, name: bytes, state: GroupState, bags: Bags
 ) -> OpenGroup:
     again, window = _is_rewound(contents, within), open_window(within.groups, name, state)
@@ -271,10 +271,10 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         )
 
     def still(view: PartitionView) -> bool:
-        return _within(store, view, group, agent) is not None
+        return _generation_of(store, view, group, agent) is not None
 
     def ended(claim: Claim, view: PartitionView) -> list[OutboxRow]:
-        within = _within(store, view, group, agent)
+        within = _generation_of(store, view, group, agent)
         if outputs is None or within is None:
             return []
         within.groups.notes = True
@@ -298,7 +298,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
     )
 
 
-def _within(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
+def _generation_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
     """The generation that still holds the group; None: the group has ended."""
     for part in with_key(held(agent, group.partition, view), store, group.name):
         for generation in part.every:

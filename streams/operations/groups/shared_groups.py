@@ -35,12 +35,12 @@ def shared_groups(
     return [
         group
         for entries in members.values()
-        for group in _seen(rule, app, agent, unpacked(entries), now)
+        for group in _open_group(rule, app, agent, unpacked(entries), now)
         if key in (None, group.key)
     ]
 
 
-def _seen(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: float) -> Iterator[OpenGroup]:
+def _open_group(rule: Rule, app: str, agent: Agent, records: list[SharedRecord], now: float) -> Iterator[OpenGroup]:
     groups, first, last = Groups(rule), records[0], records[-1]
     accept(groups, records, first.taken_at)
     origin = first.origin

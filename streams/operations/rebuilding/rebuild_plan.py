@@ -84,7 +84,7 @@ class RebuildRange(NamedTuple):
     accept_gaps: bool = False
 
     @property
-    def said(self) -> bool:
+    def has_start(self) -> bool:
         return self.since is not None or self.since_time is not None
 
 
@@ -147,7 +147,7 @@ class Plans:
                 agent,
                 f"records of {', '.join(compacted)} are deleted by their key (cleanup.policy), so some may be missing",
             )
-        if agent.start == "latest" and not self._wanted.said:
+        if agent.start == "latest" and not self._wanted.has_start:
             raise ConfigurationError(
                 f"agent {agent.name} began at `latest`, and where that was is lost with the store; name the time "
                 "with --from TIME"
@@ -216,7 +216,7 @@ class Plans:
                         messages.take(record, proof)
         if messages.unproven:
             report(f"{counted(messages.unproven, 'message')} of the agent's name without proof of the app: left out")
-        if cut.get(self._agent.history) and not self._wanted.said:
+        if cut.get(self._agent.history) and not self._wanted.has_start:
             raise ConfigurationError(
                 f"agent {self._agent.name}: retention took the start of {self._agent.history}, so groups that ended "
                 "may be missing there; name a time since when nothing is missing with --from TIME"
@@ -245,7 +245,7 @@ class Plans:
                 f"{place} begins at {facts.low}: groups may have been open of which records are gone; name a time at "
                 "which none was open, and all results were sent, with --from TIME (or --from earliest)"
             )
-        if end < facts.high and not self._wanted.said and self._forgotten(known, cut):
+        if end < facts.high and not self._wanted.has_start and self._forgotten(known, cut):
             raise ConfigurationError(
                 f"{place}: what was sent of records from {end} on, if anything, may have gone from its topic: "
                 "retention took its start, "
@@ -266,7 +266,7 @@ class Plans:
         """Raises ConfigurationError if it depends on the watermark at `known.begin` which records count."""
         rule = self._agent.aggregation
         skips_late = rule is not None and rule.window is not None and rule.window.late == "skip"
-        if self._wanted.said and known.begin > 0 and skips_late:
+        if self._wanted.has_start and known.begin > 0 and skips_late:
             raise refused(
                 self._agent,
                 "late records are only counted (late: skip), and which ones are late after --from is not known: the "
@@ -312,7 +312,7 @@ class Plans:
         """Outputs that retention deleted from a partition were sent before the remaining ones, so they belong to
         earlier records. `--from` asserts that nothing is missing from there on."""
         agent, topics = self._agent, self._results
-        if self._wanted.said:
+        if self._wanted.has_start:
             return Reach()
         both, letters = _may_be_letters(agent), agent.dead_letters
         oldest = [known.oldest.get(place, inf) for place in self._cut_results(cut)]

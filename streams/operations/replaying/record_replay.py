@@ -136,5 +136,5 @@ def corrected(
         corrections.found.records += 1
         corrections.refused += sum(isinstance(event, Refused) for event in events)
         corrections.forwarded(record, [event for event in events if isinstance(event, Sent)])
-        yield record.offset(), corrections.taken()
-    yield witness.end, corrections.taken()
+        yield record.offset(), corrections.take_outputs()
+    yield witness.end, corrections.take_outputs()

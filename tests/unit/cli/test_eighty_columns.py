@@ -43,7 +43,7 @@ NO_IDS = {"deploy", "migrate", "accept-gap", "replay", "test", "eval", "version"
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(letters, "BrokerTopics", LogTopics)
     monkeypatch.setattr(admin, "existing", lambda brokers, names, timeout: dict.fromkeys(names, 1))
-    monkeypatch.setattr(waiting, "within", lambda _, do, system: do())
+    monkeypatch.setattr(waiting, "wait_for", lambda _, do, system: do())
     path = made(tmp_path)
     by = ("--by", "ann-of-the-night-shift@laptop-17.example.com")
     assert CliRunner().invoke(main, ["timeouts", "reschedule", path, TIMEOUT, "2h", *by]).exit_code == 0

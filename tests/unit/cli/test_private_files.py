@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.operations.dead.dead_archive import written
+from sluicegate.streams.operations.dead.dead_archive import write_archive
 
 
 @pytest.fixture(autouse=True)
@@ -26,5 +26,5 @@ def test_the_files_of_sqlite_are_for_their_user_alone(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_dead_letters_is_for_its_user_alone(tmp_path: Path) -> None:
-    written(tmp_path / "dead.jsonl", [], [], ())
+    write_archive(tmp_path / "dead.jsonl", [], [], ())
     assert (tmp_path / "dead.jsonl").stat().st_mode & 0o777 == 0o600

@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli.opening import waiting
-from sluicegate.streams.cli.opening.waiting import System, kafka_of, store_of, within
+from sluicegate.streams.cli.opening.waiting import System, kafka_of, store_of, wait_for
 from sluicegate.streams.errors import NotAuthenticated, NotPermitted, PersistenceError, SystemNotReady, permanent
 from tests.waiting import wait_until
 
@@ -57,7 +57,7 @@ def test_a_permanent_error_is_not_tried_again(error: Exception) -> None:
         raise error
 
     with pytest.raises(SystemNotReady, match=r"^no$") as raised:
-        within(30.0, attempt, lambda seconds: pytest.fail("it waited"), system=STORE)
+        wait_for(30.0, attempt, lambda seconds: pytest.fail("it waited"), system=STORE)
     assert raised.value.permanent
 
 
@@ -73,7 +73,7 @@ def test_without_the_mark_it_is_waited_for() -> None:
 
     text = r"^the store at memory:// is not ready: no \(tried for 30 s\); start it, or correct `store` in the file$"
     with pytest.raises(SystemNotReady, match=text):
-        within(30.0, attempt, pause, lambda: now[0], system=STORE)
+        wait_for(30.0, attempt, pause, lambda: now[0], system=STORE)
     assert now[0] == pytest.approx(30.0)
 
 
@@ -82,21 +82,21 @@ def test_a_name_that_does_not_resolve_is_not_waited_for() -> None:
     with pytest.raises(
         SystemNotReady, match=r"no-such-host.invalid:6379 cannot be found: .* correct `store` in the file"
     ):
-        within(30.0, lambda: pytest.fail("it asked"), lambda seconds: pytest.fail("it waited"), system=system)
+        wait_for(30.0, lambda: pytest.fail("it asked"), lambda seconds: pytest.fail("it waited"), system=system)
 
 
 def test_one_name_that_resolves_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         servers = f"no-such-host.invalid:1,127.0.0.1:{server.getsockname()[1]}"
         system = kafka_of(App("app", "memory://", (), {"bootstrap.servers": servers}))
-        assert within(5.0, lambda: "there", system=system) == "there"
+        assert wait_for(5.0, lambda: "there", system=system) == "there"
 
 
 def test_a_server_that_is_down_is_named_and_its_driver_is_not_asked() -> None:
     system = kafka_of(App("app", "memory://", (), {"bootstrap.servers": f"127.0.0.1:{(port := free_port())}"}))
     text = rf"Kafka at 127.0.0.1:{port} is not ready: 127.0.0.1:{port}: Connection refused \(tried for 0.1 s\); "
     with pytest.raises(SystemNotReady, match=f"^{text}start it, or correct `kafka.bootstrap.servers` in the file$"):
-        within(0.1, lambda: pytest.fail("it asked"), system=system, tell=lambda *_: None)
+        wait_for(0.1, lambda: pytest.fail("it asked"), system=system, tell=lambda *_: None)
 
 
 def test_while_an_attempt_takes_its_time_what_is_waited_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_while_an_attempt_takes_its_time_what_is_waited_for_is_said(monkeypatch:
         wait_until(lambda: len(told) >= 3)
         return "there"
 
-    assert within(30.0, attempt, lambda seconds: None, system=KAFKA, tell=lambda *each: told.append(each)) == "there"
+    assert wait_for(30.0, attempt, lambda seconds: None, system=KAFKA, tell=lambda *each: told.append(each)) == "there"
     assert {(str(system), why) for system, _, why in told} == {("Kafka at 10.0.0.1:9092", "refused")}
     left = [seconds for _, seconds, _ in told]
     assert left == sorted(left, reverse=True)
@@ -125,4 +125,4 @@ def test_it_is_said_early_and_then_each_five_seconds() -> None:
 
 def test_nothing_is_said_of_a_system_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "TELL_FIRST", 0.5)
-    assert within(30.0, lambda: "there", system=KAFKA, tell=lambda *_: pytest.fail("it said something")) == "there"
+    assert wait_for(30.0, lambda: "there", system=KAFKA, tell=lambda *_: pytest.fail("it said something")) == "there"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination
-from sluicegate.streams.cli.opening.waiting import System, within
+from sluicegate.streams.cli.opening.waiting import System, wait_for
 from sluicegate.streams.cli.workers.wiring import judge_store, judge_topics, topics_of
 from sluicegate.streams.contracts.values import Level
 from sluicegate.streams.errors import (
@@ -56,28 +56,28 @@ def failing(times: int, error: Exception) -> Callable[[], str]:
 def test_a_refused_certificate_password_or_right_is_not_tried_again(kind: type[SystemNotReady]) -> None:
     clock = Clock()
     with pytest.raises(kind, match=r"^refused$"):
-        within(30.0, failing(1, kind("refused")), clock.pause, clock, system=STORE)
+        wait_for(30.0, failing(1, kind("refused")), clock.pause, clock, system=STORE)
     assert clock.pauses == []
 
 
 @pytest.mark.parametrize("error", [PersistenceError("refused"), SystemNotReady("refused")])
 def test_a_system_that_comes_up_in_time_is_waited_for(error: Exception) -> None:
     clock = Clock()
-    assert within(30.0, failing(5, error), clock.pause, clock, system=STORE) == "there"
+    assert wait_for(30.0, failing(5, error), clock.pause, clock, system=STORE) == "there"
     assert clock.pauses == [0.1, 0.2, 0.4, 0.8, 1.6]
 
 
 def test_a_system_that_does_not_come_up_is_not_ready_and_says_why() -> None:
     clock = Clock()
     with pytest.raises(SystemNotReady, match=r"connection refused \(tried for 5 s\)"):
-        within(5.0, failing(1000, PersistenceError("connection refused")), clock.pause, clock, system=STORE)
+        wait_for(5.0, failing(1000, PersistenceError("connection refused")), clock.pause, clock, system=STORE)
     assert clock.now == pytest.approx(5.0)
 
 
 def test_a_wrong_configuration_is_not_tried_again() -> None:
     clock = Clock()
     with pytest.raises(ConfigurationError):
-        within(5.0, failing(1, ConfigurationError("no such option")), clock.pause, clock, system=STORE)
+        wait_for(5.0, failing(1, ConfigurationError("no such option")), clock.pause, clock, system=STORE)
     assert clock.pauses == []
 
 

@@ -223,10 +223,10 @@ def test_the_list_knows_what_librdkafka_knows():
     assert unknown_to_librdkafka("no.such.setting", "1")
     samples = {"boolean": True, "text": "x", "choice": None, "integer": None, "number": None}
     for name in kafka.allowed():
-        kind, *rest = kafka.known()[name]
+        kind, *rest = kafka.known_settings()[name]
         if name not in ("sasl.mechanism", "sasl.mechanisms", "debug", kafka.LOGIN):
             assert not unknown_to_librdkafka(name, samples[kind] if samples[kind] is not None else rest[0]), name
-    assert set(kafka.REFUSED) <= set(kafka.known())
+    assert set(kafka.REFUSED) <= set(kafka.known_settings())
 
 
 def test_no_setting_that_the_connector_wins_over_may_be_written_in_the_file():
@@ -234,4 +234,4 @@ def test_no_setting_that_the_connector_wins_over_may_be_written_in_the_file():
 
     ours = {**settings.CONSUMER, **settings.PRODUCER}
     assert set(ours) <= set(kafka.REFUSED)
-    assert set(kafka.known()) >= settings.CONSUMER_ONLY | settings.PRODUCER_ONLY
+    assert set(kafka.known_settings()) >= settings.CONSUMER_ONLY | settings.PRODUCER_ONLY

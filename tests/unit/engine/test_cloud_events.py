@@ -22,7 +22,7 @@ from sluicegate.streams.agent import (
 )
 from sluicegate.streams.contracts.record import Headers
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.answering import becomes
+from sluicegate.streams.operations.answering import record_verdict
 from sluicegate.streams.operations.dead.dead_letters import letters, retry
 from sluicegate.streams.reading.proof import HeaderProof
 from tests.mutation.twins import without
@@ -142,8 +142,8 @@ def test_evaluating_a_record_sees_the_event() -> None:
     put(log, 1)
     log.append("in", 0, b"k", b"{}")
     one, other = log.topics["in"][0]
-    assert becomes("app", AGENT, one, HeaderProof()).outcome == "taken"
-    verdict = becomes("app", AGENT, other, HeaderProof())
+    assert record_verdict("app", AGENT, one, HeaderProof()).outcome == "taken"
+    verdict = record_verdict("app", AGENT, other, HeaderProof())
     assert (verdict.outcome, verdict.error[:20]) == ("dead-letter", "is not a CloudEvent:")
 
 

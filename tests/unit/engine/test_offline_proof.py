@@ -16,7 +16,7 @@ from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.contracts.values import NOBODY, OutboxRow, Partition
 from sluicegate.streams.operations import explaining
-from sluicegate.streams.operations.answering import becomes, believed
+from sluicegate.streams.operations.answering import believed, record_verdict
 from sluicegate.streams.operations.dead.dead_letters import Retried
 from sluicegate.streams.operations.proofs import row_proof
 from sluicegate.streams.operations.replaying.shadowing import Shadowing
@@ -227,7 +227,7 @@ def test_eval_and_sample_judge_a_forged_record_as_one_of_any_producer(
     driver: Driver, log: Log, store: MemoryStore, mac: Mac
 ) -> None:
     proof = row_proof(store, mac, PARTITION)
-    verdicts = [becomes("app", AGENT, each, proof).outcome for each in log.topics["in"][0]]
+    verdicts = [record_verdict("app", AGENT, each, proof).outcome for each in log.topics["in"][0]]
     assert (verdicts.count("taken"), verdicts.count("passed-over")) == (3 * GENUINE + 1, 1)
     asked = replace(AGENT, where="n >= 0")
     assert sampled("app", asked, log.topics["in"][0], lambda partition: proof)[0] == 3 * GENUINE + 1

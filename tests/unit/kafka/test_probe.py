@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate.connectors.kafka import apart, probe
 from sluicegate.connectors.kafka.memory import MemoryFiles, free
-from sluicegate.connectors.kafka.probe import DEATHS, ApartEnd, ApartSource, KafkaProbe, judged
+from sluicegate.connectors.kafka.probe import DEATHS, ApartEnd, ApartSource, KafkaProbe, fetchable
 from sluicegate.streams.contracts.values import Fetchable
 from tests.waiting import wait_until
 
@@ -56,7 +56,7 @@ class Runs:
 )
 def test_only_deaths_at_the_same_batch_prove_it(ends: Sequence[ApartEnd | str], shown: Fetchable) -> None:
     runs = Runs(*ends)
-    assert judged(runs, 5) == shown
+    assert fetchable(runs, 5) == shown
     assert len(runs.asked) == len(ends)
     assert runs.asked[0] == ("answer", 5)
     assert all(does == "batches" for does, _ in runs.asked[1:])

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from sluicegate.streams.agent import Agent, App, Reducer
-from sluicegate.streams.cli.replaying.rewind import told
+from sluicegate.streams.cli.replaying.rewind import summary
 from sluicegate.streams.contracts.values import Changes, Claim, Partition
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
@@ -368,7 +368,7 @@ def test_the_command_says_how_many_records_are_refused() -> None:
     scene = play(rule(7), 1)
     scene.feed("a", b"no JSON")
     corrector = Corrector(scene, rule(7, where="amount.less >= 4"))
-    [refused, last] = told(corrector.run(), "sums")
+    [refused, last] = summary(corrector.run(), "sums")
     counted = sum(each.refused for each in replays.read(scene.store, "app", "sums")[0].corrected)
     assert counted > 0
     assert refused == f"{counted} records were refused by the rule. They are not written to dead again"

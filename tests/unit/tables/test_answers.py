@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.operations.answering import RecordClauses, becomes
+from sluicegate.streams.operations.answering import RecordClauses, record_verdict
 from sluicegate.streams.operations.explaining import ExplainedOutput, OffsetSpan, explained
 from sluicegate.streams.reading.addressed import TRUSTING
 from tests.unit.engine.driver import LogRecord
@@ -31,11 +31,11 @@ def answered(agent: Agent, of: LogRecord) -> dict[str, Any]:
 def test_clauses_are_asked_of_the_row(amount: int, customer: str, clauses: dict[str, Any], outcome: str) -> None:
     of = record("orders", {"op": "c", "after": {"customer": customer, "amount": amount}})
     assert answered(FIRST, of) == clauses
-    assert becomes("app", FIRST, of, TRUSTING).outcome == outcome
+    assert record_verdict("app", FIRST, of, TRUSTING).outcome == outcome
 
 
 def test_a_row_that_no_group_can_have_is_a_dead_letter() -> None:
-    verdict = becomes("app", FIRST, record("orders", {"op": "c", "after": {"amount": 5}}), TRUSTING)
+    verdict = record_verdict("app", FIRST, record("orders", {"op": "c", "after": {"amount": 5}}), TRUSTING)
     assert (verdict.outcome, verdict.reason) == ("dead-letter", "missing-field")
 
 
@@ -43,13 +43,13 @@ def test_a_row_that_no_group_can_have_is_a_dead_letter() -> None:
 def test_a_deleted_row_has_no_clauses(value: Any) -> None:
     of = record("orders", value)
     assert answered(FIRST, of) == {"where": None, "key": None}
-    assert becomes("app", FIRST, of, TRUSTING).outcome == "taken"
+    assert record_verdict("app", FIRST, of, TRUSTING).outcome == "taken"
 
 
 def test_the_agent_behind_it_has_the_key_of_the_message() -> None:
     of = record("by-customer", {"op": "c", "before": None, "after": {"amount": 3}})
     assert answered(SECOND, of) == {"key": b"ann"}
-    assert becomes("app", SECOND, of, TRUSTING).outcome == "dead-letter"  # its reducers need more fields
+    assert record_verdict("app", SECOND, of, TRUSTING).outcome == "dead-letter"  # its reducers need more fields
 
 
 def test_a_result_is_made_of_the_changes_of_its_group() -> None:

@@ -3,7 +3,7 @@ refused."""
 
 from sluicegate.streams.agent import Agent, Correlation, Reducer, Window
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.operations.answering import becomes
+from sluicegate.streams.operations.answering import record_verdict
 from sluicegate.streams.operations.explaining import Explained, ExplainedOutput, GroupHistory, OffsetSpan, explained
 from sluicegate.streams.operations.rebuilding.rebuild import unaccountable
 from sluicegate.streams.reading.proof import HeaderProof
@@ -51,11 +51,11 @@ def test_explain_names_the_last_records_of_a_key_and_no_others() -> None:
 
 
 def test_a_record_is_judged_without_a_clock() -> None:
-    assert becomes("app", MINUTE, record(0, b"k", 0, 4_000_000_000), HeaderProof()).outcome == "taken"
-    late = becomes("app", MINUTE, LogRecord("in", 0, 0, b"k", b'{"amount":"yesterday"}'), HeaderProof())
+    assert record_verdict("app", MINUTE, record(0, b"k", 0, 4_000_000_000), HeaderProof()).outcome == "taken"
+    late = record_verdict("app", MINUTE, LogRecord("in", 0, 0, b"k", b'{"amount":"yesterday"}'), HeaderProof())
     assert (late.outcome, late.reason) == ("dead-letter", "wrong-type")
     other = an_agent(Window(60.0, time="at", unit="s"))
-    bad = becomes("app", other, LogRecord("in", 0, 0, b"k", b'{"amount":1,"at":"yesterday"}'), HeaderProof())
+    bad = record_verdict("app", other, LogRecord("in", 0, 0, b"k", b'{"amount":1,"at":"yesterday"}'), HeaderProof())
     assert (bad.outcome, bad.reason) == ("dead-letter", "bad-time")
 
 
@@ -90,6 +90,6 @@ def test_explain_names_the_records_of_a_correlation_and_of_no_other() -> None:
 
 
 def test_a_leg_is_judged_without_a_clock() -> None:
-    assert becomes("app", correlated(), a_leg(0, 1), HeaderProof()).outcome == "taken"
-    untimed = becomes("app", correlated(), LogRecord("in", 0, 0, b"k", b'{"order":{"id":1}}'), HeaderProof())
+    assert record_verdict("app", correlated(), a_leg(0, 1), HeaderProof()).outcome == "taken"
+    untimed = record_verdict("app", correlated(), LogRecord("in", 0, 0, b"k", b'{"order":{"id":1}}'), HeaderProof())
     assert (untimed.outcome, untimed.reason) == ("dead-letter", "no-time")
