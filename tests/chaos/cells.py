@@ -128,6 +128,26 @@ def newer(whole: bool = WHOLE) -> list[Cell]:
     return [Cell(*each, STORES[number % 2]) for number, each in enumerate(CONSUMER_PROTOCOL)]
 
 
+# Cold groups: two groups of a partition stay in memory, so commits evict groups and delete rows, records and deadlines
+# make them hot, and a takeover finds rows of hot groups. Before, in and after such a commit; in a restore; a deadline.
+PAGED_POINTS = ("before-commit", "commit-sent", "after-commit", "in-restore", *TIMER)
+PAGED = [
+    ("before-commit", "kill", "postgresql"),
+    ("commit-sent", "lost", "sqlite"),
+    ("after-commit", "kill", "mongodb"),
+    ("before-commit", "stop", "redis"),
+    ("in-restore", "kill", "mariadb"),
+    ("expire-committed", "kill", "postgresql"),
+]
+
+
+def paged(whole: bool = WHOLE) -> list[Cell]:
+    """For `hot_groups`: in a whole run with every store."""
+    if not whole:
+        return [Cell(*each) for each in PAGED]
+    return [cell for cell in ALL if cell.point in PAGED_POINTS]
+
+
 # Slow handlers: what is sealed, an attempt that is noted, a call, its end, and the commit of what it came to.
 SLOW_NTH = 20
 SLOW = [

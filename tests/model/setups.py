@@ -7,6 +7,7 @@ from tests.model import (
     deploying,
     lanes,
     origins,
+    paged,
     promises,
     protocol,
     sealed,
@@ -30,6 +31,7 @@ AnySetup = (
     | deploying.Setup
     | origins.Setup
     | silence.Setup
+    | paged.Setup
 )
 
 
@@ -37,7 +39,7 @@ def rules(setup: AnySetup) -> Rules:
     """The model that this is a setup of."""
     models = {Setup: protocol, sealed.Setup: sealed, timeouts.Setup: timeouts, lanes.Setup: lanes, shared.Setup: shared}
     more = {transactional.Setup: transactional, changed.Setup: changed, deploying.Setup: deploying}
-    more |= {origins.Setup: origins, silence.Setup: silence}
+    more |= {origins.Setup: origins, silence.Setup: silence, paged.Setup: paged}
     return (models | more)[type(setup)].RULES
 
 
@@ -319,6 +321,9 @@ KAFKA_LINEAGES = KAFKA._replace(
 )
 
 ORIGINS = origins.Setup("origins", "two origins, their marks in every order", ((1, 3), (2,)), origins.Budget(marks=2))
+PAGED = paged.Setup("paged", "another owner claims while the first believes", Trouble(overs=1))
+PAGED_BYTES = paged.Setup("paged-bytes", "late, lost and doubled bytes of one owner", Trouble(faults=1), owners=1)
+PAGED_CRASH = paged.Setup("paged-crash", "a crash, and two keys", Trouble(crashes=1), keys="aba", owners=1)
 SILENCE = silence.Setup("silence", "a connection swallows bytes, another owner claims", silence.Budget(3, 1, 1))
 ORIGINS_CRASH = origins.Setup(
     "origins-crash", "the owner crashes anywhere", ((1,), (2,)), origins.Budget(marks=2, crashes=1)
@@ -370,6 +375,9 @@ SETUPS: tuple[AnySetup, ...] = (
     DEPLOYED_REWIND_FLUSH,
     DEPLOYED_REWIND_TWICE,
     ORIGINS,
+    PAGED,
+    PAGED_BYTES,
+    PAGED_CRASH,
     SILENCE,
     ORIGINS_CRASH,
     ORIGINS_COPY,
@@ -486,6 +494,14 @@ MUTANTS = (
     Mutant("rewound-while-groups-wait", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
     Mutant("rewound-before-the-first-claim", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
     Mutant("rewound-without-reading", DEPLOYED_REWIND_TWICE, deploying.DELIVERED),
+    Mutant("rows-without-comparing", PAGED, paged.STATE),
+    Mutant("rows-without-comparing", PAGED_BYTES, paged.ONCE),
+    Mutant("rows-of-hot-groups-not-restored", PAGED, paged.ONCE),
+    Mutant("not-looked-up", PAGED_CRASH, paged.DELIVERED),
+    Mutant("the-row-of-a-hot-group-fires", PAGED, paged.ONCE),
+    Mutant("the-row-stays-when-its-group-ends", PAGED_CRASH, paged.ONCE),
+    Mutant("evicted-and-still-in-the-log", PAGED, paged.COUNT),
+    Mutant("evicted-without-a-row", PAGED_BYTES, paged.STATE),
     Mutant("the-answer-is-old", SILENCE, silence.PRESENT),
     Mutant("a-word-counts-for-ever", SILENCE, silence.PRESENT),
     Mutant("a-predecessor-is-believed", SILENCE, silence.FIRST),

@@ -69,6 +69,8 @@ FAULTS = {
     "end groups refused",
     "end groups reply lost",
     "late end groups lands",
+    "expire a row",
+    "late commit lands",
 }
 
 
