@@ -45,7 +45,7 @@ def carefully(groups: Groups, record: Record, now: float) -> None:
     """Add one record, under any rule."""
     try:
         key, read, items = parsed(groups, record)
-        deadline = groups.rule.deadline.given(record) if groups.rule.deadline is not None else None
+        deadline = groups.rule.deadline.evaluate(record) if groups.rule.deadline is not None else None
     except Exception as e:
         refuse(groups, record, e)
         return
@@ -285,7 +285,7 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
         _unread(groups, record, missing, _unfit(text), text, cause(error, record.key() or b"", value))
     else:
         raised = cause(error, record.key() or b"", value)
-        _unread(groups, record, rule.on_error.decode, "undecodable", _said(error, raised, value), raised)
+        _unread(groups, record, rule.on_error.decode, "undecodable", _error_text(error, raised, value), raised)
 
 
 def _unfit(text: str) -> str:
@@ -362,7 +362,7 @@ def _passes(check: Callable[[bytes], Any], value: bytes) -> bool:
     return True
 
 
-def _said(error: Exception, raised: Cause, value: bytes) -> str:
+def _error_text(error: Exception, raised: Cause, value: bytes) -> str:
     """The error text for the dead letter: the decoder's message if it quotes no payload, or the message of a user's
     decoder."""
     if isinstance(error, UnicodeDecodeError):

@@ -42,7 +42,7 @@ class DeadlineClause:
         self._answer = self._fields.function(gives)
         self._cancels = None if cancels is None else self._fields.function(cancels)
 
-    def given(self, record: Record) -> float | None:
+    def evaluate(self, record: Record) -> float | None:
         """The deadline that the record gives, in seconds: since 1970, or a duration. CANCELLED removes the known
         deadline; None keeps it. Raises ClauseFailed, and the errors of decoders."""
         seen = self._fields.read(record, self._fields.value(record))

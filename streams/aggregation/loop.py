@@ -258,12 +258,12 @@ def loop_of(
     """The compiled loop of the rule. It is compiled once. With `asks` it also evaluates `where`. None: the rule cannot
     be compiled."""
     if asks not in rule.loops:
-        rule.loops[asks] = None if placing is None else _made(rule, asks, exactly, placing)
+        rule.loops[asks] = None if placing is None else _compiled(rule, asks, exactly, placing)
     loop: MadeFunction | None = rule.loops[asks]
     return loop
 
 
-def _made(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing) -> MadeFunction | None:
+def _compiled(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing) -> MadeFunction | None:
     plan, bags = rule.plan, bool(rule.plan.bags)
     kept = any(map(reads_messages, rule.aggregation.compute))
     if plan.folds or rule.aggregation.table or ((emit := rule.aggregation.emit) is not None and emit.on):
@@ -280,7 +280,7 @@ def _made(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placi
     names |= {"largest_group": rule.aggregation.max_bytes, "encode": encode, "key_text": key_text, "same": same}
     names |= {"blank": plan.blank, "name_of_until": rule.ending.name if rule.ending is not None else ""}
     names |= {"decode_any": decode_any, "shallow": shallow, "most": min(most, values.largest())}
-    names |= {"deadline_of": rule.deadline.given} if rule.deadline is not None else {}
+    names |= {"deadline_of": rule.deadline.evaluate} if rule.deadline is not None else {}
     return function("rule", ("groups", "records", "now"), body, names)
 
 
@@ -380,7 +380,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
     reducers = [made for place in own if not place.in_bag for made in _reducer(place, values)]
     bags = [bag for place in own if place.in_bag for bag in [_bagged(rule, place, values)]]
     items = [made for bag, statement in bags for made in statement]
-    key, ends, find = _key(rule, values), _until(rule, values), _found(placing, values)
+    key, ends, find = _key(rule, values), _until(rule, values), _find_group(placing, values)
     values.compute(needed(rule.agent))
     collect = [made for bag, _ in bags for made in _collected(bag, len(bags), values)]
     if (values.code or rule.reader.unchecked) and any(map(reads_messages, rule.aggregation.compute)):
@@ -399,7 +399,7 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
         _LOOP,
         START=statements(f"{start}\n{placing.start}\n{_JUDGES if judged else ''}\n{_quiet(rule)}"),
         WHERE=_where(values, placing),
-        VALUES=[stage("values and key"), *values.statements, *key, *_given(rule)],
+        VALUES=[stage("values and key"), *values.statements, *key, *_read_deadline(rule)],
         FIND=find,
         ITEMS=[stage("items of bags"), *items] if items else [],
         AGAIN=statements(placing.again),
@@ -423,7 +423,7 @@ def _judged(rule: Rule, values: _Values, add: list[ast.stmt]) -> list[ast.stmt]:
     return [stage("until"), *statements(_JUDGED, ADD=add, X=values.code.condition(rule.ending.node))]
 
 
-def _found(placing: Placing, values: _Values) -> list[ast.stmt]:
+def _find_group(placing: Placing, values: _Values) -> list[ast.stmt]:
     time: dict[str, Any] = {} if placing.time is None else {"TIME": values.local(placing.time, "any", True)}
     find = statements(placing.find, **time)
     return find if placing.find == BY_KEY.find else [stage("window"), *find]
@@ -451,7 +451,7 @@ def _key(rule: Rule, values: _Values) -> list[ast.stmt]:
     return statements("key = N.encode() if type(N) is str else key_text(N)", N=local)
 
 
-def _given(rule: Rule) -> list[ast.stmt]:
+def _read_deadline(rule: Rule) -> list[ast.stmt]:
     """The code that reads the deadline from the record."""
     return [] if rule.deadline is None else [stage("deadline"), *statements(_GIVEN)]
 

@@ -42,11 +42,11 @@ def fill(groups: Groups, records: Sequence[Record], now: float) -> None:
 
 def exactly(groups: Groups, record: Record, now: float) -> None:
     """Add the record if `where` is true. It defines the meaning of `fill`. Raises Halt."""
-    if asked(groups, record):
+    if evaluate_where(groups, record):
         carefully(groups, record, now)
 
 
-def asked(groups: Groups, record: Record) -> bool | None:
+def evaluate_where(groups: Groups, record: Record) -> bool | None:
     """Evaluate `where` for one record and count the outcome. None: the record was refused."""
     where = groups.rule.where
     answer = where is None or _takes(groups, where, record)

@@ -23,21 +23,21 @@ def answering(call: Callable[[CallFields], Any]) -> AnswerCall:
     @wraps(call)
     def answer(fields: CallFields) -> Answer:
         try:
-            return _said(HTTPStatus.OK, call(fields))
+            return _json_answer(HTTPStatus.OK, call(fields))
         except ConfigurationError as error:
-            return _said(HTTPStatus.BAD_REQUEST, {"error": masked(str(error))})
+            return _json_answer(HTTPStatus.BAD_REQUEST, {"error": masked(str(error))})
         except Fenced as error:
             text = f"another process claimed in between ({error}): the rest was not done; do it again"
-            return _said(HTTPStatus.CONFLICT, {"error": masked(text)})
+            return _json_answer(HTTPStatus.CONFLICT, {"error": masked(text)})
         except (SystemNotReady, PersistenceError, Halt) as error:
-            return _said(HTTPStatus.SERVICE_UNAVAILABLE, {"error": masked(str(error))})
+            return _json_answer(HTTPStatus.SERVICE_UNAVAILABLE, {"error": masked(str(error))})
         except ModuleNotFoundError as error:
-            return _said(HTTPStatus.SERVICE_UNAVAILABLE, {"error": f"no module {error.name}: install its extra"})
+            return _json_answer(HTTPStatus.SERVICE_UNAVAILABLE, {"error": f"no module {error.name}: install its extra"})
 
     return answer
 
 
-def _said(status: HTTPStatus, content: Any) -> Answer:
+def _json_answer(status: HTTPStatus, content: Any) -> Answer:
     return Answer(status, JSON, msgspec.json.encode(content, enc_hook=str))
 
 

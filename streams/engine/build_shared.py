@@ -55,7 +55,7 @@ def intake(
     backoff = Backoff(0.2, 10.0, parts.random)
     buffer = parts.store.buffer
     bound = None if policy is None else bounds(policy.handler.attempts, COMPANY)
-    leases = SharedLeases(name, gate, buffer, calls, firing.left, bound, parts.meter, clock, backoff)
+    leases = SharedLeases(name, gate, buffer, calls, firing.forget, bound, parts.meter, clock, backoff)
     fires = SharedFires(leases, firing, handling, policy, work, parts.meter, clock, parts.time, backoff)
     runs: Runs = Packing(name, gate, buffer, parts.time)
     if agent.dedupe:

@@ -39,7 +39,7 @@ class Prioritized(CallAdmission):
     def __init__(self, number: Callable[[Message | Fire], float]) -> None:
         self._number = number
 
-    def ordered(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:
+    def order(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:
         if not ready:
             return ready
         ordered = sorted(((-self._priority(item), item) for item in ready), key=lambda pair: pair[0])
@@ -89,7 +89,7 @@ class Throttled(Keyed):
         self._admitted: dict[bytes, deque[float]] = {}  # times of admitted calls that have not begun yet
         self._latency = 0.0  # moving average of the seconds from the admission of a call to its begin
 
-    def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
+    def admit(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
         keys = [self._key(item) for item in ready]
         short = {key: count for key, count in Counter(keys).items() if self._free(key) < count}
         if short:
@@ -104,7 +104,7 @@ class Throttled(Keyed):
         for item, key in zip(ready, keys, strict=True):
             if free[key] > 0:
                 free[key] -= 1
-                self._admit(key)
+                self._note_admission(key)
                 admitted.append(item)
             else:
                 self._delayed()
@@ -121,11 +121,11 @@ class Throttled(Keyed):
                 self._admitted.pop(key, None)
             return self._tokens.count(key, self._latency) - len(calls)
 
-    def _admit(self, key: bytes) -> None:
+    def _note_admission(self, key: bytes) -> None:
         with self._lock:
             self._admitted.setdefault(key, deque()).append(self._monotonic())
 
-    def enters(self, item: SealedItem, cancelled: Event) -> bool:
+    def enter(self, item: SealedItem, cancelled: Event) -> bool:
         key = self._key(item)
         entered = self._tokens.take(key, cancelled)
         with self._lock:
@@ -145,7 +145,7 @@ class RateLimited(CallAdmission):
         self._drops = rate.over == "drop"
         self._error = f"beyond the rate limit of {rate.limit} in {spoken_duration(rate.per)}"
 
-    def accepted(self, items: Sequence[Item], place: TopicPartition) -> Sequence[Item]:
+    def accept(self, items: Sequence[Item], place: TopicPartition) -> Sequence[Item]:
         keys = {str(number_of(item)): self._key(item) for item in items if isinstance(item, Message | Fire)}
         if not keys:
             return items
@@ -195,7 +195,7 @@ class OneAtATime(Keyed):
         super().__init__(key)
         self._keys = keys
 
-    def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
+    def admit(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
         first: dict[bytes, SealedItem] = {}
         for item in ready:
             first.setdefault(self._key(item), item)
@@ -203,11 +203,11 @@ class OneAtATime(Keyed):
         admitted = self._keys.admit(first)
         return [item for key, item in first.items() if key in admitted]
 
-    def enters(self, item: SealedItem, cancelled: Event) -> bool:
-        return self._keys.enters(self._key(item), item)
+    def enter(self, item: SealedItem, cancelled: Event) -> bool:
+        return self._keys.enter(self._key(item), item)
 
-    def left(self, item: SealedItem) -> None:
-        self._keys.left(self._key(item), item)
+    def release(self, item: SealedItem) -> None:
+        self._keys.release(self._key(item), item)
 
     def turn(self, now: float) -> None:
         self._keys.turn()
@@ -219,30 +219,30 @@ class FlowControl(CallAdmission):
     def __init__(self, stages: Sequence[CallAdmission]) -> None:
         self._stages = stages
 
-    def accepted(self, items: Sequence[Item], place: TopicPartition) -> Sequence[Item]:
+    def accept(self, items: Sequence[Item], place: TopicPartition) -> Sequence[Item]:
         for stage in self._stages:
-            items = stage.accepted(items, place)
+            items = stage.accept(items, place)
         return items
 
-    def ordered(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:
+    def order(self, ready: Sequence[SealedItem], others: Iterable[SealedItem], slots: int) -> Sequence[SealedItem]:
         for stage in self._stages:
-            ready = stage.ordered(ready, others, slots)
+            ready = stage.order(ready, others, slots)
         return ready
 
-    def admitted(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
+    def admit(self, ready: Sequence[SealedItem], now: float) -> Sequence[SealedItem]:
         for stage in self._stages:
-            ready = stage.admitted(ready, now) if ready else ready
+            ready = stage.admit(ready, now) if ready else ready
         return ready
 
-    def enters(self, item: SealedItem, cancelled: Event) -> bool:
-        if all(stage.enters(item, cancelled) for stage in self._stages):
+    def enter(self, item: SealedItem, cancelled: Event) -> bool:
+        if all(stage.enter(item, cancelled) for stage in self._stages):
             return True
-        self.left(item)
+        self.release(item)
         return False
 
-    def left(self, item: SealedItem) -> None:
+    def release(self, item: SealedItem) -> None:
         for stage in self._stages:
-            stage.left(item)
+            stage.release(item)
 
     def turn(self, now: float) -> None:
         for stage in self._stages:

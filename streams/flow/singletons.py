@@ -76,7 +76,7 @@ class Singletons:
         """Whether a call may still begin under this lease."""
         return lease.until - LEASE / 2 > self._ledger.time.latest(self._monotonic())
 
-    def enters(self, key: bytes, call: object) -> bool:
+    def enter(self, key: bytes, call: object) -> bool:
         """Called by a thread before the call. Returns False if the call must not begin."""
         with self._lock:
             lease = self._keys.get(key)
@@ -85,7 +85,7 @@ class Singletons:
             lease.entered = True
             return True
 
-    def left(self, key: bytes, call: object) -> None:
+    def release(self, key: bytes, call: object) -> None:
         """The call has ended, or does not begin: the key is free."""
         with self._lock:
             lease = self._keys.get(key)

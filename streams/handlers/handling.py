@@ -186,7 +186,7 @@ class Handling(RecordProcessor):
         if identity in failures.done and failures.done[identity][0] == extent(item):
             return failures.done[identity][1]
         while True:
-            letters, rest = self.left(item, identity, failures)
+            letters, rest = self.remainder(item, identity, failures)
             if rest is None:
                 return letters
             self._current = rest, calls, first, failures, ()
@@ -198,7 +198,7 @@ class Handling(RecordProcessor):
                 self.failed(self.probed(error))
                 first = True
 
-    def left(
+    def remainder(
         self, item: Message | Fire, identity: str, failures: Failures
     ) -> tuple[Sequence[Event], Message | Fire | None]:
         """The dead letters of earlier failures, and the part of the item that must still be called (None: nothing)."""
@@ -258,7 +258,7 @@ class Handling(RecordProcessor):
         suspicion: Suspicion = UNSUSPECTED,
     ) -> tuple[Decision, Failed]:
         """Decide what follows the failure of this attempt. Raises HandlerStopped and ExpressionStopped."""
-        if isinstance(item, Fire) and (bad := self.members.named(item, error)):
+        if isinstance(item, Fire) and (bad := self.members.rejections(item, error)):
             failure = replace(failure, bad=bad)
         if isinstance(error, NotSent) and error.clause and self._stops:
             raise ExpressionStopped(

@@ -44,7 +44,7 @@ class WaitingItems:
         first held item."""
         return (offset_of(self.items[0]), epoch_of(self.items[0])) if self.items else (offset, epoch)
 
-    def taken(self) -> list[Item]:
+    def take(self) -> list[Item]:
         """Remove and return all items."""
         items, self.items = self.items, []
         return items

@@ -62,7 +62,7 @@ class GroupMembers:
             return letters, None
         return letters, self._group(fire, kept, tuple(sorted({*fire.removed, *bad})))
 
-    def named(self, fire: Fire, error: Exception) -> dict[int, Rejected] | None:
+    def rejections(self, fire: Fire, error: Exception) -> dict[int, Rejected] | None:
         """The reasons in a BadItems error, by index in the completed group. None for any other error, and for indexes
         that the group does not have."""
         if not isinstance(error, BadItems) or not error.reasons or not self.of(fire):

@@ -71,7 +71,7 @@ class HandlerOutputs:
             raise ValueError(f"topic {topic}: kafka has no cluster {cluster}")
         return plain(topic)
 
-    def named(self, topic: str, value: Any) -> RoutedOutput:
+    def to_topic(self, topic: str, value: Any) -> RoutedOutput:
         """The message for a topic that the handler names. No clause is evaluated. Raises ValueError for a cluster that
         is unknown, or that the agent's transactions do not reach."""
         topic = self.place(topic)
@@ -82,7 +82,7 @@ class HandlerOutputs:
         number = self._topics.index(topic)
         return RoutedOutput(number, topic, value, self._encode[number])
 
-    def of(self, value: Any) -> list[RoutedOutput]:
+    def route(self, value: Any) -> list[RoutedOutput]:
         """One message for each route that matches the value; empty if it is dropped. Raises NotSent, and TypeError for
         a value to which `select` cannot be applied."""
         if self._routes is None:

@@ -86,7 +86,7 @@ class Slow:
         """Seal new items, judge the calls that ended, and select the calls that begin. Call `start` after the
         commit."""
         events: list[Event] = []
-        for item in self._admission.accepted(items, sealed.place):
+        for item in self._admission.accept(items, sealed.place):
             if isinstance(item, Decided):
                 events.append(item)
             else:
@@ -100,9 +100,9 @@ class Slow:
             if other is not sealed and not other.cancelled.is_set()
             for item in other.ready(now, suspects_only)
         )
-        ready = self._admission.ordered(sealed.ready(now, suspects_only), others, slots)
+        ready = self._admission.order(sealed.ready(now, suspects_only), others, slots)
         first, ended = self.with_rows(sealed, now, ready[: max(0, slots)])
-        events += [*ended, *sealed.begin(judge, now, self._admission.admitted(first, now))]
+        events += [*ended, *sealed.begin(judge, now, self._admission.admit(first, now))]
         sealed.delay(ready, now)
         self._remember(sealed, ended=True)
         return events
@@ -135,7 +135,7 @@ class Slow:
 
     def _job(self, sealed: Sealed, item: SealedItem, identity: str) -> None:
         """Run one call in a thread of the pool. Never raises."""
-        if not self._admission.enters(item, sealed.cancelled):
+        if not self._admission.enter(item, sealed.cancelled):
             sealed.results.append((item, NotAdmitted()))
             return
         try:
@@ -148,7 +148,7 @@ class Slow:
         except Exception as error:
             attempt = identity, item.attempts, sealed.cancelled.is_set, item.rows
             outcome = self._handling.isolated(item.item, error, *attempt)
-        self._admission.left(item)
+        self._admission.release(item)
         sealed.results.append((item, outcome))
 
     def judge(self, identify: Identify, item: SealedItem, error: Exception) -> FailureVerdict:

@@ -278,7 +278,7 @@ class Context:
         if topic is None and not outputs.topics:
             raise ValueError("send() names no topic, and the agent has no `to`")
         try:
-            chosen = outputs.of(value) if topic is None else [outputs.named(topic, value)]
+            chosen = outputs.route(value) if topic is None else [outputs.to_topic(topic, value)]
         except NotSent as error:
             self.not_sent = self.not_sent or error
             return

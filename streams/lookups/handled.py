@@ -47,7 +47,7 @@ class ItemRows:
         self._results = Results(agent) if groups and (agent.having or not self._handled) else None
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
-    def asked(self, item: Item) -> Keys | None:
+    def keys_of(self, item: Item) -> Keys | None:
         """The keys of an item. None for an item that is already decided."""
         try:
             if isinstance(item, Fire) and self._of_result is not None:
@@ -126,7 +126,7 @@ class LookingHandling(Handling):
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:
         """As Handling.run. A message or group without its row may become a dead letter, or wait; the others are
         handled. Also raises LookupFailed."""
-        asked = [self.rows.asked(item) for item in items]
+        asked = [self.rows.keys_of(item) for item in items]
         looked_up = self.rows.lookups.read(session, [keys for keys in asked if keys is not None])
         failures = self._failures.setdefault(place, Failures())
         kept: list[Item] = []
@@ -135,7 +135,7 @@ class LookingHandling(Handling):
             if keys is None or not isinstance(item, Message | Fire):
                 kept.append(item)
                 continue
-            decided = self.rows.decided(place, item, looked_up.of(keys), failures)
+            decided = self.rows.decided(place, item, looked_up.rows_of(keys), failures)
             if isinstance(decided, Mapping):
                 self._rows[number_of(item)] = decided
                 kept.append(item)
@@ -177,7 +177,7 @@ class LookingSlow(Slow):
         self, sealed: Sealed, now: float, ready: Sequence[SealedItem]
     ) -> tuple[Sequence[SealedItem], Sequence[Event]]:
         """Raises LookupFailed."""
-        asked = [(item, self._rows.asked(item.item) or ()) for item in ready]
+        asked = [(item, self._rows.keys_of(item.item) or ()) for item in ready]
         if not asked:
             return (), ()
         looked_up = self._rows.lookups.read_apart([keys for _, keys in asked])
@@ -185,7 +185,7 @@ class LookingSlow(Slow):
         events: list[Event] = []
         for item, keys in asked:
             try:
-                decided = self._rows.decided(sealed.place, item.item, looked_up.of(keys))
+                decided = self._rows.decided(sealed.place, item.item, looked_up.rows_of(keys))
             except HandlerFailed as error:
                 item.ready_at = now + error.delay
                 continue

@@ -79,7 +79,7 @@ class LookingResults(Aggregating):
     def _enriched(self, fire: Fire, keys: Keys, looked_up: LookedUp, place: TopicPartition) -> Sequence[Event]:
         if fire.reason == MERGED:
             return [self._results.whole(fire)]
-        fields, missing = looked_up.of(keys)
+        fields, missing = looked_up.rows_of(keys)
         if missing is not None and fire.goes_on:  # omitted: the last result will report it
             return []
         if missing is None:

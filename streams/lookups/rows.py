@@ -41,7 +41,7 @@ class LookedUp:
         self._names = [encode(lookup.name) + b":" for lookup in lookups]
         self.must_be_there = any(lookup.missing != "null" for lookup in lookups)
 
-    def of(self, keys: Keys) -> FoundRows:
+    def rows_of(self, keys: Keys) -> FoundRows:
         fields: dict[str, RowFields | None] = {}
         missing = None
         for lookup, rows, key in zip(self._lookups, self._rows, keys, strict=True):
@@ -51,7 +51,7 @@ class LookedUp:
         return FoundRows(fields, missing)
 
     def missing(self, keys: Keys) -> Lookup | None:
-        """As `of(keys).missing`."""
+        """As `rows_of(keys).missing`."""
         for lookup, rows, key in zip(self._lookups, self._rows, keys, strict=True):
             if lookup.missing != "null" and (key is None or key not in rows):
                 return lookup

@@ -39,7 +39,7 @@ METRICS = Signal(
 )
 
 
-def asked(environment: Mapping[str, str], signal: Signal) -> tuple[str, ...]:
+def requested_exporters(environment: Mapping[str, str], signal: Signal) -> tuple[str, ...]:
     """The exporters that the variables request for the signal. Raises ConfigurationError for an exporter that is
     unknown or not installed."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
@@ -56,7 +56,7 @@ def asked(environment: Mapping[str, str], signal: Signal) -> tuple[str, ...]:
 
 def exporters(environment: Mapping[str, str], signal: Signal) -> list[Any]:
     """The requested exporters. Raises ConfigurationError."""
-    return [_exporter(name, environment, signal) for name in asked(environment, signal)]
+    return [_exporter(name, environment, signal) for name in requested_exporters(environment, signal)]
 
 
 def resource(service: str, **more: str) -> "Resource":

@@ -39,9 +39,9 @@ def interval(environment: Mapping[str, str]) -> float:
     return int(text) / 1000
 
 
-def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
+def requested_exporters(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The exporters that the variables request. Raises ConfigurationError."""
-    names = otel.asked(environment, otel.METRICS)
+    names = otel.requested_exporters(environment, otel.METRICS)
     if names:
         interval(environment)
     return names
@@ -50,7 +50,7 @@ def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
 @contextmanager
 def exported(environment: Mapping[str, str], app: str, board: Board, own: Meter) -> Iterator[None]:
     """While the context is open, the metrics of the run are sent. Raises ConfigurationError."""
-    if not asked(environment):
+    if not requested_exporters(environment):
         yield
         return
     source = ExportedMetrics(app, board, own)

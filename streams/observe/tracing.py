@@ -20,16 +20,16 @@ FLUSH_SECONDS = 3.0  # at the end of a process, which the supervisor gives 5 s m
 Attributes = Mapping[str, str | int]
 
 
-def asked(environment: Mapping[str, str]) -> tuple[str, ...]:
+def requested_exporters(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The exporters that the variables request. Raises ConfigurationError for an exporter that is unknown or not
     installed."""
-    return otel.asked(environment, otel.SPANS)
+    return otel.requested_exporters(environment, otel.SPANS)
 
 
 def opened(environment: Mapping[str, str], service: str, time: Callable[[], int]) -> "Spans | None":
     """The spans, or None if the variables request none. `service` is the service name unless a variable sets it. `time`
     is as in Spans. Raises ConfigurationError."""
-    if not asked(environment):
+    if not requested_exporters(environment):
         return None
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor

@@ -137,7 +137,7 @@ def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskReco
     if rule.ending is not None:
         yield rule.ending.name, _ends
     if (deadline := rule.deadline) is not None:
-        yield "timeout", lambda record, value, groups: _shown(deadline.given(record), deadline.is_instant)
+        yield "timeout", lambda record, value, groups: _shown(deadline.evaluate(record), deadline.is_instant)
     if (window := timed_by(agent)) is not None and not window.origins:
         time_of = reader(window, codec.decode)
         yield TIME, lambda record, value, groups: rfc3339(time_of(record) / 1000)

@@ -198,7 +198,7 @@ class Dispatcher:
         elif now < self._look_at:
             return
         self._looking, self._look_at = True, now + self._poll()
-        self._calls.begin(self._pending, self._found, self._not_found)
+        self._calls.begin(self._pending, self._polled, self._poll_failed)
 
     def _poll(self) -> float:
         return 1.0 if self._app.outbox is None else self._app.outbox.poll
@@ -218,7 +218,7 @@ class Dispatcher:
                 stuck = f"the outbox has {count} lanes, not {wanted}, until nothing in it is pending"
         return outbox.lane_numbers(), pending, stuck
 
-    def _found(self, answer: tuple[Sequence[int], bool, str]) -> None:
+    def _polled(self, answer: tuple[Sequence[int], bool, str]) -> None:
         numbers, pending, stuck = answer
         assert self.lanes is not None
         self._looking, self._looked = False, True
@@ -230,7 +230,7 @@ class Dispatcher:
         if pending:
             self.lanes.claim_all(self._parts.clock.monotonic())
 
-    def _not_found(self, error: SluicegateError) -> None:
+    def _poll_failed(self, error: SluicegateError) -> None:
         self._looking = False
         if not self._away:
             self._log.warning("outbox.store_unavailable", error=str(error))

@@ -15,15 +15,15 @@ from sluicegate.streams.aggregation.events import DROPPED, Event, Fire, GroupEnd
 from sluicegate.streams.contracts.values import GroupNumber
 
 
-def untold(agent: Agent, events: Sequence[Event]) -> set[GroupNumber]:
+def unreported(agent: Agent, events: Sequence[Event]) -> set[GroupNumber]:
     """The groups whose end is reported by none of these events."""
     if not agent.history:
         return set()
     ended = {event.fire.number for event in events if isinstance(event, GroupEnded)}
-    return ended if agent.handler is not None else ended.difference(_told(events))
+    return ended if agent.handler is not None else ended.difference(_reported(events))
 
 
-def _told(events: Iterable[Event]) -> Iterable[GroupNumber]:
+def _reported(events: Iterable[Event]) -> Iterable[GroupNumber]:
     for event in events:
         if isinstance(event, Fire):
             yield event.number

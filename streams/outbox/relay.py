@@ -244,7 +244,7 @@ class Shard(RowSource):
         while self._handed and self._handed[0] in self._recorded:
             self._recorded.discard(self._handed.popleft())
 
-    def taken(self) -> tuple[list[int], list[DeadRow]]:
+    def take_reports(self) -> tuple[list[int], list[DeadRow]]:
         """Take the reports for a commit: the numbers that were delivered since the last commit, ascending, and the dead
         rows."""
         self._asked = self.doubted

@@ -58,7 +58,7 @@ from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped, SluicegateError
 from sluicegate.streams.observe.release import version
 from sluicegate.streams.outbox.connect_headers import connect_headers
-from sluicegate.streams.outbox.history import untold
+from sluicegate.streams.outbox.history import unreported
 from sluicegate.streams.outbox.sizes import cut
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.topic_names import plain, reads
@@ -154,7 +154,7 @@ class Rows:
         rows: list[OutboxRow] = []
         event: Event | None = None
         self._topics.clear()
-        untold_ends = untold(self._agent, events)
+        unreported_ends = unreported(self._agent, events)
         try:
             for event in events:
                 if isinstance(event, Fire):
@@ -170,7 +170,7 @@ class Rows:
                     rows += self._marks(event)
                 elif isinstance(event, Refused):
                     rows.append(self._dead(event))
-                elif isinstance(event, GroupEnded) and event.fire.number in untold_ends:
+                elif isinstance(event, GroupEnded) and event.fire.number in unreported_ends:
                     rows.append(self._ended(event))
         except SluicegateError:
             raise

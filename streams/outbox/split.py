@@ -101,12 +101,12 @@ class SplitShard:
         for name, own in of_parts.items():
             self.parts[name].add(own, now)
 
-    def taken(self) -> tuple[list[int], list[DeadRow]]:
+    def take_reports(self) -> tuple[list[int], list[DeadRow]]:
         delivered: list[int] = []
         dead: list[DeadRow] = []
         self._recording = {}
         for name, part in self.parts.items():
-            numbers, rows = part.taken()
+            numbers, rows = part.take_reports()
             delivered += numbers
             dead += rows
             self._recording[name] = {*numbers, *(row.number for row in rows)}

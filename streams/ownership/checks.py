@@ -102,7 +102,7 @@ def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
     if incarnation is None or stamp.era < at.era:  # the commit belongs to an earlier era, which an operator gave up
         if rewound(claim, known):
             raise StoreRewound(
-                f"the store says version {_said(at)}, this process has seen {_said(known)}: {LOST_WRITES}"
+                f"the store says version {_text(at)}, this process has seen {_text(known)}: {LOST_WRITES}"
             )
         return
     if claim.offset < 0:
@@ -118,12 +118,12 @@ def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:
         )
     if facts.committed > _reached(claim) or rewound(claim, stamp) or rewound(claim, known):
         raise StoreRewound(
-            f"the store says offset {claim.offset} and version {_said(at)}, Kafka was told {facts.committed} and "
-            f"{_said(max(stamp, known))}{'' if max(stamp, known)[:2] > at[:2] else ' of another claim'}: {LOST_WRITES}"
+            f"the store says offset {claim.offset} and version {_text(at)}, Kafka was told {facts.committed} and "
+            f"{_text(max(stamp, known))}{'' if max(stamp, known)[:2] > at[:2] else ' of another claim'}: {LOST_WRITES}"
         )
 
 
-def _said(at: ClaimVersion) -> str:
+def _text(at: ClaimVersion) -> str:
     return f"{at.version} of era {at.era}" if at.era else str(at.version)
 
 

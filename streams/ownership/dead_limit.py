@@ -53,7 +53,7 @@ class DeadLetterLimit:
         for cause, times in _causes(events):
             steps[-1].letters[cause] += times
         if text := self._exceeded(steps):
-            owner.stopping = DeadLettersStopped(self._told(owner, text))
+            owner.stopping = DeadLettersStopped(self._halt_text(owner, text))
             del self._steps[owner.place]
 
     def _exceeded(self, steps: deque[CommittedStep]) -> str:
@@ -75,7 +75,7 @@ class DeadLetterLimit:
             f"{self._agent.on_error.stop_above}; the most frequent cause is {cause} ({times})"
         )
 
-    def _told(self, owner: Owner, text: str) -> str:
+    def _halt_text(self, owner: Owner, text: str) -> str:
         (topic, number), name = owner.place, self._agent.name
         listing = command(f"dead ls FILE {name} --by cause")
         return (

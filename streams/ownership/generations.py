@@ -120,7 +120,7 @@ class Generations(list[Older]):
         self[:] = [each for each in self if each not in ended]
         return replace(source, older=tuple(each.known for each in self))
 
-    def again(self, records: Sequence[Record]) -> Sequence[Record]:
+    def select_reread(self, records: Sequence[Record]) -> Sequence[Record]:
         """Remove records that are read again but belong to no group that is read again. Raises RewindMismatch."""
         for each in self:
             if each.known.until >= 0:  # even if a later deployment dropped its groups

@@ -53,7 +53,7 @@ class Intake(RecordGate):
         if not groups.older:
             self._add(fresh, now)
         else:
-            again = as_read(groups.newest, groups.older.again(fresh))
+            again = as_read(groups.newest, groups.older.select_reread(fresh))
             for run in groups.older.take(again, now, self.dedupe, self.inbox):
                 self._add(run, now)
         self.pending += len(records)

@@ -101,7 +101,7 @@ class Owner:
         error of the engine repeats are not looked for, because that check may be what failed."""
         self.marks.begun = True
         older = self.groups.older
-        elsewhere = older and not older.again((record,))
+        elsewhere = older and not older.select_reread((record,))
         if elsewhere or self.setting.processor.holds(self.place, record.offset(), self.rows.fire_id):
             self.accept((record,), monotonic)
         elif self.marks.fault or self.intake.fresh((record,), self.now(monotonic)):
@@ -249,14 +249,14 @@ class Owner:
 
     def _items(self) -> list[Item]:
         """The items to process: refused records, fires and messages."""
-        items = [*self.held.taken(), *self.intake.drain()]
+        items = [*self.held.take(), *self.intake.drain()]
         processor = self.setting.processor
         step = processor.step(self.place, offset_of(items[0])) if items and processor.parts else 0
         return self.held.part(items, step) if step else items
 
     def reports(self) -> PreparedCommit:
         """The delivery reports alone, without the records accepted since the last commit (docs/protocol.md, Record)."""
-        delivered, dead = self.shard.taken()
+        delivered, dead = self.shard.take_reports()
         self._left, claim = self.intake.pending, self.claim
         changes = Changes(
             claim.offset, claim.epoch, dispatched=delivered, dead=dead, trying=claim.trying, source=self.source
@@ -267,7 +267,7 @@ class Owner:
         now, intake, older = self.now(monotonic), self.intake, self.groups.older
         evicted, gone = self.groups.moved(now)
         entries, keep_from = self.changelog.entries(intake.senders.changes(), lambda: intake.senders.whole(now), now)
-        delivered, dead = self.shard.taken()
+        delivered, dead = self.shard.take_reports()
         offset, epoch = self.held.reached(intake.offset, intake.epoch)
         self._left = len(self.held.items)
         if self.setting.schemas is not None:

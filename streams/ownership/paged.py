@@ -74,12 +74,12 @@ class ColdReads:
         self.paging.remove(late)
         self.paging.nearest = (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf
 
-    def asked(self) -> None:
+    def warm_requested(self) -> None:
         """After a restore: make the groups hot that an operator wants to fire."""
         if self.paging.count and (keys := unknown(self._groups, self._groups.asked)):
             self._warm(self._store.cold(self._partition, keys))
 
-    def all(self, groups: Groups) -> Iterator[None]:
+    def warm_all(self, groups: Groups) -> Iterator[None]:
         """Make all cold groups hot, in `groups`, and delete all rows. Yields after each page, for its commit."""
         for rows in self._pages():
             self._warm(rows, groups)
@@ -105,7 +105,7 @@ class ColdReads:
         yield from endings
         self.paging.suspended = False
 
-    def judged(self, now: float) -> Iterator[None]:
+    def judge(self, now: float) -> Iterator[None]:
         """Before the first record: end the groups that end under the current rule. Compute the deadlines of the others
         again if they were computed under another rule, or by a clock that was ahead. Yields after each slice, for its
         commit."""

@@ -102,9 +102,9 @@ class PartitionGroups:
     def end(self, now: float) -> Iterator[None]:
         """End the groups that must end before the first record. Yields after each slice, for its commit."""
         yield from self.older.end(self.newest, now)
-        self.cold.asked()
+        self.cold.warm_requested()
         yield from self.cold.keeping_hot(endings(self.newest, now))
-        yield from self.cold.judged(now)
+        yield from self.cold.judge(now)
 
     def set_back(self, now: float) -> None:
         """Move all times back to `now`, because the clock was ahead."""

@@ -216,7 +216,7 @@ class Supervisor:
             slot.process = spawn(self._command, slot.job, self._events, heard)
         except OSError as error:
             self._log.error("worker.not_started", workers=slot.workers, error=str(error))
-            self._again(slot)
+            self._restart_later(slot)
             return
         slot.since, slot.due = time.monotonic(), None
         for agent, worker in slot.workers:
@@ -232,10 +232,10 @@ class Supervisor:
             slot.backoff.reset()
         for agent, worker in slot.workers:
             self._meter.count("worker_restarts", agent=agent, worker=str(worker))
-        self._again(slot)
+        self._restart_later(slot)
         return None
 
-    def _again(self, slot: Slot) -> None:
+    def _restart_later(self, slot: Slot) -> None:
         delay = slot.backoff.delay()
         slot.due = time.monotonic() + delay
         for agent, number in slot.workers:

@@ -150,12 +150,12 @@ class SharedFiring:
             messages += [of_retry(self._message(row, group.last, lambda: group.members), group.run) for row in rows]
         return Made(messages, counted, outcomes, 0)
 
-    def left(self, batch: SealedBatch) -> None:
+    def forget(self, batch: SealedBatch) -> None:
         """Another worker has the batch. If it comes back, its groups wait for their rows from the start."""
         if self._looked_up is not None:
             again = is_retried(batch.group)
             origins = [retried(batch.entries).first] if again else [each.origin for each in unpacked(batch.entries)]
-            self._looked_up.left(origins)
+            self._looked_up.forget(origins)
 
     def given_up(self, batch: SealedBatch, error: str) -> Made:
         """The messages of a batch at which the engine failed three times: each record becomes a dead letter."""
@@ -203,7 +203,7 @@ class SharedFiring:
         if handling is None:
             return [fire]
         identity = self._of(first).fire_id(fire.first)
-        letters, rest = handling.left(fire, identity, known)
+        letters, rest = handling.remainder(fire, identity, known)
         if not isinstance(rest, Fire):
             return letters
         if known.ended:

@@ -111,10 +111,10 @@ class SharedLeases:
         if not self._looking and now >= self._look_at and not self.full:
             self._looking, most = True, 1 if self._careful else AT_A_TIME
             self.calls.begin(
-                partial(self._buffer.due, self.name, self._gate, most), partial(self._found, most), self._not_found
+                partial(self._buffer.due, self.name, self._gate, most), partial(self._polled, most), self._poll_failed
             )
 
-    def _found(self, most: int, batches: Sequence[SealedBatch]) -> None:
+    def _polled(self, most: int, batches: Sequence[SealedBatch]) -> None:
         self._looking = False
         self._backoff.reset()
         self._look_at = self._clock() + (0.0 if len(batches) == most else LOOK_EVERY)
@@ -125,7 +125,7 @@ class SharedLeases:
             times = suspect.suspicion.alone
             self._log.warning("shared.suspected", batch=suspect.batch.id, alone=times, text="it runs alone")
 
-    def _not_found(self, error: SluicegateError) -> None:
+    def _poll_failed(self, error: SluicegateError) -> None:
         self._looking, self._look_at = False, self._clock() + self._backoff.delay()
         self._log.warning("shared.store_unavailable", error=str(error))
 

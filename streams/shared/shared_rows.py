@@ -21,15 +21,15 @@ class SharedRows:
         HandlerFailed while the group waits for its row."""
         place = first.topic, first.partition
         with self._one_at_a_time:
-            keys = self._rows.asked(fire) or ()
-            answer = self._rows.lookups.read_apart([keys]).of(keys)
+            keys = self._rows.keys_of(fire) or ()
+            answer = self._rows.lookups.read_apart([keys]).rows_of(keys)
             self._rows.outcomes = Counter()
             decided = self._rows.decided(place, fire, answer)
             outcomes.update(self._rows.outcomes)
             self._rows.waits.ended(place, [fire.number])
         return decided
 
-    def left(self, origins: Sequence[RecordOrigin]) -> None:
+    def forget(self, origins: Sequence[RecordOrigin]) -> None:
         """Forget the groups that begin with these records: another worker has them."""
         with self._one_at_a_time:
             for origin in origins:

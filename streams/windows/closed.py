@@ -31,18 +31,18 @@ class ClosedGroups:
         self._due: list[tuple[float, bytes]] = []  # a heap of (owner's time, name)
         self._ends: list[tuple[float, int, bytes]] = []  # a heap of (watermark, first offset, name)
 
-    def begins(self, group: bytes) -> None:
+    def note_opened(self, group: bytes) -> None:
         """A late record opened this group."""
         self._add(group, ADDED if self.late == NEW else 0)
 
-    def took(self, group: bytes, now: float) -> None:
+    def note_record(self, group: bytes, now: float) -> None:
         """A late record was added to the group at the owner's time `now`."""
         results, since = self._groups.closed[group]
         if since is None:
             self._groups.closed[group] = (results, now)
             heappush(self._due, (now + self.gather, group))
 
-    def told(self, group: bytes, revision: int) -> None:
+    def note_result(self, group: bytes, revision: int) -> None:
         """Note that a result of this revision was emitted and the group stays."""
         if group in self._groups.closed:
             self._groups.closed[group] = (revision, None)

@@ -221,15 +221,15 @@ class HoppingGroups(WindowGroups):
             self._go_on(whole, state[NEXT])
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
-        self._left(key)
+        self._unlist(key)
         return super().drop(key)
 
     def unopen(self, key: bytes, state: GroupState) -> None:
         super().unopen(key, state)
         if key not in self.states:
-            self._left(key)
+            self._unlist(key)
 
-    def _left(self, group: bytes) -> None:
+    def _unlist(self, group: bytes) -> None:
         panes = self.panes[key_of(group)]
         panes.remove(start_of(group))
         if not panes:

@@ -7,7 +7,7 @@ from typing import Protocol
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.loop import loop_of
-from sluicegate.streams.aggregation.taking import asked, divided
+from sluicegate.streams.aggregation.taking import divided, evaluate_where
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.marks import is_mark, without_marks
@@ -51,7 +51,7 @@ def take(
 
 def judged(windows: WindowGroups, record: Record, now: float) -> None:
     """Process one record with every check. Raises Halt."""
-    answer = asked(windows, record)
+    answer = evaluate_where(windows, record)
     if answer:
         windows.take(record, now)
     elif answer is not None:

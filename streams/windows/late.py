@@ -51,11 +51,11 @@ class LateGroups(WindowGroups):
         ended with it."""
         self._opens_late = None
         if (state := self.states.get(group)) is not None and state[LAST] == record.offset():
-            self.after.took(group, now)
+            self.after.note_record(group, now)
 
     def _arm(self, group: bytes, state: GroupState) -> None:
         if group == self._opens_late:
-            self.after.begins(group)
+            self.after.note_opened(group)
             return
         super()._arm(group, state)
         if self.after.keep:
@@ -99,7 +99,7 @@ class LateGroups(WindowGroups):
         self._note(key, state, reason, now)
         if not repeats:
             self.let_out(key, state, bags, reason, now, self.emit)
-        self.after.told(key, self.early.revision - repeats)
+        self.after.note_result(key, self.early.revision - repeats)
         self.early.ended(key)
         if (span := self.span(key, state)).closes > self.event.watermark:
             self.cut.add(span.start)

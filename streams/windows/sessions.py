@@ -249,18 +249,18 @@ class SessionGroups(LateGroups):
         state[BEGIN], state[END], state[SEEN] = self._at, self._at, now
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
-        self._left(key)
+        self._unlist(key)
         return super().drop(key)
 
     def unopen(self, key: bytes, state: GroupState) -> None:
         if not state[COUNT]:
-            self._left(key)
+            self._unlist(key)
         super().unopen(key, state)
 
     def _among(self, group: bytes) -> dict[bytes, list[bytes]]:
         return self._gathering if group in self.closed else self.sessions
 
-    def _left(self, group: bytes) -> None:
+    def _unlist(self, group: bytes) -> None:
         key, sessions = key_of(group), self._among(group)
         names = sessions[key]
         names.remove(group)

@@ -377,8 +377,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "event-before-older": (
         Edit(
             "streams/ownership/intake.py",
-            "again = as_read(groups.newest, groups.older.again(fresh))",
-            "again = groups.older.again(fresh)",
+            "again = as_read(groups.newest, groups.older.select_reread(fresh))",
+            "again = groups.older.select_reread(fresh)",
         ),
     ),
     "event-id": (

@@ -295,7 +295,7 @@ GUARDS = (
     Guard(
         "a group that has a result is not in the history",
         "streams/outbox/history.py",
-        "ended.difference(_told(events))",
+        "ended.difference(_reported(events))",
         "ended",
         HISTORY,
     ),

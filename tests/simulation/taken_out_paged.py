@@ -73,10 +73,10 @@ def not_looked_up(patch: Patch) -> None:
 def not_judged(patch: Patch) -> None:
     """Cold groups keep the deadlines of an earlier rule."""
 
-    def judged(self: ColdReads, now: float) -> Iterator[None]:
+    def judge(self: ColdReads, now: float) -> Iterator[None]:
         return iter(())
 
-    patch.setattr(ColdReads, "judged", judged)
+    patch.setattr(ColdReads, "judge", judge)
 
 
 def left_behind(patch: Patch) -> None:

@@ -122,8 +122,8 @@ def _with_telemetry(file: str, loaded: "Loaded") -> "Loaded":
     from sluicegate.streams.observe import otel_metrics, tracing
 
     try:
-        tracing.asked(os.environ)
-        otel_metrics.asked(os.environ)
+        tracing.requested_exporters(os.environ)
+        otel_metrics.requested_exporters(os.environ)
     except ConfigurationError as error:
         what, _, hint = str(error).rpartition(": ")
         problem = Problem(file, 1, 1, "environment", what or hint, hint if what else "correct the variables OTEL_*")

@@ -81,8 +81,8 @@ def start(
     from sluicegate.streams.processes import supervisor
 
     extras.require(app)
-    tracing.asked(os.environ)  # its errors are reported here, once, and not by each worker
-    otel_metrics.asked(os.environ)
+    tracing.requested_exporters(os.environ)  # its errors are reported here, once, and not by each worker
+    otel_metrics.requested_exporters(os.environ)
     started: list[App] = []
     ready = partial(prepare, options=options or AS_RUN, leave=leave, started=started.append)
     return supervisor.run(

@@ -140,7 +140,7 @@ class Takeover:
         if not paging.has_rows or source is None:
             return
         senders = owner.intake.senders
-        for _ in owner.groups.cold.all(changelog.every()[source.generation]):
+        for _ in owner.groups.cold.warm_all(changelog.every()[source.generation]):
             now, claim = owner.clock.last, owner.claim
             _, gone = paging.moved(now)
             entries, keep_from = changelog.entries({}, lambda: senders.whole(owner.clock.last), now)

@@ -148,18 +148,18 @@ def test_the_topic_of_the_same_name_in_another_cluster_is_another_input(tmp_path
 def test_a_handler_sends_to_the_clusters_of_the_file(tmp_path: Path) -> None:
     app = app_of(tmp_path, BRIDGE % ("orders", "o"))
     outputs = HandlerOutputs(app.agents[0], app.brokers)
-    assert outputs.named("x@west", 1).topic == "x@west"
-    assert outputs.named("x@east", 1).topic == "x"
+    assert outputs.to_topic("x@west", 1).topic == "x@west"
+    assert outputs.to_topic("x@east", 1).topic == "x"
     with pytest.raises(ValueError, match="kafka has no cluster north"):
-        outputs.named("x@north", 1)
+        outputs.to_topic("x@north", 1)
 
 
 def test_a_handler_with_transactions_sends_to_the_cluster_of_its_input(tmp_path: Path) -> None:
     app = app_of(tmp_path, "  a: {from: t@west, to: o@west, delivery: transactional, dead_letters: d@west}\n")
     outputs = HandlerOutputs(app.agents[0], app.brokers)
-    assert outputs.named("x@west", 1).topic == "x@west"
+    assert outputs.to_topic("x@west", 1).topic == "x@west"
     with pytest.raises(ValueError, match="to the cluster of the agent's input only"):
-        outputs.named("x", 1)
+        outputs.to_topic("x", 1)
 
 
 CASE = """\

@@ -81,7 +81,7 @@ def under_the_new_rule(patch: Patch) -> None:
 
 def repeated(patch: Patch) -> None:
     """All records below the offset of the change count again."""
-    patch.setattr(Generations, "again", lambda self, records: records)
+    patch.setattr(Generations, "select_reread", lambda self, records: records)
 
 
 def read_again_unseen(patch: Patch) -> None:
@@ -122,13 +122,13 @@ def told_too_much(patch: Patch) -> None:
 
 def unfiltered_after_a_drop(patch: Patch) -> None:
     """The records below the offset of the change count again when the groups that wait are dropped."""
-    again = Generations.again
+    again = Generations.select_reread
 
     def filtered(self: Generations, records: Sequence[Record]) -> Sequence[Record]:
         waits = any(each.known.policy == "rewind" for each in self)
         return again(self, records) if waits else records
 
-    patch.setattr(Generations, "again", filtered)
+    patch.setattr(Generations, "select_reread", filtered)
 
 
 def fires_what_waits(patch: Patch) -> None:

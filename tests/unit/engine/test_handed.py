@@ -76,7 +76,7 @@ def failed_commit() -> list[int]:
     scene = Scene(1).turn()
     scene.broker.report(1)
     assert scene.shard is not None
-    assert scene.shard.taken() == ([1], [])
+    assert scene.shard.take_reports() == ([1], [])
     scene.lose().claim().turn()
     assert scene.record() == [1]
     return scene.broker.sent
@@ -87,7 +87,7 @@ def declared_dead() -> list[int]:
     scene.broker.report(1, "rejected", "too large")
     scene.lose().claim().turn()
     assert scene.shard is not None
-    assert scene.shard.taken() == ([], [DeadRow(1, "too large", 1)])
+    assert scene.shard.take_reports() == ([], [DeadRow(1, "too large", 1)])
     return scene.broker.sent
 
 
@@ -154,7 +154,7 @@ def test_a_number_that_another_claim_gave_again_is_another_row() -> None:
     assert scene.broker.sent == [1, 2, 3, 1, 2, 3]
     late("delivered", "")
     assert scene.shard is not None
-    assert scene.shard.taken() == ([], [])
+    assert scene.shard.take_reports() == ([], [])
 
 
 def test_what_the_store_no_longer_holds_is_forgotten() -> None:
@@ -162,7 +162,7 @@ def test_what_the_store_no_longer_holds_is_forgotten() -> None:
     scene = Scene(1, 2).turn()
     scene.broker.report(1)
     assert scene.shard is not None
-    scene.shard.taken()
+    scene.shard.take_reports()
     del scene.outbox.rows[1]
     scene.lose().claim().turn()
     assert scene.record() == []

@@ -48,7 +48,7 @@ def test_a_history_of_groups_that_have_a_result_is_found(monkeypatch: Patch) -> 
     def every(agent: Any, events: Any) -> set[int]:
         return {event.fire.first for event in events if event.reason == "ended"}
 
-    monkeypatch.setattr(rows, "untold", every)
+    monkeypatch.setattr(rows, "unreported", every)
     assert any("2 messages about the group" in each for each in problems(Run(KINDS["discarded"], 1).play()))
 
 

@@ -75,7 +75,7 @@ class Outbox:
 
     def record(self, shard: Shard) -> list[int]:
         """As a commit does; the numbers it recorded."""
-        delivered, dead = shard.taken()
+        delivered, dead = shard.take_reports()
         gone = [*delivered, *(d.number for d in dead)]
         for number in gone:
             del self.rows[number]
@@ -137,7 +137,7 @@ def test_without_exact_acknowledgements_6_is_forgotten(broker: Broker) -> None:
     a_relay(broker).turn([shard], 1.0)
     broker.report(7)
     with without("exact-acks"):
-        assert 6 in shard.taken()[0]
+        assert 6 in shard.take_reports()[0]
 
 
 def after_a_failure(broker: Broker) -> list[int]:
@@ -181,7 +181,7 @@ def test_late_reports_of_rows_that_went_back_change_nothing(broker: Broker) -> N
     late("failed", "")
     relay.turn([shard], 7.0)
     late("delivered", "")
-    assert shard.taken() == ([], [])
+    assert shard.take_reports() == ([], [])
     relay.turn([shard], 8.0)
     assert broker.sent == [1, 1]
 
@@ -197,7 +197,7 @@ def test_a_rejected_row_is_dead_and_the_shard_goes_on(broker: Broker) -> None:
     ]
     assert ("dead_rows", ("MSG_SIZE_TOO_LARGE",), 1) in relay._sender._meter.snapshot()
     broker.report(2)
-    assert shard.taken() == ([2], [DeadRow(1, text, 1)])
+    assert shard.take_reports() == ([2], [DeadRow(1, text, 1)])
     relay.turn([shard], 9.0)
     assert broker.sent == [1, 2]
 

@@ -174,7 +174,7 @@ def test_a_later_drop_drops_what_was_not_read_again(scene: Scene) -> None:
 
 
 def test_twin_a_drop_that_ends_the_filter_repeats_records(scene: Scene, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Generations, "again", lambda self, records: records)
+    monkeypatch.setattr(Generations, "select_reread", lambda self, records: records)
     scene.read_until(2)
     feed(scene.log, *(("b", each) for each in (1, 2, 3, 4)))
     scene.worker(*REWOUND, (V3, "drop")).turns(20)

@@ -40,7 +40,7 @@ class Scene:
         self.relay.turn([self.shard], now)
 
     def record(self) -> list[int]:
-        delivered, dead = self.shard.taken()
+        delivered, dead = self.shard.take_reports()
         self.shard.recorded([*delivered, *(each.number for each in dead)])
         return delivered
 

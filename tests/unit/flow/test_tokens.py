@@ -178,7 +178,7 @@ def test_a_call_does_not_begin_when_its_lease_is_nearly_over(store: MemoryStore,
     mine, call = one_of(store, clocks, "p"), object()
     assert mine.admit({b"k": call}) == {b"k"}
     clocks.now += LEASE * 0.6
-    assert not mine.enters(b"k", call)
+    assert not mine.enter(b"k", call)
 
 
 def test_a_call_that_never_began_gives_its_key_back(store: MemoryStore, clocks: Clocks) -> None:
@@ -195,8 +195,8 @@ def test_a_call_that_never_began_gives_its_key_back(store: MemoryStore, clocks: 
 def test_another_call_does_not_end_the_lease_of_one_that_runs(store: MemoryStore, clocks: Clocks) -> None:
     mine, call = one_of(store, clocks, "p"), object()
     mine.admit({b"k": call})
-    assert mine.enters(b"k", call)
-    mine.left(b"k", object())
+    assert mine.enter(b"k", call)
+    mine.release(b"k", object())
     assert mine.admit({b"k": object()}) == set()
 
 
@@ -206,9 +206,9 @@ def test_others_have_a_turn_although_a_process_has_more_calls_of_the_key(store: 
         for holder, name in ((mine, "p"), (other, "q")):
             call = object()
             if holder.admit({b"k": call}):
-                assert holder.enters(b"k", call)
+                assert holder.enter(b"k", call)
                 clocks.now += 0.02
-                holder.left(b"k", call)
+                holder.release(b"k", call)
                 begun.append(name)
             holder.turn()
         clocks.now += 0.01

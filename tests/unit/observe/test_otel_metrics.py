@@ -49,7 +49,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_opentelemetrys_own_variables_ask_for_metrics(environment: dict[str, str], names: tuple[str, ...]) -> None:
-    assert otel_metrics.asked(environment) == names
+    assert otel_metrics.requested_exporters(environment) == names
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_opentelemetrys_own_variables_ask_for_metrics(environment: dict[str, str
 )
 def test_what_cannot_be_sent_is_refused(environment: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(text)):
-        otel_metrics.asked(environment)
+        otel_metrics.requested_exporters(environment)
 
 
 def filled() -> Meter:

@@ -55,7 +55,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_opentelemetrys_own_variables_ask_for_spans(environment: dict[str, str], names: tuple[str, ...]) -> None:
-    assert tracing.asked(environment) == names
+    assert tracing.requested_exporters(environment) == names
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_opentelemetrys_own_variables_ask_for_spans(environment: dict[str, str],
 )
 def test_what_cannot_be_had_is_refused(environment: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        tracing.asked(environment)
+        tracing.requested_exporters(environment)
     assert str(caught.value).startswith(says)
 
 
@@ -97,7 +97,7 @@ def test_without_the_extra_a_run_ends_with_2_and_one_line_that_names_it(
 def test_without_the_extra_of_grpc_the_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.grpc", None)
     with pytest.raises(ConfigurationError, match=re.escape('pip install "sluicegate[otel,otel-grpc]"')):
-        tracing.asked({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
+        tracing.requested_exporters({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
 
 
 @pytest.mark.parametrize(("wanted", "loaded"), [("none", False), ("console", True)])

@@ -111,14 +111,14 @@ def test_what_is_lost_of_late_records_in_a_crash_is_found(kind: str, monkeypatch
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_late_records_that_gather_anew_with_each_record_are_found(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    took = ClosedGroups.took
+    took = ClosedGroups.note_record
 
     def anew(self: ClosedGroups, group: bytes, now: float) -> None:
         results, _ = self._groups.closed[group]
         self._groups.closed[group] = (results, None)
         took(self, group, now)
 
-    monkeypatch.setattr(ClosedGroups, "took", anew)
+    monkeypatch.setattr(ClosedGroups, "note_record", anew)
     assert differences(kind, 200)
 
 
