@@ -7,10 +7,21 @@ from typing import Any
 
 import pytest
 
+from tests.integration.console.conftest import NS
 from tests.integration.console.judging import OVERLAPPING, WIDTHS, violations
 from tests.integration.console.shop import Shop
 
-VIEWS = ("overview", "agent?name=baskets", "groups", "dead", "timeouts", "outbox", "progress", "audit")
+VIEWS = (
+    "overview",
+    "agent?name=baskets",
+    f"topic?name={NS}-in",
+    "groups",
+    "dead",
+    "timeouts",
+    "outbox",
+    "progress",
+    "audit",
+)
 
 
 @pytest.fixture(params=["light", "dark"])

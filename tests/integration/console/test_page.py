@@ -94,10 +94,26 @@ def test_the_overview_draws_the_agents_and_the_last_hour(page: Any) -> None:
         assert graph.locator("text.name", has_text=f"{NS}-{topic}").count() == 1
     hour = page.get_by_role("region", name="Last hour")
     hour.locator("canvas").nth(5).wait_for()
-    page.get_by_role("region", name="Last errors").get_by_text("No error since the start of this run.").wait_for()
+    page.get_by_role("region", name="Last errors").get_by_text("given up in this run").first.wait_for()
     graph.get_by_role("link", name="baskets").click()
     page.get_by_role("heading", name="Agent baskets").wait_for()
     assert "count: 1000" in page.get_by_role("region", name="Rule").inner_text()
+
+
+def test_topics_and_agents_link_to_each_other(page: Any) -> None:
+    graph = page.get_by_role("region", name="Topics and agents")
+    graph.get_by_role("link", name=f"{NS}-out").click()
+    page.get_by_role("heading", name=f"Topic {NS}-out").wait_for()
+    main = page.get_by_role("main")
+    assert "no agent of this file reads it" in main.inner_text()
+    main.get_by_role("link", name="baskets").click()
+    page.get_by_role("heading", name="Agent baskets").wait_for()
+    page.get_by_role("region", name="Partitions").get_by_role("link", name=f"{NS}-in").first.click()
+    page.get_by_role("heading", name=f"Topic {NS}-in").wait_for()
+    assert page.get_by_role("region", name="Partitions").get_by_role("row").count() == 3
+    page.get_by_role("link", name="of its records").click()
+    page.get_by_role("heading", name="Dead letters", exact=True).first.wait_for()
+    assert page.get_by_label("Search").input_value() == f"{NS}-in/"
 
 
 def test_a_column_sorts_and_the_address_keeps_it(page: Any) -> None:

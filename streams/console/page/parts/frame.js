@@ -16,7 +16,7 @@ const PLACES = [
   ["progress", "Deployments"],
   ["audit", "Audit"],
 ];
-const PARTS = { agent: "overview" }; // views that belong to another one
+const PARTS = { agent: "overview", topic: "overview" }; // views that belong to another one
 
 const Fact = ({ name, children }) =>
   html`<div class="fact">

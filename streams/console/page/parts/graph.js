@@ -93,8 +93,8 @@ function Node({ name, node, at }) {
       html`<text class="note" x=${at.x + WIDTH / 2} y=${at.y + 38} text-anchor="middle">${node.note}</text>`
     }
     ${node.title.length > LETTERS && html`<title>${node.title}</title>`}`;
-  if (!node.agent) return html`<g class="node topic" key=${name}>${body}</g>`;
-  return html`<a class=${`node agent ${node.kind}`} key=${name} href=${link("agent", { name: node.title })}
+  const kind = node.agent ? `agent ${node.kind}` : "topic";
+  return html`<a class=${`node ${kind}`} key=${name} href=${link(node.agent ? "agent" : "topic", { name: node.title })}
     >${body}</a
   >`;
 }

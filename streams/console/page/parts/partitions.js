@@ -15,7 +15,11 @@ const AGENT = {
   by: (row) => row.agent,
 };
 const COLUMNS = [
-  { title: "topic", value: (row) => row.topic, by: (row) => row.topic },
+  {
+    title: "topic",
+    value: (row) => html`<${To} view="topic" fields=${{ name: row.topic }}>${row.topic}<//>`,
+    by: (row) => row.topic,
+  },
   { title: "partition", value: (row) => row.partition, by: (row) => row.partition, kind: "number" },
   { title: "state", value: (row) => html`<${State} row=${row} />`, by: (row) => row.state },
   { title: "owner", value: (row) => html`<span title=${row.owner || ""}>${owner(row)}</span>`, by: owner },

@@ -23,6 +23,9 @@ const Fact = ({ name, children }) =>
     <dd>${children}</dd>
   </div>`;
 
+const Topics = ({ names }) =>
+  names.map((name, at) => html`${at ? ", " : ""}<${To} view="topic" fields=${{ name }}>${name}<//>`);
+
 export function content({ name, version }, { partitions: stored, rule, history }, overview) {
   keep(history);
   const agent = overview.agents.find((each) => each.name === name);
@@ -31,8 +34,8 @@ export function content({ name, version }, { partitions: stored, rule, history }
     all = totals(rows);
   return html`<p class="crumbs"><${To} view="overview">Overview<//> / <strong>${name}</strong></p>
     <dl class="tiles">
-      <${Fact} name="Reads">${agent.topics.join(", ")}<//>
-      <${Fact} name="Writes">${agent.to.join(", ") || "nothing"}<//>
+      <${Fact} name="Reads"><${Topics} names=${agent.topics} /><//>
+      <${Fact} name="Writes">${agent.to.length ? html`<${Topics} names=${agent.to} />` : "nothing"}<//>
       <${Fact} name="Lag">${count(all.lag)}<//>
       <${Fact} name="Open groups"
         >${

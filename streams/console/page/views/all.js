@@ -7,5 +7,6 @@ import * as groups from "./groups.js";
 import * as outbox from "./outbox.js";
 import * as overview from "./overview.js";
 import * as timeouts from "./timeouts.js";
+import * as topic from "./topic.js";
 
-export const VIEWS = { overview, agent, groups, dead, timeouts, outbox, progress: deployments, audit };
+export const VIEWS = { overview, agent, topic, groups, dead, timeouts, outbox, progress: deployments, audit };
