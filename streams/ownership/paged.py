@@ -55,12 +55,14 @@ class ColdReads:
         self._groups.put_first(hot)
 
     def _first(self, most: int, read: Callable[[int], Sequence[ColdGroup]]) -> list[bytes]:
-        """Make the first cold groups hot, up to `most`. `read` returns the first rows, also those of hot groups."""
+        """Make the first cold groups hot, up to `most`. `read` returns the first rows, also those of hot groups. The
+        next commit deletes the rows of groups that are hot, so later calls do not read them again."""
         groups, hot, limit = self._groups, list[bytes](), most
         while True:
             rows = read(limit)
             cold = [row for row in rows if row.key not in groups.states and row.key not in groups.touched]
             hot += self._warm(cold[: most - len(hot)])
+            self.paging.remove(row for row in rows if row.key in groups.states)
             if len(hot) >= most or len(rows) < limit:
                 return hot
             limit *= 2

@@ -173,6 +173,13 @@ GUARDS = (
         COLD,
     ),
     Guard(
+        "groups that may make room are read once",
+        "streams/ownership/paged.py",
+        "            self.paging.remove(row for row in rows if row.key in groups.states)\n",
+        "",
+        COLD,
+    ),
+    Guard(
         "a hot group that a person drops leaves no row",
         "streams/operations/groups/open_groups.py",
         "if contents.paging.has_rows else None",

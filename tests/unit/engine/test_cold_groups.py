@@ -280,6 +280,16 @@ def test_cold_groups_count_for_max_groups_and_make_room_first() -> None:
     assert scene.owner.groups.open == 20
 
 
+def test_groups_that_may_make_room_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(paged_agent(max_groups=20, hot_groups=12))
+    due, most = scene.store.due, list[int]()
+    monkeypatch.setattr(scene.store, "due", lambda place, until, limit: most.append(limit) or due(place, until, limit))
+    for key in KEYS[7:4:-1]:
+        feed(scene.log, (key, 1))
+        scene.driver.turns(3)
+    assert set(most) == {1}
+
+
 def test_a_record_of_a_new_group_is_refused_where_cold_groups_reach_the_limit() -> None:
     scene = Scene(paged_agent(max_groups=20, on_full="dead-letter"))
     feed(scene.log, ("new", 1), ("key-05", 2))
