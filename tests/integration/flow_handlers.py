@@ -18,6 +18,10 @@ def throttled(value: Any, send: Any) -> None:
     send(value)
 
 
+def limited(value: Any, send: Any) -> None:
+    send(value)
+
+
 def single(value: Any, send: Any) -> None:
     _note("single", value)
     time.sleep(LASTS)

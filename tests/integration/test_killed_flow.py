@@ -1,10 +1,11 @@
-"""`throttle` and `singleton` over two worker processes that are killed, on a real broker and a real store: no interval
-has more calls than the limit, no two calls of a key run at a time, and no message is lost."""
+"""`throttle`, `rate_limit` and `singleton` over two worker processes that are killed, on a real broker and a real
+store: no interval has more calls than the limit, no two calls of a key run at a time, and no message is lost."""
 
 import json
 import shutil
 import signal
 import sys
+import time
 from bisect import bisect_left
 from collections import defaultdict
 from itertools import pairwise, zip_longest
@@ -14,23 +15,20 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka import Producer
 
+from sluicegate.streams.contracts import headers
 from tests.bench.load import create
+from tests.integration.storm_file import HEAD
 from tests.integration.supervised.run import Run, patch_processes
 from tests.integration.test_killed_groups import Topic, kill
 from tests.waiting import wait_until
 
 LIMIT, PER = 40, 4.0
 """A process that is paused between the look at its clock and the call does not pass the limit in a twentieth of PER."""
-THROTTLED, SINGLE, KEYS = 300, 60, 3
+THROTTLED, SINGLE, LIMITED, KEYS = 300, 60, 240, 3
 KILLS = 2
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   throttled:
     from: NS-in
@@ -46,7 +44,16 @@ agents:
     concurrency: 4
     singleton: n % 3
     to: {topic: NS-single}
+  limited:
+    from: NS-in
+    where: kind == "limited"
+    handler: flow_handlers:limited
+    concurrency: 4
+    rate_limit: {limit: 40, per: 4s}
+    to: {topic: NS-limited}
 """
+)
+TOPICS = ("throttled", "single", "limited", "dead")
 
 
 class Call(NamedTuple):
@@ -57,7 +64,7 @@ class Call(NamedTuple):
 
 def started(folder: Path, kafka: str, ns: str, store: str, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("FLOW_CALLS", str(folder / "calls"))
-    for name in ("in", "dead", "throttled", "single"):
+    for name in ("in", *TOPICS):
         create(kafka, f"{ns}-{name}", partitions=4)
     shutil.copy(Path(__file__).with_name("flow_handlers.py"), folder)
     (folder / "app.yaml").write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", store))
@@ -65,12 +72,16 @@ def started(folder: Path, kafka: str, ns: str, store: str, monkeypatch: pytest.M
     return Run(command, "run", str(folder / "app.yaml"), "--workers", "2")
 
 
-def send(kafka: str, ns: str) -> None:
+def send(kafka: str, ns: str, kind: str, numbers: range) -> None:
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
-    for kind, count in (("throttled", THROTTLED), ("single", SINGLE)):
-        for number in range(count):
-            producer.produce(f"{ns}-in", json.dumps({"n": number, "kind": kind}), key=f"{kind}{number}")
+    for number in numbers:
+        producer.produce(f"{ns}-in", json.dumps({"n": number, "kind": kind}), key=f"{kind}{number}")
     assert producer.flush(20) == 0
+
+
+def share_of_limited(part: int) -> range:
+    """Those that are sent before the kill of this part, or behind the last one."""
+    return range(LIMITED * part // (KILLS + 1), LIMITED * (part + 1) // (KILLS + 1))
 
 
 def calls_in(folder: Path) -> list[Call]:
@@ -114,13 +125,21 @@ def test_limits_hold_although_workers_are_killed(
 ) -> None:
     url = f"sqlite:///{tmp_path / 'state.db'}" if store == "sqlite" else request.getfixturevalue(store)
     run = started(tmp_path, kafka, ns, url, monkeypatch)
-    throttled, single = topics = [Topic(kafka, f"{ns}-{name}") for name in ("throttled", "single")]
+    throttled, single, limited, dead = topics = [Topic(kafka, f"{ns}-{name}") for name in TOPICS]
+    began = time.time()
     try:
-        send(kafka, ns)
+        send(kafka, ns, "throttled", range(THROTTLED))
+        send(kafka, ns, "single", range(SINGLE))
         for part in range(1, KILLS + 1):
+            send(kafka, ns, "limited", share_of_limited(part - 1))
             wanted = THROTTLED * part // (KILLS + 2)
             wait_until(lambda wanted=wanted: throttled.read() >= wanted, 60, "some results")
             kill(run)
+        send(kafka, ns, "limited", share_of_limited(KILLS))
+        wait_until(
+            lambda: limited.read() + dead.read() >= LIMITED, 90, "all results and dead letters of the rate limit"
+        )
+        lasted = time.time() - began
         wait_until(lambda: throttled.read() >= THROTTLED, 90, "all results")
         wait_until(lambda: single.read() >= SINGLE, 90, "all results of the singleton")
         run.signal(signal.SIGTERM)
@@ -134,6 +153,10 @@ def test_limits_hold_although_workers_are_killed(
         assert sorted(json.loads(message.value())["n"] for message in topic.messages.values()) == [*range(count)]
     assert most_within([call.at for call in calls if call.kind == "throttled"], PER) <= LIMIT
     assert overlaps(calls) == []
+    taken, refused = ([json.loads(each.value())["n"] for each in topic.messages.values()] for topic in (limited, dead))
+    assert sorted([*taken, *refused]) == [*range(LIMITED)]
+    assert LIMIT <= len(taken) <= LIMIT * (1 + lasted // PER)
+    assert {dict(each.headers())[headers.DEAD_REASON] for each in dead.messages.values()} == {b"rate-limited"}
 
 
 def test_the_limit_is_passed_if_a_worker_starts_with_a_state_of_its_own(
@@ -145,7 +168,7 @@ def test_the_limit_is_passed_if_a_worker_starts_with_a_state_of_its_own(
     run = started(tmp_path, kafka, ns, f"sqlite:///{tmp_path / 'state.db'}", monkeypatch)
     throttled = Topic(kafka, f"{ns}-throttled")
     try:
-        send(kafka, ns)
+        send(kafka, ns, "throttled", range(THROTTLED))
         wait_until(lambda: throttled.read() >= THROTTLED // 2, 60, "some results")
     finally:
         run.close()

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,19 +20,15 @@ from sluicegate.streams.contracts import headers
 from tests.bench.load import create
 from tests.bench.results import reader
 from tests.integration.outputs import taken
+from tests.integration.storm_file import HEAD
 from tests.integration.supervised.run import Run, patch_processes
 from tests.waiting import wait_until
 
 RECORDS, KEYS, KILLS = 3_000, 7, 4
 COUNT, EARLY = 50, 10
-FILE = """\
-app: NS
-kafka: {bootstrap.servers: "KAFKA", session.timeout.ms: 6000}
-store: STORE
-accept_level: volatile
-auto_migrate: true
-dead_letters: NS-dead
-http: {port: 0}
+FILE = (
+    HEAD
+    + """\
 agents:
   counted:
     from: NS-in
@@ -47,8 +44,18 @@ agents:
     from: NS-in
     aggregate: {timeout: {after: sla, first: 10m}, compute: {total: {sum: n}}}
     to: {topic: NS-promised}
+  due:
+    from: NS-in
+    aggregate: {timeout: {at: due, unit: s, first: 10m}, compute: {total: {sum: n}}}
+    to: {topic: NS-due}
+  changed:
+    from: NS-in
+    aggregate: {count: 50, timeout: 10m, compute: {total: {sum: n}, greatest: {max: n}}}
+    emit: {on: change}
+    to: {topic: NS-changed}
 """
-TOPICS = ("counted", "timed", "promised")
+)
+TOPICS = ("counted", "changed", "timed", "promised", "due")
 
 
 class Result(NamedTuple):
@@ -93,12 +100,12 @@ def numbers_of(key: int) -> list[int]:
     return [*range(key, RECORDS, KEYS)]
 
 
-def counted(numbers: list[int]) -> list[tuple[int, int, int, bool]]:
-    """Revision, count, total and final of each result that is sent of the records of a key."""
+def counted(numbers: list[int], early: int) -> list[tuple[int, int, int, bool]]:
+    """Revision, count, total and final of each result that is sent of the records of a key, at each `early` records."""
     results = []
     for first in range(0, len(numbers), COUNT):
         group = numbers[first : first + COUNT]
-        for revision, count in enumerate(range(EARLY, len(group) + 1, EARLY), 1):
+        for revision, count in enumerate(range(early, len(group) + 1, early), 1):
             results.append((revision, count, sum(group[:count]), count == COUNT))
     return results
 
@@ -129,7 +136,8 @@ def started(path: Path, kafka: str, ns: str, store: str) -> Run:
 def send(kafka: str, ns: str, numbers: range) -> None:
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     for number in numbers:
-        producer.produce(f"{ns}-in", json.dumps({"n": number, "sla": f"{1 + number % 3}s"}), key=f"k{number % KEYS}")
+        value = {"n": number, "sla": f"{1 + number % 3}s", "due": time.time() + 1 + number % 3}
+        producer.produce(f"{ns}-in", json.dumps(value), key=f"k{number % KEYS}")
     assert producer.flush(20) == 0
 
 
@@ -147,17 +155,22 @@ def test_results_are_exact_although_workers_are_killed(
     url = f"sqlite:///{tmp_path / 'state.db'}" if store == "sqlite" else request.getfixturevalue(store)
     run = started(tmp_path / "app.yaml", kafka, ns, url)
     topics = [Topic(kafka, f"{ns}-{name}") for name in TOPICS]
-    by_count, by_time, by_promise = topics
+    by_count, by_change, *by_clock = topics
     try:
         for begin in range(0, RECORDS, RECORDS // KILLS):
             known = {topic: len(topic.messages) for topic in topics}
             send(kafka, ns, range(begin, begin + RECORDS // KILLS))
             wait_until(lambda known=known: all(topic.read() > known[topic] for topic in topics), 60, "more results")
             kill(run)
-        for topic in (by_time, by_promise):
+        for topic in by_clock:
             wait_until(lambda topic=topic: topic.read_records() >= RECORDS, 60, "the last results of all records")
-        wanted = {f"k{key}": counted(numbers_of(key)) for key in range(KEYS)}
-        wait_until(lambda: by_count.read() >= sum(map(len, wanted.values())), 60, "the results of all counts")
+        wanted = {
+            topic: {f"k{key}": counted(numbers_of(key), early) for key in range(KEYS)}
+            for topic, early in ((by_count, EARLY), (by_change, 1))
+        }
+        for topic, results in wanted.items():
+            many = sum(map(len, results.values()))
+            wait_until(lambda topic=topic, many=many: topic.read() >= many, 60, "the results of all counts")
         run.signal(signal.SIGTERM)
         assert run.exit_code(40) == 0
         assert len(run.events("worker.ended", code=-9)) >= KILLS
@@ -167,12 +180,13 @@ def test_results_are_exact_although_workers_are_killed(
         run.close()
         for topic in topics:
             topic.consumer.close()
-    assert {key: [result[1:] for result in results] for key, results in by_count.results().items()} == wanted
-    for topic in (by_time, by_promise):
+    for topic, every in wanted.items():
+        assert {key: [result[1:] for result in results] for key, results in topic.results().items()} == every
+    for topic in by_clock:
         results = topic.results()
         for key in range(KEYS):
             judged(numbers_of(key), results[f"k{key}"])
-    assert any(not result.final for of_key in by_time.results().values() for result in of_key)
+    assert any(not result.final for of_key in by_clock[0].results().values() for result in of_key)
 
 
 def test_the_results_differ_if_a_restored_group_does_not_know_its_early_ones(

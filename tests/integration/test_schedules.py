@@ -1,4 +1,4 @@
-"""A schedule on a real broker and Redis: each time once, also when the processes that send are killed."""
+"""A schedule on a real broker and any store: each time once, also when the processes that send are killed."""
 
 import json
 import os
@@ -37,10 +37,12 @@ agents:
 """
 
 
-@pytest.fixture
-def runs(tmp_path: Path, kafka: str, redis_url: str, ns: str) -> Iterator[list[Run]]:
+@pytest.fixture(params=["sqlite", "redis_url", "postgres_url"])
+def runs(tmp_path: Path, kafka: str, ns: str, request: pytest.FixtureRequest) -> Iterator[list[Run]]:
     file = tmp_path / "app.yaml"
-    file.write_text(FILE.format(ns=ns, kafka=kafka, store=redis_url))
+    sqlite = f"sqlite:///{tmp_path / 'state.db'}"
+    store = sqlite if request.param == "sqlite" else request.getfixturevalue(request.param)
+    file.write_text(FILE.format(ns=ns, kafka=kafka, store=store))
     for command in (["topics", str(file), "--create"], ["migrate", str(file)]):
         assert CliRunner().invoke(main, command).exit_code == 0
     with ExitStack() as stack:

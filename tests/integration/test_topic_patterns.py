@@ -26,7 +26,9 @@ kafka:
   bootstrap.servers: KAFKA
   session.timeout.ms: 6000
   topic.metadata.refresh.interval.ms: 1000
-store: sqlite:///state.db
+store: STORE
+accept_level: volatile
+auto_migrate: true
 dead_letters: NS.dead
 http: {port: PORT}
 agents:
@@ -45,9 +47,9 @@ MakeTopic = Callable[..., None]
 class Started:
     """A run of the file."""
 
-    def __init__(self, folder: Path, kafka: str, ns: str, start: str) -> None:
+    def __init__(self, folder: Path, kafka: str, ns: str, start: str, store: str = "sqlite:///state.db") -> None:
         self.kafka, self.ns, self.path = kafka, ns, folder / "patterns.yaml"
-        text = FILE.replace("NS", ns).replace("KAFKA", kafka).replace("START", start)
+        text = FILE.replace("NS", ns).replace("KAFKA", kafka).replace("START", start).replace("STORE", store)
         self.path.write_text(text.replace("PORT", str(free_port())))
         self.producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
         self.reader = Consumer(
@@ -95,7 +97,8 @@ def started(
 ) -> Iterator[Started]:
     for name in ("in.one", "out", "dead"):
         make_topic(f"{ns}.{name}")
-    made = Started(tmp_path, kafka, ns, getattr(request, "param", "earliest"))
+    start, store = getattr(request, "param", ("earliest", ""))
+    made = Started(tmp_path, kafka, ns, start, request.getfixturevalue(store) if store else "sqlite:///state.db")
     yield made
     print("\n".join(map(str, made.run.lines[-60:])), *made.run.noise[-20:])
     made.close()
@@ -180,7 +183,7 @@ def test_a_topic_that_is_made_again_halts_until_a_person_accepts_that_its_groups
     assert [each["ids"] for each in started.results(1)] == [[1, 2]]
 
 
-@pytest.mark.parametrize("started", ["latest"], indirect=True)
+@pytest.mark.parametrize("started", [("latest", store) for store in ("", "redis_url", "postgres_url")], indirect=True)
 def test_kill_9_while_a_topic_appears_loses_and_repeats_nothing(started: Started, make_topic: MakeTopic) -> None:
     started.run.wait("partition.claimed", timeout=60, topic=started.topic("one"))
     for number in range(4):

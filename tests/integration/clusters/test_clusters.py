@@ -31,7 +31,9 @@ kafka:
   default: east
   east: {bootstrap.servers: EAST, session.timeout.ms: 6000}
   west: {bootstrap.servers: WEST, session.timeout.ms: 6000}
-store: sqlite:///state.db
+store: STORE
+accept_level: volatile
+auto_migrate: true
 dead_letters: NS.dead
 http: {port: PORT}
 agents:
@@ -104,13 +106,15 @@ def numbers(messages: dict[bytes, Message]) -> Counter[int]:
     return Counter(n for each in messages.values() for n in json.loads(each.value())["ids"])
 
 
+@pytest.mark.parametrize("store", ["sqlite", "redis_url", "postgres_url"])
 def test_nothing_is_lost_or_repeated_from_one_cluster_to_the_other_while_workers_are_killed(
-    started: Callable[..., Run], kafka: str, west: Server, ns: str
+    started: Callable[..., Run], kafka: str, west: Server, ns: str, store: str, request: pytest.FixtureRequest
 ) -> None:
+    url = "sqlite:///state.db" if store == "sqlite" else request.getfixturevalue(store)
     create(kafka, f"{ns}.t", f"{ns}.back", f"{ns}.dead")
     create(west.url, f"{ns}.t")
     there, back = reader(west.url, f"{ns}.t"), reader(kafka, f"{ns}.back")
-    run = started(BRIDGE, "--workers", "2")
+    run = started(BRIDGE.replace("STORE", url), "--workers", "2")
     results, returned = dict[bytes, Message](), dict[bytes, Message]()
     share = 4_000
     for turn in range(KILLS + 1):

@@ -28,7 +28,7 @@ class AmendOracle(Oracle):
 
     def is_late(self, offset: int, step: Step, start: int) -> bool:
         assert step.key is not None
-        closes, name = start + self.size + self.grace, (start, step.key)
+        closes, name = self.end_of(start) + self.grace, (start, step.key)
         if closes > self.watermark and name not in self.kept:
             return False
         if closes + self.keep <= self.watermark:
@@ -48,7 +48,7 @@ class AmendOracle(Oracle):
     def tell(self, name: Name, by: str) -> None:
         kept = self.kept[name]
         kept.revision, kept.since, group = kept.revision + 1, None, kept.group
-        ends = name[0] + self.size
+        ends = self.end_of(name[0])
         numbers = group.first, group.last, len(group.amounts), sum(group.amounts), kept.revision
         self.results.append(Result(name[1], name[0], ends, "window", by, *numbers))
 
@@ -56,7 +56,7 @@ class AmendOracle(Oracle):
         super().close(by)
         for name in sorted(self.kept, key=lambda name: (name[0], self.kept[name].group.first)):
             kept = self.kept[name]
-            if name[0] + self.size + self.grace + self.keep <= self.watermark:
+            if self.end_of(name[0]) + self.grace + self.keep <= self.watermark:
                 if kept.since is not None:
                     self.tell(name, "late")
                 del self.kept[name]
@@ -81,7 +81,7 @@ class NewOracle(Oracle):
 
     def is_late(self, offset: int, step: Step, start: int) -> bool:
         assert step.key is not None
-        if start + self.size + self.grace > self.watermark:
+        if self.end_of(start) + self.grace > self.watermark:
             return False
         name = (start, step.key)
         group = self.added.setdefault(name, Open(offset, step.now))
@@ -94,7 +94,7 @@ class NewOracle(Oracle):
     def tell(self, name: Name, reason: str, by: str) -> None:
         group = self.added.pop(name)
         numbers = group.first, group.last, len(group.amounts), sum(group.amounts)
-        self.results.append(Result(name[1], name[0], name[0] + self.size, reason, by, *numbers))
+        self.results.append(Result(name[1], name[0], self.end_of(name[0]), reason, by, *numbers))
 
     def look(self, now: float) -> None:
         super().look(now)
