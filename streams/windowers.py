@@ -101,9 +101,8 @@ class Windower(NamedTuple):
 
     @property
     def finishes(self) -> bool:
-        """Whether a record belongs to one window, and its result waits. Then open windows finish beside a changed
-        rule."""
-        return not (self.overlaps or self.immediate)
+        """Whether results wait. Then open windows finish beside a changed rule."""
+        return not self.immediate
 
     @property
     def fields(self) -> tuple[str, ...]:

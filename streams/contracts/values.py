@@ -84,7 +84,9 @@ class Generation(msgspec.Struct, frozen=True, array_like=True):
     """Open groups of a partition that were filled under an earlier version of the rule, and the `policy` that decides
     what happens to them. Their changelog entries have `number`. `version` 0: they were filled before versions were
     recorded. `agent` is the JSON of the agent with that rule. `idle` is as in Source. `until` is used only for groups
-    whose records are read again: the offset at which the partition changed; -1: it changes with the next commit."""
+    whose records are read again: the offset at which the partition changed; -1: it changes with the next commit. `last`
+    is used only for windows that overlap and finish: the start of the last one, in milliseconds since 1970; None: it is
+    not known before the next commit."""
 
     number: int
     version: int
@@ -92,6 +94,7 @@ class Generation(msgspec.Struct, frozen=True, array_like=True):
     agent: str
     idle: float | None = None
     until: int = -1
+    last: int | None = None
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True):

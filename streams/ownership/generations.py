@@ -4,6 +4,9 @@ When a partition changes to another version, its open groups become an older gen
 unchanged. The policy of the deployment decides what happens to them (docs/changing-rules.md): they finish under their
 own rule, are converted to the new one, fire, are dropped, or their records are read again. A record that belongs to an
 open group of a finishing generation goes there. All other records go to the newest generation.
+
+A record can be in several windows if windows overlap. A finishing generation has all windows up to the last one that
+was open when the rule changed. Later windows belong to the next generation. A record counts in the windows of both.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +18,7 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import parsed
 from sluicegate.streams.aggregation.converting import Conversion
-from sluicegate.streams.aggregation.events import Event, GroupEnded
+from sluicegate.streams.aggregation.events import Event, GroupEnded, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule, layout_rule
 from sluicegate.streams.contracts.record import Record
@@ -31,8 +34,10 @@ from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.rules import rule_of as rule_digest
 from sluicegate.streams.rules.stored import agent_of
 from sluicegate.streams.rules.versions import with_rule
+from sluicegate.streams.windows import intake
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.opening import accept_into, groups_of
+from sluicegate.streams.windows.tumbling import Starts
 
 
 class Older:
@@ -50,9 +55,27 @@ class Older:
         self.groups.idle = known.idle or 0.0
         self.rows: Rows
 
+    @property
+    def finishes(self) -> bool:
+        return self.known.policy == FINISH
+
+    @property
+    def divided(self) -> WindowGroups | None:
+        """Its groups, if a record can be in windows of this rule and of the next one; None otherwise."""
+        last, groups = self.known.last, self.groups
+        if not self.finishes or last is None or not isinstance(groups, WindowGroups):
+            return None
+        return None if groups.over(last) else groups
+
     def ended(self, offset: int) -> bool:
         """Whether a commit at `offset` ends this generation."""
-        return not self.groups.states and not self.groups.events and offset >= self.known.until
+        open_ = self.groups.states or self.groups.events or self.divided
+        return not open_ and offset >= self.known.until
+
+    def has_all(self, record: Record) -> bool:
+        """Whether no window of the record belongs to a later rule."""
+        windows = self.divided
+        return windows is not None and windows.begins_by(record, self.known.last or 0)
 
     def takes(self, record: Record) -> bool:
         """Whether the record belongs to an open group of this generation and its rule counts it."""
@@ -63,6 +86,17 @@ class Older:
             return belongs and (rule.where is None or rule.where.takes(record, record.value() or b""))
         except Exception:  # the new rule processes a record that the earlier rule cannot read
             return False
+
+    def take_part(self, record: Record, now: float, judge: Groups) -> bool:
+        """Add the record to its windows of this rule. False: it was refused. `judge` then has the event."""
+        events = self.groups.events
+        before = len(events)
+        accept_into(self.groups, [record], now)
+        refused = [event for event in events[before:] if isinstance(event, Refused)]
+        for event in refused:
+            events.remove(event)
+            judge.events.append(event)
+        return not refused
 
 
 def ruled(known: Generation, file: Agent) -> Agent:
@@ -86,13 +120,14 @@ class Generations(list[Older]):
 
     def __init__(self, setting: AgentRuntime, known: Sequence[Generation], apart: bool) -> None:
         self._setting, self._apart = setting, apart
+        self._newest: Groups
         super().__init__(Older(each, setting.agent) for each in known)
 
     def finish_beside(self, newest: Groups) -> None:
         """Let the finishing groups share the limits and the watermark of the partition."""
-        newest.elders = [each.groups for each in self if each.known.policy == FINISH]
-        for elder in newest.elders:
-            elder.beside(newest)
+        self._newest = newest
+        newest.elders = [each.groups for each in self if each.finishes]
+        beside(self, newest)
 
     def by_number(self) -> dict[int, Groups]:
         return {each.known.number: each.groups for each in self}
@@ -103,6 +138,8 @@ class Generations(list[Older]):
         offset = claim.offset
         self[:] = [each for each in self if not each.ended(claim.offset)]
         for each in self:
+            if each.finishes and each.known.last is None and isinstance(each.groups, WindowGroups):
+                each.known = replace(each.known, last=each.groups.last_start())
             if each.known.policy == REWIND:
                 each.groups.heap = []  # its groups do not time out
                 if each.known.until < 0:
@@ -129,24 +166,46 @@ class Generations(list[Older]):
 
     def take(
         self, records: Sequence[Record], now: float, dedupe: DuplicateFilter | None, inbox: Sequence[Item]
-    ) -> Iterator[Sequence[Record]]:
-        """Add the records that belong to open groups of an older generation. Yields the other records in runs. The
-        caller must add each run to the newest groups before it takes the next one. All generations share one watermark,
-        so with windows a run is one record. Raises Halt."""
+    ) -> Iterator[tuple[Sequence[Record], DuplicateFilter | None]]:
+        """Add the records that belong to open groups of an older generation. Yields the other records in runs, each
+        with the filter of its duplicates; None: it was applied. The caller must add each run to the newest groups
+        before it takes the next one. All generations share one watermark, so with windows a run is one record. Raises
+        Halt."""
         others, timed = list[Record](), any(isinstance(each.groups, WindowGroups) for each in self)
         for record in records:
-            older = next((each for each in self if each.known.policy == FINISH and each.takes(record)), None)
-            if older is None:
+            if timed:
+                divide(self, self._newest)
+            parts, judge = self._shares(record)
+            if judge is None and not parts:
                 others.append(record)
             else:
-                for run in dedupe.runs([record], now, older.groups, inbox) if dedupe else ([record],):
-                    accept_into(older.groups, run, now)
+                groups = self._newest if judge is None else judge.groups
+                for run in dedupe.runs([record], now, groups, inbox) if dedupe else ([record],):
+                    if not all(part.take_part(record, now, groups) for part in parts):
+                        continue
+                    if judge is None:
+                        yield run, None
+                    elif isinstance(groups, WindowGroups) and judge.divided:
+                        intake.take(groups, run, now, None)
+                    else:
+                        accept_into(groups, run, now)
             if timed:
-                yield others
+                yield others, dedupe
                 others = []
                 for each in self:
                     each.groups.close_passed(now)
-        yield others
+        yield others, dedupe
+
+    def _shares(self, record: Record) -> tuple[Sequence[Older], Older | None]:
+        """The generations that have some windows of the record, and the one that decides whether it is accepted; None:
+        the newest one decides."""
+        parts = list[Older]()
+        for each in self:
+            if each.has_all(record) or (each.finishes and each.known.last is None and each.takes(record)):
+                return parts, each
+            if each.divided and each.takes(record):
+                parts.append(each)
+        return parts, None
 
     def end(self, newest: Groups, now: float) -> Iterator[None]:
         """Before the first record: end or convert the groups as their policy requires. Yields after each slice, for its
@@ -188,6 +247,24 @@ class Generations(list[Older]):
             rows.number = own.number
             events += some
         return events, made
+
+
+def beside(older: Sequence[Older], newest: Groups) -> None:
+    """Let the groups of earlier rules share the watermark of the newest ones."""
+    for each in older:
+        each.groups.beside(newest)
+    divide(older, newest)
+
+
+def divide(older: Sequence[Older], newest: Groups) -> None:
+    """Set which windows belong to which rule, if windows overlap."""
+    first = -inf
+    for each in older:
+        if each.finishes and each.known.last is not None and isinstance(each.groups, WindowGroups):
+            each.groups.tumbling.starts = Starts(first, each.known.last)
+            first = each.known.last + each.groups.tumbling.every if each.divided else first
+    if isinstance(newest, WindowGroups):
+        newest.tumbling.starts = Starts(first)
 
 
 def _ends(older: Older, newest: Groups, now: float) -> Iterator[None]:

@@ -10,6 +10,7 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.ownership.partition_groups import PartitionGroups, stamping
 from sluicegate.streams.ownership.setting import AgentRuntime
+from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.reading.gate import RecordGate
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.windows.intake import take
@@ -51,22 +52,22 @@ class Intake(RecordGate):
         if self.receives and (groups.windows is None or groups.windows.merged is None):
             fresh = without_marks(fresh)
         if not groups.older:
-            self._add(fresh, now)
+            self._add(fresh, now, self.dedupe)
         else:
             again = as_read(groups.newest, groups.older.select_reread(fresh))
-            for run in groups.older.take(again, now, self.dedupe, self.inbox):
-                self._add(run, now)
+            for run, dedupe in groups.older.take(again, now, self.dedupe, self.inbox):
+                self._add(run, now, dedupe)
         self.pending += len(records)
         self.offset = last.offset() + 1
         self.epoch = -1 if (epoch := last.leader_epoch()) is None else epoch
 
-    def _add(self, fresh: Sequence[Record], now: float) -> None:
-        """Add the records to the newest groups."""
+    def _add(self, fresh: Sequence[Record], now: float, dedupe: DuplicateFilter | None) -> None:
+        """Add the records to the newest groups, without the duplicates that `dedupe` drops."""
         if self.groups.windows is None:
             self.groups.cold.look_up(fresh, now)
             self._take(fresh, now)
         else:
-            take(self.groups.windows, fresh, now, self.dedupe)
+            take(self.groups.windows, fresh, now, dedupe)
 
     def _take(self, fresh: Sequence[Record], now: float) -> None:
         groups, origin, batches = self.groups.newest, self.groups.origin, self._processor.batches

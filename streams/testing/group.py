@@ -16,7 +16,7 @@ from sluicegate.streams.contracts.stores import ColdGroups
 from sluicegate.streams.contracts.values import Claim, PartitionView
 from sluicegate.streams.operations.groups.cold_groups import pages
 from sluicegate.streams.ownership.beginning import idle_since
-from sluicegate.streams.ownership.generations import Older
+from sluicegate.streams.ownership.generations import Older, beside
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.outputs import text_of
 from sluicegate.streams.windows.opening import groups_of
@@ -44,15 +44,15 @@ def groups(agent: Agent, view: PartitionView, store: ColdGroups) -> list[Group]:
     claim = view.claim
     where, source = claim.partition, claim.source
     open_ = groups_of(rule)
-    older = {each.number: Older(each, agent).groups for each in (source.older if source else ())}
-    log = Changelog(open_, claim.first, generation=source.generation if source else 0, older=older)
+    older = [Older(each, agent) for each in (source.older if source else ())]
+    by_number = {each.known.number: each.groups for each in older}
+    log = Changelog(open_, claim.first, generation=source.generation if source else 0, older=by_number)
     log.replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
-    for each in older.values():
-        each.beside(open_)
+    beside(older, open_)
     open_.idle = idle_since(claim.source, rule, len(open_.states) + open_.cold.count, claim.store_time) or 0.0
     for rows in pages(store, where) if open_.cold.count else ():
         log.paging.warm(rows, open_)
-    return [each for groups in (*older.values(), open_) for each in _seen(groups, claim)]
+    return [each for groups in (*by_number.values(), open_) for each in _seen(groups, claim)]
 
 
 def _seen(open_: Groups, claim: Claim) -> list[Group]:

@@ -168,6 +168,32 @@ class WindowGroups(Groups):
     def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
         return any(group in self.states for group in self.groups_of(record, key, self._event_time(record, read)))
 
+    def last_start(self) -> int | None:
+        """The start of the last open window, where a record is in several; None: it is in one."""
+        return None
+
+    @property
+    def keep(self) -> float:
+        """For how many milliseconds a closed window takes late records; infinity: for ever."""
+        return 0
+
+    def passed(self, start: int) -> bool:
+        """Whether a window that begins then takes no record any more."""
+        return self.tumbling.closes(start) + self.keep <= self.event.watermark
+
+    def over(self, start: int) -> bool:
+        """Whether the windows that begin up to then are closed, and kept no longer."""
+        return self.tumbling.closes(start) + (self.keep if self.keep < inf else 0) <= self.event.watermark
+
+    def begins_by(self, record: Record, start: int) -> bool:
+        """Whether all windows of a record begin then, or before. False for a record without a time, and a mark."""
+        if self.merged is None:
+            time = self._readable(record)
+        else:
+            time_stamp = stamp(record)
+            time = None if time_stamp is None or time_stamp.state or time_stamp.time == NEVER else time_stamp.time
+        return time is not None and self.tumbling.start(time) <= start
+
     def _moved(self, clock: MergedClock, time_stamp: Stamp) -> bool:
         """Whether a record of this origin, or a time mark, moves the watermark."""
         if time_stamp.state:

@@ -51,11 +51,24 @@ class HoppingGroups(WindowGroups):
         oldest = self.states[name(self.panes[key][0], key)]
         return self.tumbling.span(max(state[NEXT], oldest[NEXT]))
 
+    def last_start(self) -> int | None:
+        return max((panes[-1] for panes in self.panes.values()), default=None)
+
+    def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
+        """As in Groups: some windows of the record are of this rule and not over."""
+        pane = self.tumbling.start(self._event_time(record, read))
+        last = self._last(pane)
+        return pane - self.tumbling.size + self.tumbling.every <= last and not self.passed(last)
+
+    def _last(self, pane: int) -> int:
+        """The start of the last window with the pane that is of this rule, unless it has none."""
+        return int(min(pane, self.tumbling.starts.last))
+
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         pane = self.tumbling.start(time)
-        closes = self.tumbling.closes(pane)
-        if closes <= self.event.watermark or pane < self._unfired(key):
-            self._late(record, self.tumbling.span(pane))
+        last = self._last(pane)
+        if self.passed(last) or pane < self._unfired(key):
+            self._late(record, self.tumbling.span(last))
             return True
         if self.tumbling.first_closes(pane) <= self.event.watermark:
             self.counts["partly_late"] += 1
@@ -66,7 +79,7 @@ class HoppingGroups(WindowGroups):
         return put(self, name(pane, key), record, read, items, now)
 
     def leaves(self, group: bytes, state: GroupState) -> float:
-        return self.tumbling.closes(start_of(group))
+        return self.tumbling.closes(self._last(start_of(group)))
 
     def _closes(self, key: bytes) -> int | None:
         """The watermark that closes the next window of the key."""
@@ -93,7 +106,7 @@ class HoppingGroups(WindowGroups):
     def _last_over(self, closes: int, group: bytes, over: float) -> int:
         """As in WindowGroups, over all windows of the key."""
         kind, key = self.tumbling, key_of(group)
-        last = kind.start(floor(over) - kind.size - kind.grace)
+        last = self._last(kind.start(floor(over) - kind.size - kind.grace))
         begun = [min(pane, last) for pane in self.panes[key] if pane - kind.size + kind.every <= last]
         return max(closes, kind.closes(max(begun, default=last)))
 
@@ -116,7 +129,7 @@ class HoppingGroups(WindowGroups):
         """Leave the pane out of windows that the watermark closed or that have fired."""
         pane, kind, key = start_of(group), self.tumbling, key_of(group)
         unclosed = kind.start(self.event.watermark - kind.size - kind.grace) + kind.every
-        state[NEXT] = max(pane - kind.size + kind.every, unclosed, self._unfired(key))
+        state[NEXT] = int(max(pane - kind.size + kind.every, unclosed, self._unfired(key), self.tumbling.starts.first))
         starts = self.panes.setdefault(key, [])
         if pane not in starts:  # `rearm` may have added it
             insort(starts, pane)
@@ -169,7 +182,8 @@ class HoppingGroups(WindowGroups):
         size, every = self.tumbling.size, self.tumbling.every
         chosen = self.panes.items() if key is None else [(key, self.panes.get(key, []))]
         for one, panes in chosen:
-            starts = range(self.states[name(panes[0], one)][NEXT], panes[-1] + 1, every) if panes else ()
+            last = self._last(panes[-1]) if panes else 0
+            starts = range(self.states[name(panes[0], one)][NEXT], last + 1, every) if panes else ()
             for start in starts:
                 members = [name(pane, one) for pane in panes if start <= pane < start + size]
                 if members:
@@ -192,17 +206,23 @@ class HoppingGroups(WindowGroups):
         return fired(key, state, reason, now, values, window)
 
     def _go_on(self, key: bytes, start: int) -> None:
-        """Advance to the next window after the one with this start has fired. It begins `every` later."""
+        """Advance to the next window after the one with this start has fired. It begins `every` later. Drop the panes
+        that have no other window of this rule."""
         panes = self.panes[key]
-        if panes[0] == start:
-            self.drop(name(start, key))
+        while key in self.panes and (panes[0] == start or self._next_of(key, start) > self.tumbling.starts.last):
+            self.drop(name(panes[0], key))
         if key not in self.panes:
             return
         group = name(panes[0], key)
         state = self.states[group]
-        state[NEXT] = max(state[NEXT], start + self.tumbling.every)
+        state[NEXT] = self._next_of(key, start)
         self.touched[group] = state
         heappush(self._order, (self.span(group, state).closes, state[FIRST], group))
+
+    def _next_of(self, key: bytes, start: int) -> int:
+        """The start of the window behind this one that has a pane of the key."""
+        known: int = self.states[name(self.panes[key][0], key)][NEXT]
+        return max(known, start + self.tumbling.every)
 
     def fire_oldest(self, now: float) -> None:
         """As in WindowGroups. Closed windows fire first, until a pane is dropped."""

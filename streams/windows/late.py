@@ -105,6 +105,10 @@ class LateGroups(WindowGroups):
             self.cut.add(span.start)
         self.touched[key] = state
 
+    @property
+    def keep(self) -> float:
+        return self.after.keep
+
     def leaves(self, group: bytes, state: GroupState) -> float:
         if group in self.closed:
             return self.after.end_of(group)

@@ -5,6 +5,7 @@ Panes (hopping.py) cannot end or be revised separately, and cannot hold values t
 window that contains its time.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from sluicegate.streams.agent import Window
@@ -12,7 +13,7 @@ from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.room import expected
-from sluicegate.streams.windows.tumbling import name
+from sluicegate.streams.windows.tumbling import name, start_of
 from sluicegate.streams.windows.tumbling_groups import TumblingGroups
 
 
@@ -29,17 +30,25 @@ class OverlappingGroups(TumblingGroups):
     def _placed(self) -> None:
         """The compiled loop cannot place records: a record has several groups."""
 
+    def last_start(self) -> int | None:
+        return max(map(start_of, self.states), default=None)
+
+    def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
+        """As in Groups: some windows of the record are of this rule and take it."""
+        return any(not self.passed(start) for start in self._starts(self._event_time(record, read)))
+
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         return tuple(name(start, key) for start in self._starts(time))
 
-    def _starts(self, time: int) -> range:
-        """The starts of the windows that contain this time."""
+    def _starts(self, time: int) -> Sequence[int]:
+        """The starts of the windows of this rule that contain this time."""
         last, kind = self.tumbling.start(time), self.tumbling
-        return range(last - kind.size + kind.every, last + 1, kind.every)
+        starts = range(last - kind.size + kind.every, last + 1, kind.every)
+        return [start for start in starts if self.tumbling.starts.first <= start <= self.tumbling.starts.last]
 
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         starts, watermark, closes = self._starts(time), self.event.watermark, self.tumbling.closes
-        taken = [start for start in starts if closes(start) + self.after.keep > watermark]
+        taken = [start for start in starts if not self.passed(start)]
         if not taken:
             self._late(record, self.tumbling.span(starts[-1]))
             return True

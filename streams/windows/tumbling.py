@@ -4,8 +4,10 @@ The groups of tumbling windows are whole windows. The groups of hopping windows 
 several windows share.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from struct import Struct
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,16 +23,26 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     closes: int
 
 
+class Starts(NamedTuple):
+    """The first and the last start of the windows of a rule, in milliseconds since 1970. If windows overlap and the
+    rule changes, earlier or later windows belong to another rule."""
+
+    first: float = -inf
+    last: float = inf
+
+
 @dataclass(slots=True)
 class Tumbling:
     """All values are in milliseconds. A group has the records in [start, start + every). It is part of windows of
     `size`: the first one begins `size - every` before it, the last one begins with it. A window closes when the
-    watermark is `grace` past its end. For tumbling windows `every` is the size, and a group is one window."""
+    watermark is `grace` past its end. For tumbling windows `every` is the size, and a group is one window. `starts` are
+    those of the windows of this rule, if windows overlap."""
 
     every: int
     offset: int
     grace: int
     size: int
+    starts: Starts = field(default=Starts(), kw_only=True)
 
     def start(self, time: int) -> int:
         """The start of the group that contains this time. It is negative for a group that began before 1970."""

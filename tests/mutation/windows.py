@@ -3,6 +3,7 @@
 from tests.mutation.guard import NEVER, Guard
 
 ENGINE, FINISH = ("tests/unit/engine/test_windows.py",), ("tests/unit/engine/test_windows_finish.py",)
+OVERLAP = ("tests/unit/engine/test_overlapping_finish.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
 SESSIONS = ("tests/unit/windows/test_same_sessions.py::test_any_cut_and_any_crash_give_the_sessions_of_the_oracle",)
 SLIDING = ("tests/unit/windows/test_same_sliding.py",)
@@ -100,6 +101,41 @@ GUARDS = (
         "        return any(group in self.states for group in self.groups_of(",
         "        return key in self.states or any(() for group in self.groups_of(",
         FINISH,
+    ),
+    Guard(
+        "windows: a record of windows of two rules is in those of the earlier one",
+        "streams/ownership/generations.py",
+        "                parts.append(each)\n",
+        "                pass\n",
+        OVERLAP,
+    ),
+    Guard(
+        "windows: a generation has no window behind its last one",
+        "streams/ownership/generations.py",
+        "Starts(first, each.known.last)",
+        "Starts(first)",
+        OVERLAP,
+    ),
+    Guard(
+        "windows: the next rule has no window that the earlier one has",
+        "streams/ownership/generations.py",
+        "        newest.tumbling.starts = Starts(first)\n",
+        "        pass\n",
+        OVERLAP,
+    ),
+    Guard(
+        "windows: the row remembers the last window of a generation",
+        "streams/ownership/generations.py",
+        "each.finishes and each.known.last is None and isinstance(each.groups, WindowGroups)",
+        "each.finishes and isinstance(each.groups, WindowGroups)",
+        OVERLAP,
+    ),
+    Guard(
+        "windows: a record that an earlier rule refuses is in no window",
+        "streams/ownership/generations.py",
+        "        return not refused\n",
+        "        return True\n",
+        OVERLAP,
     ),
     Guard(
         "windows: those that finish know where the owner stands in the log",
@@ -258,8 +294,8 @@ GUARDS = (
     Guard(
         "hopping: a pane stays until its last window has fired",
         "streams/windows/hopping.py",
-        "        if panes[0] == start:\n            self.drop(name(start, key))\n",
-        "        if panes[0] <= start + self.tumbling.every:\n            self.drop(name(panes[0], key))\n",
+        "(panes[0] == start or ",
+        "(panes[0] <= start + self.tumbling.every or ",
         HOPPING,
     ),
     Guard(
@@ -272,8 +308,8 @@ GUARDS = (
     Guard(
         "hopping: windows that the watermark closed do not have a new pane",
         "streams/windows/hopping.py",
-        "unclosed, self._unfired(key))",
-        "self._unfired(key))",
+        "unclosed, self._unfired(key)",
+        "self._unfired(key)",
         HOPPING,
     ),
     Guard(

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
-from tests.simulation import correlated, deadlines, early, legs, merged, routed, silence, windowed
+from tests.simulation import correlated, deadlines, early, legs, merged, routed, silence, windowed, windows_deployed
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
@@ -56,6 +56,7 @@ BROKEN = (b"{", b"nope", b'{"s":"no number"}', None)
 OF_THEIR_OWN: dict[str, Callable[[Random, float], tuple[Agent, ...]]] = {
     merged.KIND: lambda chance, first: merged.agents(chance),
     legs.KIND: lambda chance, first: legs.agents(chance),
+    windows_deployed.KIND: lambda chance, first: (windows_deployed.agent(chance),),
     windowed.KIND: lambda chance, first: (windowed.agent(chance),),
     silence.KIND: lambda chance, first: (silence.agent(chance),),
     deadlines.KIND: lambda chance, first: (deadlines.agent(chance),),
@@ -161,7 +162,7 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
         Entry(chance.randrange(steps), chance.randrange(partitions), chance.choice(KEYS), _value(kind, chance, number))
         for number in range(most)
     ]
-    if kind in (windowed.KIND, merged.KIND):
+    if kind in (windowed.KIND, merged.KIND, windows_deployed.KIND):
         found = [each._replace(value=windowed.timed(each.value, each.step, chance)) for each in found]
     if kind == legs.KIND:
         found = [each._replace(value=legs.leg(chance, number, each.step)) for number, each in enumerate(found)]
@@ -186,7 +187,7 @@ def _value(kind: str, chance: Random, number: int) -> bytes:
         "s": chance.choice("xyz") * chance.randrange(1, 4),
         "at": number,
     }
-    if kind in ("changed", "deployed"):
+    if kind in ("changed", "deployed", windows_deployed.KIND):
         fields["m"] = 10_000 + number
     if kind == "until" or (kind == "expression" and number % 11):
         fields["done"] = chance.random() < 0.2

@@ -20,6 +20,7 @@ from sluicegate.streams.rules.document import document
 from sluicegate.streams.rules.versions import Deployed, RuleVersion
 from sluicegate.streams.testing.log import LogHistory, LogRecord
 from tests.chaos.record import Seen
+from tests.simulation import windows_deployed
 from tests.simulation.changed import FIELDS, Tiled
 from tests.simulation.fold import loads
 from tests.simulation.timers import ROUNDED, seconds
@@ -42,8 +43,12 @@ def rules(base: Agent, chance: Random) -> tuple[Agent, ...]:
     return tuple(replace(base, aggregation=each) for each in made)
 
 
+RULES = {KIND: rules, windows_deployed.KIND: windows_deployed.rules}
+"""The versions that are deployed, by the kind of agents."""
+
+
 def first(plan: Any) -> Deployed:
-    return _with(Deployed(), plan.files[0], "refuse") if plan.kind == KIND else Deployed()
+    return _with(Deployed(), plan.files[0], "refuse") if plan.kind in RULES else Deployed()
 
 
 def _with(known: Deployed, agent: Agent, policy: str) -> Deployed:
@@ -59,7 +64,12 @@ def deploy(world: Any, chosen: int) -> str | None:
         return None
     suited = [each for each in policies_of(changes(document(old), document(new))) if each != DROP]
     rows = world.store._rows.values()
-    if any(row.claim.source and len(row.claim.source.older) >= MOST_OLDER for row in rows):
+    full = any(row.claim.source and len(row.claim.source.older) >= MOST_OLDER for row in rows)
+    if world.plan.kind == windows_deployed.KIND:
+        suited = [] if full else [each for each in suited if each in windows_deployed.POLICIES]
+        if not suited:
+            return None
+    elif full:
         suited = [FLUSH]
     if REWIND in suited and RewindCheck(world.store, "app", LogHistory(world.log)).refused(old, known):
         suited.remove(REWIND)

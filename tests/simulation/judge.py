@@ -28,6 +28,8 @@ from tests.simulation.merged_fold import Merged, Rekeyed, is_mark
 from tests.simulation.process import APP
 from tests.simulation.silence_fold import Silent
 from tests.simulation.windowed_fold import Windowed
+from tests.simulation.windows_deployed import KIND as OF_WINDOWS
+from tests.simulation.windows_deployed_fold import WindowedByRule
 
 
 @dataclass
@@ -184,6 +186,8 @@ def _folded(
     crashed: set[int],
     sent: Sequence[Seen],
 ) -> Fold | Tiled | Windowed | Rekeyed | Leg | Legs | Silent:
+    if world.plan.kind == OF_WINDOWS:
+        return WindowedByRule(world, records, crashed, sent)
     if world.plan.files:
         laid = TiledByRule if world.plan.kind == KIND else Tiled
         return laid(world, partition, records, crashed, sent)

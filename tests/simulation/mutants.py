@@ -32,10 +32,12 @@ from tests.simulation.taken_out import (
 from tests.simulation.taken_out_changed import (
     all_again,
     idle_from_the_first,
+    last_forgotten,
     lowered_is_count,
     older_not_named,
     still_open,
     takes_them,
+    undivided,
 )
 from tests.simulation.taken_out_correlated import (
     any_distance,
@@ -191,6 +193,8 @@ MUTANTS = (
     Mutant("lowered-count-is-called-count", "changed", lowered_is_count),
     Mutant("all-records-are-read-again", "deployed", all_again, 1),
     Mutant("results-of-an-earlier-rule-come-last", "deployed", "earlier-rule-first", 1012),
+    Mutant("overlapping-windows-of-two-rules", "windows deployed", undivided, 1),
+    Mutant("the-last-window-of-a-rule-is-forgotten", "windows deployed", last_forgotten, 2),
     Mutant("taken-after-one-more-seek", "until", one_more_seek, 87),
     Mutant("where-not-asked", "routed", all_taken),
     Mutant("what-where-leaves-out-moves-no-offset", "routed", held_back, 178),

@@ -134,8 +134,8 @@ def _of_kind(
         faults = [fault for fault in faults if fault.kind != "rewind"]
         steps = [chance.randrange(STEPS * 19 // 20) for _ in range(16)]
         faults += [Fault(step, "file", chance.randrange(60), "", chance.randrange(60)) for step in steps]
-    if kind == deployed.KIND:
-        others = deployed.rules(made[0], chance)
+    if kind in deployed.RULES:
+        others = deployed.RULES[kind](made[0], chance)
         faults = [fault for fault in faults if fault.kind != "rewind"]
         faults += _deployments(chance, workers)
     if made[0].scope == "shared":

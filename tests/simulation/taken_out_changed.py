@@ -5,7 +5,7 @@ import pytest
 
 from sluicegate.streams.aggregation import groups
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.contracts.values import Partition, Source
+from sluicegate.streams.contracts.values import Claim, Partition, Source
 from sluicegate.streams.ownership import generations
 from sluicegate.streams.ownership.claiming import takeover
 from sluicegate.streams.ownership.claiming.takeover import Takeover
@@ -55,6 +55,23 @@ def takes_them(patch: Patch) -> None:
         return Switch() if before is None else Switch(before.older, None, before.generation)
 
     patch.setattr(takeover, "judged", same)
+
+
+def undivided(patch: Patch) -> None:
+    """Overlapping windows are of each rule that has a record of them."""
+    patch.setattr(generations, "divide", lambda older, newest: None)
+
+
+def last_forgotten(patch: Patch) -> None:
+    """The last window of a rule is found anew at each claim."""
+    begin = generations.Generations.begin
+
+    def anew(self: generations.Generations, claim: Claim, name: str) -> int:
+        for each in self:
+            each.known = msgspec.structs.replace(each.known, last=None)
+        return begin(self, claim, name)
+
+    patch.setattr(generations.Generations, "begin", anew)
 
 
 def all_again(patch: Patch) -> None:

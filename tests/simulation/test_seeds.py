@@ -107,6 +107,8 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("changed", 60, {"file": 600}),  # each group is ended by the rule that filled it, whoever has which file when
         # each record is in one result of one rule, whoever has heard of which version when
         ("deployed", 24, {"deploy-rewind": 30, "deploy-finish": 15, "deploy-flush": 15}),
+        # each window has one result, of one rule, also where a record is in windows of two rules
+        ("windows deployed", 24, {"deploy-finish": 40, "deploy-convert": 10}),
         ("expression", 8, {"kill-at": 10}),  # a record that `until` cannot answer is a dead letter and in no group
         # what ends its process is a dead letter, and nothing else is
         ("killer", 12, {"shared reply lost": 5, "late call lands": 5}),
@@ -126,6 +128,7 @@ with_faults_of_its_own = pytest.mark.parametrize(
         "shared",
         "changed",
         "deployed",
+        "windows-deployed",
         "expression",
         "killer",
         "routed",

@@ -8,6 +8,7 @@ from sluicegate.streams import agent as run
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.config.sections.models_groups import Aggregate
 from sluicegate.streams.config.text.problems import FileFinding, Path
+from sluicegate.streams.keys import DROP, FINISH, FLUSH
 from sluicegate.streams.reducers import ENTRIES, REDUCERS
 
 DEBEZIUM = "debezium"
@@ -70,6 +71,10 @@ def _of_groups(agent: AgentModel, rule: Aggregate, path: Path) -> Iterator[FileF
         needs = ((*aggregate, "on_full"), source)
         what = "must be stop for a table: a group that leaves some rows out is wrong for ever"
         yield FileFinding(needs[0], what, "leave it out", needs)
+    if agent.on_change in (FINISH, FLUSH, DROP):
+        needs = ((*path, "on_change"), source)
+        what = "must be convert for a table: each row is added once, so no group ends or begins anew with a change"
+        yield FileFinding(needs[0], what, "write convert or refuse, or leave it out", needs)
     if agent.dedupe is not None:
         needs = ((*path, "dedupe"), source)
         what = "is not needed for change events: the row of each key is known, so a repeat changes nothing"

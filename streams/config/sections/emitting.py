@@ -37,7 +37,7 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         return
     written = [name for name in WHEN if getattr(emit, name)]
     if len(written) != 1:
-        what = f"has {' and '.join(written)}: keep one of them" if written else "does not say when"
+        what = "says twice when: keep one of every, count and on" if written else "does not say when"
         yield FileFinding(at, what, _HINT, tuple((*at, name) for name in written) or (at,))
     if rule is None:
         yield FileFinding(at, "needs groups: there is no aggregate", "leave it out, or add an aggregate", (at,))

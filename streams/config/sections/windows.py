@@ -328,10 +328,6 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     for place, wrong, why in left_out:
         if wrong:
             yield FileFinding(place, f"does not go together with a window: {why}", "leave one out", (place, at))
-    if agent.on_change == "finish" and window.windower.overlaps:
-        needs = ((*path, "on_change"), (*at, window.word))
-        what = f"does not go together with {window.named}: a record is in several windows, so two rules would judge it"
-        yield FileFinding(needs[0], what, "write convert, flush or drop", needs)
 
 
 def _immediate(agent: "AgentModel", rule: "Aggregate", path: Path) -> Iterator[FileFinding]:

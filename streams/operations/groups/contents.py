@@ -14,7 +14,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Claim, Partition, PartitionView
 from sluicegate.streams.handlers.sealed import Sealed
 from sluicegate.streams.ownership.beginning import idle_since
-from sluicegate.streams.ownership.generations import Older
+from sluicegate.streams.ownership.generations import Older, beside
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.windows.opening import groups_of
 
@@ -68,8 +68,7 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionCo
     by_number = {each.known.number: each.groups for each in older}
     log = Changelog(groups, view.claim.first, sealed=sealed, generation=generation, older=by_number)
     log.replay(view.entries, view.claim.first, view.claim.last, ReceivedShards(partition.topic))
-    for each in older:
-        each.groups.beside(groups)
+    beside(older, groups)
     groups.idle = idle_since(source, rule, len(groups.states) + groups.cold.count, view.claim.store_time) or 0.0
     earlier = [
         GenerationContents(each.known.number, each.groups.rule, each.groups, each.known.version) for each in older

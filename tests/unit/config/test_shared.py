@@ -11,6 +11,11 @@ MISTAKES = [
         "    session: true\n    handler: a:b\n",
         "session: needs scope partition: a batch is not a part of one owner's transaction",
     ),
+    (
+        "    on_change: finish\n",
+        "on_change: needs scope partition: a shared buffer has records, and its groups are made under the rule that "
+        "runs",
+    ),
     ("    repartition: again\n    key: x\n", "repartition: is not needed: one buffer has the groups of all partitions"),
     (
         "    handler: a:b\n    concurrency: 1\n    then: park\n",

@@ -218,7 +218,7 @@ def source(store: MemoryStore) -> Any:
 def test_twin_a_record_that_goes_to_the_newest_generation_splits_the_group(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
-    monkeypatch.setattr(Generations, "take", lambda self, records, *_: [records])
+    monkeypatch.setattr(Generations, "take", lambda self, records, *_: [(records, None)])
     driver = started(log, store, clock, "finish")
     feed(log, ("a", 7), ("a", 8))
     driver.turns()

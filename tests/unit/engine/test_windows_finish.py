@@ -251,7 +251,7 @@ def test_each_window_is_wholly_of_the_rule_under_which_it_was_opened() -> None:
 
 
 def test_twin_records_that_all_go_to_the_new_rule_split_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Generations, "take", lambda self, records, *_: [records])
+    monkeypatch.setattr(Generations, "take", lambda self, records, *_: [(records, None)])
     runs = [Run(seed).play() for seed in range(20)]
     assert any(sorted(results(run.log)) != run.wanted() for run in runs)
 

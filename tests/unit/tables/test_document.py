@@ -23,6 +23,14 @@ def test_its_files_pass_their_own_tests_with_a_death_at_every_place(tmp_path: Pa
     assert (verdict.failure, verdict.place) == (None, None)
 
 
+@pytest.mark.parametrize(("policy", "wrong"), [("convert", 0), ("refuse", 0), ("finish", 1), ("flush", 1), ("drop", 1)])
+def test_a_table_that_changes_is_converted(tmp_path: Path, policy: str, wrong: int) -> None:
+    text = FILES[0].replace("    aggregate:", f"    on_change: {policy}\n    aggregate:", 1)
+    (tmp_path / "shop.yaml").write_text(text, encoding="utf-8")
+    problems = loaded(tmp_path / "shop.yaml").problems
+    assert [each.key.rpartition(".")[2] for each in problems] == ["on_change"] * wrong
+
+
 def test_no_case_is_left_out() -> None:
     cases = [re.findall(r"^  [a-z][^:]*:$", text.partition("tests:")[2], re.MULTILINE) for text in FILES]
     assert [*map(len, cases)] == [5, 1, 1]
