@@ -177,14 +177,14 @@ def _of_the_rule(self: Completion, state: Any, idle: float = 0.0) -> float:
     return DUE(replace(self, from_data=False), state, idle)
 
 
-GIVE, GIVEN, DUE = Groups.give_deadline, DeadlineClause.given, Completion.due
+GIVE, EVALUATE, DUE = Groups.give_deadline, DeadlineClause.evaluate, Completion.due
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "a deadline that has passed": (Groups, "give_deadline", lambda *args: GIVE(*args) and False),
     "no deadline is kept": (Groups, "give_deadline", _never),
     "the time since the first record": (Groups, "give_deadline", _at_once),
     "the last one wins": (Groups, "give_deadline", _first_wins),
     "an earlier deadline": (Groups, "give_deadline", _forgets),
-    "cancel": (DeadlineClause, "given", lambda *args: None if (made := GIVEN(*args)) == inf else made),
+    "cancel": (DeadlineClause, "evaluate", lambda *args: None if (made := EVALUATE(*args)) == inf else made),
     "the nearest counts": (Completion, "due", _of_the_rule),
 }
 
