@@ -6,6 +6,7 @@ fields and `gc=False` 118.
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
+from types import GenericAlias
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -53,6 +54,7 @@ def _whole(value: Any) -> Any:
 
 # levels of arrays and objects in a document whose values are stored or sent: they can be written and read again
 DEEPEST = 64
+_LIST, _OBJECT = b"[{"  # bytes as numbers are found sooner
 
 
 FieldKind = Literal["any", "scalar", "number", "text", "boolean"]
@@ -159,7 +161,7 @@ def bounded(decode: Decode) -> Decode:
 
     def read(value: bytes) -> Any:
         decoded = decode(value)
-        if value.find(b"{", 1) > 0 or value.find(b"[", 1) > 0:
+        if _LIST in value or value.rfind(_OBJECT) > 0:
             shallow(value)
         return decoded
 
@@ -173,8 +175,27 @@ def shallow(value: bytes) -> None:
         raise msgspec.DecodeError(f"is nested deeper than {DEEPEST} levels")
 
 
-document = bounded(decode_any)
-"""`decode_any` of a document of up to DEEPEST levels."""
+def _of_levels(levels: int) -> Decode:
+    """`decode_any` of documents of so many levels. The decoder proves that by the types of the values."""
+    scalar: Any = int | float | str | bool | None
+    level = scalar
+    for _ in range(levels):
+        level = scalar | GenericAlias(list, (level,)) | GenericAlias(dict, (str, level))
+    decode: Decode = msgspec.json.Decoder(level).decode
+    return decode
+
+
+flat = _of_levels(6)
+"""`decode_any` of a document of few levels, in one pass. It raises msgspec.ValidationError for one of more levels."""
+_deeper_document = bounded(decode_any)
+
+
+def document(value: bytes) -> Any:
+    """`decode_any` of a document of up to DEEPEST levels. It raises msgspec.DecodeError for a deeper one."""
+    try:
+        return flat(value)
+    except msgspec.ValidationError:
+        return _deeper_document(value)
 
 
 def _brackets(value: bytes) -> int:

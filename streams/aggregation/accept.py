@@ -35,7 +35,7 @@ def accept(groups: Groups, records: Sequence[Record], now: float) -> None:
         return
     loop = None if groups.behind or groups.full else loop_of(groups.rule, False, carefully)
     if loop is not None:
-        loop.call(groups, records, now)
+        loop.call(groups, records, now, None)
         return
     for record in records:
         carefully(groups, record, now)

@@ -17,6 +17,7 @@ from sluicegate.schemas.codecs import as_json
 from sluicegate.schemas.json import (
     DEEPEST,
     Field,
+    FieldKind,
     bounded,
     decode_any,
     deep,
@@ -241,7 +242,8 @@ def typed_code(lets: Sequence[Let], known: Mapping[NamePath, ast.expr] = Mapping
 def decoder_of(code: TypedCode, codec: Codec) -> Callable[[bytes], Any]:
     """The decoder of the record that the code reads."""
     scalars = code.scalars()
-    want = wanted([Field(name, "scalar" if name in scalars else "any", False) for name in code.fields])
+    kinds: dict[str, FieldKind] = {name: "scalar" if name in scalars else "any" for name in code.fields}
+    want = wanted([Field(name, code.decoded.get(name, kinds[name]), name in code.decoded) for name in code.fields])
     decode, _ = _decoders(codec, want.decode, [*code.fields])
     return bounded(decode) if code.whole else decode
 

@@ -16,7 +16,9 @@ from math import inf
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sluicegate.schemas.json import decode_any, encode, key_text, same, shallow
+from msgspec import ValidationError
+
+from sluicegate.schemas.json import document, encode, flat, key_text, same, shallow
 from sluicegate.streams.agent import Until
 from sluicegate.streams.aggregation.clauses import clause, decoder_of, needed, typed_code
 from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
@@ -24,6 +26,7 @@ from sluicegate.streams.aggregation.groups import LARGEST_ITEM
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, LAST, SEEN
 from sluicegate.streams.aggregation.loop_group import of_group
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.seen import LONGEST_ID
 from sluicegate.streams.bags import SET, ListForm
 from sluicegate.streams.expressions.templates import expression, name, statements
 from sluicegate.streams.expressions.typed import NotTyped, Proof, TypedCode, unproven
@@ -33,19 +36,58 @@ from sluicegate.streams.reduction import Add, BagForm, Getter, Place
 _START_OF_BAGS = """
 bags = groups.bags
 added = groups.added
-room = groups.most_bytes
+more, room = 0, groups.most_bytes - groups.bytes
+"""
+_FLUSH_BAGS = """
+groups.bytes += more
+more = 0
+"""
+_NEW_ROOM = """
+room = groups.most_bytes - groups.bytes
+"""
+_FLUSHED = """
+try:
+    LOOP
+finally:
+    FLUSH
+"""
+_START_OF_IDS = """
+exactly = with_care(duplicates=duplicates)
+seen = duplicates.seen
+accepted_at, horizon, read_id, ids = seen.accepted_at, seen.horizon, duplicates.read_id, {}
+"""
+_ID = """
+if not 0 < len(identity) <= longest_id:
+    unproven()
+since = accepted_at(identity)
+if identity in ids or (since is not None and now - since < horizon):
+    if seen.size + len(ids) > seen.most:
+        unproven()
+    duplicates.dropped += 1
+    continue
+"""
+_NOTED = """
+ids[identity] = None
+"""
+_FLUSH_IDS = """
+seen.note([*ids], now)
+ids.clear()
 """
 _LOOP = """
 touched = groups.touched
 get = groups.states.get
 START
 left_out = aside = 0
+LOOP
+FINISH
+"""
+_EACH = """
 for record in records:
     try:
         value = record.value()
         if len(value) > most:
             unproven()
-        read = decode(value)
+        READ
         WHERE
         VALUES
         FIND
@@ -53,6 +95,7 @@ for record in records:
         JUDGED
     except Exception:
         aside += 1
+        FLUSH
         exactly(groups, record, now)
         AGAIN
         continue
@@ -67,7 +110,6 @@ for record in records:
     COLLECT
     touched[key] = state
     END
-FINISH
 """
 _ADD = """
 state[COUNT] = count = state[COUNT] + 1
@@ -110,12 +152,14 @@ if type(N) is dict or type(N) is list:
     shallow(value)
 """
 _DOCUMENT = """
-decode_any(value)
-if value.find(b"{", 1) > 0 or value.find(b"[", 1) > 0:
-    shallow(value)
+try:
+    flat(value)
+except ValidationError:
+    document(value)
 """
 _WHERE = """
 if not X:
+    CHECKS
     left_out += 1
     PASSED
     continue
@@ -156,7 +200,8 @@ if N is not None:
     KEEP
 """
 _ROOM = """
-if (size if state is None else state[BYTES] + size) > largest_group or groups.bytes + size > room:
+grown, all_more = size if state is None else state[BYTES] + size, more + size
+if grown > largest_group or all_more > room:
     unproven()
 """
 _OWN_BAGS = "\nown = bags[key]"
@@ -166,6 +211,13 @@ fresh = added.get(key)
 if fresh is None:
     fresh = added[key] = EMPTY
 fresh[INDEX].append(N)
+"""
+_ADDED_ALONE = """
+fresh = added.get(key)
+if fresh is None:
+    added[key] = [[N]]
+else:
+    fresh[0].append(N)
 """
 _APPEND = """
 own[INDEX].append(N)
@@ -178,10 +230,11 @@ if S:
 """
 _PUT = """
 if N is not None:
-    more = PUT(own[INDEX], N)
-    size -= S
-    if more is not None:
-        size += more
+    put = PUT(own[INDEX], N)
+    size = -S if put is None else put - S
+    grown += size
+    all_more += size
+    if put is not None:
         ADDED
 """
 _WEIGHT_ONCE = "S = 0 if own is not None and I in own[INDEX] else len(I)"
@@ -209,9 +262,7 @@ if X:
     groups.grew(key, state, now)
 """
 _GROWN = """
-if size:
-    state[BYTES] += size
-    groups.bytes += size
+state[BYTES], more = grown, all_more
 """
 
 
@@ -253,23 +304,25 @@ class Bagged(NamedTuple):
 
 
 def loop_of(
-    rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing | None = BY_KEY
+    rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing | None = BY_KEY, dedupes: bool = False
 ) -> MadeFunction | None:
-    """The compiled loop of the rule. It is compiled once. With `asks` it also evaluates `where`. None: the rule cannot
-    be compiled."""
+    """The compiled loop of the rule. It is compiled once. With `asks` it also evaluates `where`, with `dedupes` it also
+    drops duplicates. None: the rule cannot be compiled."""
     if asks not in rule.loops:
-        rule.loops[asks] = None if placing is None else _compiled(rule, asks, exactly, placing)
+        rule.loops[asks] = None if placing is None else _compiled(rule, asks, exactly, placing, dedupes)
     loop: MadeFunction | None = rule.loops[asks]
     return loop
 
 
-def _compiled(rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing) -> MadeFunction | None:
+def _compiled(
+    rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing, dedupes: bool
+) -> MadeFunction | None:
     plan, bags = rule.plan, bool(rule.plan.bags)
     kept = any(map(reads_messages, rule.aggregation.compute))
     if plan.folds or rule.aggregation.table or ((emit := rule.aggregation.emit) is not None and emit.on):
         return None
     try:
-        values = _Values(rule, asks)
+        values = _Values(rule, asks, dedupes)
         body = _body(rule, values, asks, placing)
     except NotTyped:
         return None
@@ -279,28 +332,32 @@ def _compiled(rule: Rule, asks: bool, exactly: Callable[..., object], placing: P
     names = {**values.names(), **placing.names, "exactly": exactly, "unproven": unproven, "plus": plus}
     names |= {"largest_group": rule.aggregation.max_bytes, "encode": encode, "key_text": key_text, "same": same}
     names |= {"blank": plan.blank, "name_of_until": rule.ending.name if rule.ending is not None else ""}
-    names |= {"decode_any": decode_any, "shallow": shallow, "most": min(most, values.largest())}
+    names |= {"flat": flat, "document": document, "shallow": shallow, "ValidationError": ValidationError}
+    names |= {"most": min(most, values.largest())}
     names |= {"deadline_of": rule.deadline.evaluate} if rule.deadline is not None else {}
-    return function("rule", ("groups", "records", "now"), body, names)
+    names |= {"with_care": partial(partial, exactly), "longest_id": LONGEST_ID}
+    return function("rule", ("groups", "records", "now", "duplicates"), body, names)
 
 
 class _Values:
     """The code that reads the fields. Without `where` and computed fields, the rule's own decoder has checked the
     types. Otherwise the code checks each field where it is used, after `where`. Raises NotTyped."""
 
-    def __init__(self, rule: Rule, asks: bool) -> None:
+    def __init__(self, rule: Rule, asks: bool, dedupes: bool) -> None:
+        self.dedupe = rule.agent.dedupe if dedupes else None
         self._rule, self._locals, self._getters = rule, dict[tuple[str, bool], str](), dict[str, Any]()
         self.statements: list[ast.stmt] = []
         strict = rule.aggregation.on_missing != "ignore"
         numbers = [each.field for each in rule.aggregation.compute if kind_of(each).takes == "number" and strict]
         self._numbers = frozenset(numbers)
         self.code: TypedCode | None = None
-        if (asks and rule.agent.where) or rule.reader.lets is not None or rule.ending is not None:
+        by_field = self.dedupe is not None and self.dedupe.by == "field"
+        if (asks and rule.agent.where) or rule.reader.lets is not None or rule.ending is not None or by_field:
             group = of_group(rule.places, rule.aggregation.correlation is not None) if rule.ending is not None else {}
             self.code = typed_code(rule.agent.let, group)
         self.where = None
         if asks and rule.agent.where and self.code is not None:
-            self.where = self.code.condition(clause("where", rule.agent.where).node)
+            self.where = self.code.where(clause("where", rule.agent.where).node)
 
     def local(self, path: str, proof: Proof, maybe: bool) -> str:
         """The local variable with the value of the field. With `maybe` it is None if the field is missing."""
@@ -365,6 +422,11 @@ class _Values:
         self._getters |= {names[hole]: function for hole, function in functions.items()}
         return names
 
+    def read(self) -> list[ast.stmt]:
+        """The code that decodes the record."""
+        alone = self.code is None and self._rule.reader.decode is document
+        return statements(_DOCUMENT if alone else "read = decode(value)")
+
     def largest(self) -> int:
         return self._rule.max_record_bytes if self.code is None else self.code.largest()
 
@@ -375,12 +437,32 @@ class _Values:
 
 
 def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast.stmt]:
-    completion = rule.completion
+    judged, loop, flush = rule.ending is not None, _each(rule, values, placing), _flush(rule, values)
+    if flush:
+        loop = statements(_FLUSHED, LOOP=loop, FLUSH=statements(flush))
+    start = (_START_OF_BAGS if rule.plan.bags else "") + (_START_OF_IDS if values.dedupe is not None else "")
+    return statements(
+        _LOOP,
+        START=statements(f"{start}\n{placing.start}\n{_JUDGES if judged else ''}\n{_quiet(rule)}"),
+        LOOP=loop,
+        FINISH=statements((_COUNTED if asks and rule.where is not None else "") + (_ENDED if judged else "")),
+        **_SLOTS,
+    )
+
+
+def _flush(rule: Rule, values: _Values) -> str:
+    """What the loop counts by itself, for the groups: the bytes of new items, and new ids. It is told whatever the loop
+    raises."""
+    return (_FLUSH_BAGS if rule.plan.bags else "") + (_FLUSH_IDS if values.dedupe is not None else "")
+
+
+def _each(rule: Rule, values: _Values, placing: Placing) -> list[ast.stmt]:
     own = [place for place in rule.places if place.own]
     reducers = [made for place in own if not place.in_bag for made in _reducer(place, values)]
-    bags = [bag for place in own if place.in_bag for bag in [_bagged(rule, place, values)]]
-    items = [made for bag, statement in bags for made in statement]
+    bags = [_bagged(rule, place, values) for place in own if place.in_bag]
+    items = [made for _, statement in bags for made in statement]
     key, ends, find = _key(rule, values), _until(rule, values), _find_group(placing, values)
+    key += _identity(values)
     values.compute(needed(rule.agent))
     collect = [made for bag, _ in bags for made in _collected(bag, len(bags), values)]
     if (values.code or rule.reader.unchecked) and any(map(reads_messages, rule.aggregation.compute)):
@@ -388,32 +470,51 @@ def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast
     if bags:
         items += _sizes([bag for bag, _ in bags], values)
         collect = [*collect, *statements(_GROWN, **_SLOTS)]
-    more = placing.joins + (_SEEN if completion.since_last < inf else "") + (_LINKED if rule.reader.traced else "")
     add = statements(_ADD, REDUCERS=[stage("reducers"), *reducers] if reducers else [], **_SLOTS)
     judged = _judged(rule, values, add)
     if judged:
         behind = ast.Constant(COLUMNS + sum(place.size for place in own))
         add, ends = statements(_TAKE_OVER, BEHIND=behind, **_SLOTS), name("ends")
-    start = _START_OF_BAGS if bags else ""
+    flush, room = statements(_flush(rule, values)), _NEW_ROOM if bags else ""
     return statements(
-        _LOOP,
-        START=statements(f"{start}\n{placing.start}\n{_JUDGES if judged else ''}\n{_quiet(rule)}"),
+        _EACH,
+        READ=values.read(),
         WHERE=_where(values, placing),
         VALUES=[stage("values and key"), *values.statements, *key, *_read_deadline(rule)],
         FIND=find,
         ITEMS=[stage("items of bags"), *items] if items else [],
-        AGAIN=statements(placing.again),
+        FLUSH=flush,
+        AGAIN=statements(room + placing.again),
         MOVES=[stage("group"), *statements(placing.moves)],
         OPEN=expression(placing.opens),
-        CLOSED=statements(placing.closed + placing.again),
+        CLOSED=[*(flush if placing.closed else []), *statements(placing.closed + room + placing.again)],
         OPENED=statements(placing.opened + (_OWN_BAGS if bags else "")),
         JUDGED=judged,
-        REDUCERS=[*add, *statements(more, **_SLOTS)],
+        REDUCERS=[*add, *_more(rule, values, placing)],
         COLLECT=[stage("bags"), *collect] if collect else [],
         END=_end(rule, ends, placing),
-        FINISH=statements((_COUNTED if asks and rule.where is not None else "") + (_ENDED if judged else "")),
         **_SLOTS,
     )
+
+
+def _more(rule: Rule, values: _Values, placing: Placing) -> list[ast.stmt]:
+    """What changes with a record beside its reducers."""
+    seen, linked = rule.completion.since_last < inf, rule.reader.traced
+    parts = [placing.joins, _SEEN if seen else "", _LINKED if linked else "", _NOTED if values.dedupe else ""]
+    return statements("\n".join(parts), **_SLOTS)
+
+
+def _identity(values: _Values) -> list[ast.stmt]:
+    """The id of the record, which is no duplicate."""
+    dedupe = values.dedupe
+    if dedupe is None:
+        return []
+    if dedupe.by == "field":
+        local = values.local(dedupe.name or "", "any", False)
+        code = statements("identity = N.encode() if type(N) is str else key_text(N)", N=local)
+    else:
+        code = statements("identity = record.key()" if dedupe.by == "key" else "identity = read_id(record)")
+    return [stage("dedupe"), *code, *statements(_ID)]
 
 
 def _judged(rule: Rule, values: _Values, add: list[ast.stmt]) -> list[ast.stmt]:
@@ -439,9 +540,10 @@ groups.outcomes["where", "false"] += left_out
 
 def _where(values: _Values, placing: Placing) -> list[ast.stmt]:
     checks = values.code.checks() if values.code is not None else []
-    if values.where is None:
+    if values.where is None or values.code is None:
         return checks
-    return [*checks, stage("where"), *statements(_WHERE, X=values.where, PASSED=statements(placing.passed))]
+    passed_over, passed = values.code.checks(passed_over=True), statements(placing.passed)
+    return [stage("where"), *statements(_WHERE, X=values.where, CHECKS=passed_over, PASSED=passed), *checks]
 
 
 def _key(rule: Rule, values: _Values) -> list[ast.stmt]:
@@ -525,7 +627,7 @@ def _sizes(bags: list[Bagged], values: _Values) -> list[ast.stmt]:
 def _collected(bag: Bagged, bags: int, values: _Values) -> list[ast.stmt]:
     empty = ast.List([ast.List([], ast.Load()) for _ in range(bags)], ast.Load())
     holes: dict[str, Any] = {"N": bag.item, "S": bag.size, "INDEX": ast.Constant(bag.number), "EMPTY": empty}
-    holes["ADDED"] = statements(_ADDED, **holes)
+    holes["ADDED"] = statements(_ADDED_ALONE if bags == 1 else _ADDED, **holes)
     if bag.form is SET:
         return statements(_ADD_ONCE, **holes)
     if not isinstance(bag.form, ListForm):

@@ -7,10 +7,11 @@ of memory and 38 bytes of the log.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import repeat
 
 LEAST_FORGOTTEN = 1_000  # expired ids to forget per commit, beyond twice the number of new ids
+LONGEST_ID = 64  # bytes; a longer id is remembered by its SHA-256
 LOGGED = 6  # bytes of the log for each id, beside its own bytes
 
 SeenIds = tuple[float, list[bytes]]
@@ -36,6 +37,11 @@ class KnownIds:
     def size(self) -> int:
         """The number of known ids."""
         return len(self._at)
+
+    @property
+    def accepted_at(self) -> Callable[[bytes], float | None]:
+        """When an id was accepted; None for one that is not known."""
+        return self._at.get
 
     def holds(self, identity: bytes, now: float) -> bool:
         """Whether this id was accepted within the horizon."""
@@ -124,9 +130,9 @@ class KnownIds:
         return at
 
 
-def weight(ids: Iterable[bytes]) -> int:
+def weight(ids: Collection[bytes]) -> int:
     """The approximate size of these ids in the log, in bytes."""
-    return sum(len(identity) + LOGGED for identity in ids)
+    return sum(map(len, ids)) + LOGGED * len(ids)
 
 
 def halves(batches: Sequence[SeenIds]) -> Iterator[list[SeenIds]]:

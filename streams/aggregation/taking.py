@@ -1,8 +1,9 @@
 """Decides which records an agent takes. `where` is evaluated before the key or the id of a record is read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import compress
+from typing import Protocol
 
 from sluicegate.streams.aggregation.accept import accept, carefully, refuse
 from sluicegate.streams.aggregation.clauses import Where
@@ -23,27 +24,37 @@ def taken(groups: Groups, records: Sequence[Record]) -> Sequence[Record]:
     return records if where is None else list(compress(records, _answers(groups, where, records)))
 
 
-def fill(groups: Groups, records: Sequence[Record], now: float) -> None:
-    """Add the records for which `where` is true. Raises Halt.
+class Duplicates(Protocol):
+    """What drops the duplicates of a partition."""
 
-    Each record is evaluated and added before the next one, except if only `where` cannot be compiled.
+    def runs(self, records: Sequence[Record], now: float, groups: Groups) -> Iterable[Sequence[Record]]: ...
+
+
+def fill(groups: Groups, records: Sequence[Record], now: float, duplicates: Duplicates | None = None) -> None:
+    """Add the records for which `where` is true and that are not duplicates. Raises Halt.
+
+    Each record is evaluated and added before the next one, except if `where` or the rule cannot be compiled.
     """
     records, rule = as_read(groups, records), groups.rule
-    if rule.where is None:
+    if rule.where is None and duplicates is None:
         accept(groups, records, now)
     elif groups.behind or groups.full:
         for record in records:
-            exactly(groups, record, now)
-    elif (loop := loop_of(rule, True, exactly)) is not None:
-        loop.call(groups, records, now)
+            exactly(groups, record, now, duplicates)
+    elif (loop := loop_of(rule, True, exactly, dedupes=duplicates is not None)) is not None:
+        loop.call(groups, records, now, duplicates)
     else:
-        accept(groups, taken(groups, records), now)
+        kept = taken(groups, records)
+        for run in (kept,) if duplicates is None else duplicates.runs(kept, now, groups):
+            accept(groups, run, now)
 
 
-def exactly(groups: Groups, record: Record, now: float) -> None:
-    """Add the record if `where` is true. It defines the meaning of `fill`. Raises Halt."""
+def exactly(groups: Groups, record: Record, now: float, duplicates: Duplicates | None = None) -> None:
+    """Add the record if `where` is true and it is not a duplicate. It defines the meaning of `fill`. Raises Halt."""
     if evaluate_where(groups, record):
-        carefully(groups, record, now)
+        for run in ([record],) if duplicates is None else duplicates.runs([record], now, groups):
+            for each in run:
+                carefully(groups, each, now)
 
 
 def evaluate_where(groups: Groups, record: Record) -> bool | None:

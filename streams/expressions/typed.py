@@ -102,7 +102,8 @@ class Operand(NamedTuple):
     """The code of a value, and the facts that the code proves.
 
     `near`: the integers of a number have 64 bits if its value is up to NEAR. `local`: the path of the field whose value
-    the code is. `size`: the most characters of a text: a number for each byte of the record, and a constant.
+    the code is. `size`: the most characters of a text: a number for each byte of the record, and a constant. `shallow`:
+    a list or a map is not nested too deeply.
     """
 
     code: ast.expr
@@ -110,12 +111,14 @@ class Operand(NamedTuple):
     near: bool = False
     local: NamePath = ()
     size: tuple[int, int] = (1, 0)
+    shallow: bool = False
 
 
 class TypedCode:
     """The code of some expressions over one record. In the code, `value` holds the record's bytes, and `read` the
     decoded record, with the attributes that `fields` names.
 
+    `decoded`: what the decoder must prove of fields that the code uses for each record.
     `whole`: the code uses values that may be lists or maps, so a record that is nested too deeply must not get here.
     `lets` are the trees of the computed fields, in order. `elsewhere` are names that are no fields; `known` has code
     for some of their paths. The code of one expression uses the values and proofs of the code before it, so it must run
@@ -126,6 +129,7 @@ class TypedCode:
         self, lets: Mapping[str, Node], elsewhere: Iterable[str] = (), known: Mapping[NamePath, ast.expr] = _NOTHING
     ) -> None:
         self.fields: dict[str, str] = {}
+        self.decoded: dict[str, Proof] = {}
         self.whole = False
         self._lets, self._order, self._elsewhere = lets, [*lets], frozenset(elsewhere)
         self._outside = known
@@ -135,8 +139,10 @@ class TypedCode:
         self._closures: list[Node] = []
         self._named: set[NamePath] = set()  # the paths of the clause whose code is being made
         self._unsure: set[NamePath] = set()  # the paths that earlier clauses named and did not prove
+        self._passed_over: set[NamePath] = set()  # the same, where `where` is false
         self._wide: set[str] = set()  # fields that are more than a number, a text or a boolean
         self._inside: list[str] = []  # computed fields whose code is being made
+        self._runs = True  # the code that is being made runs for each record
         self._each_byte = self._more = 0  # characters that are read: for each byte of the record, and more
         self._longest = (1, 0)  # the size of the longest text that is made
 
@@ -148,6 +154,22 @@ class TypedCode:
         code = self._boolean(node)
         self._look_back()
         return code
+
+    def where(self, node: Node) -> ast.expr:
+        """As `condition`. The code behind it runs where it is true, so all parts of a conjunction have been true."""
+        known, decoded, parts = dict(self._known), dict(self.decoded), joined(node, "_&&_")
+        self._named |= paths(node)
+        try:
+            codes = [self._boolean(parts[0])]
+            self._passed_over, self._runs = self._named - self._proven_paths(), False
+            codes += [self._boolean(part) for part in parts[1:]]
+        except NotTyped:
+            self._known, self.decoded, self._runs = known, decoded, True
+            code = self.condition(node)
+            self._passed_over, self._runs = set(self._unsure), False
+            return code
+        self._look_back()
+        return codes[0] if len(codes) == 1 else ast.BoolOp(ast.And(), codes)
 
     def value(self, path: NamePath, proof: Proof) -> ast.expr:
         """The code of a field, computed or not. With the proof `any`, its value is None if the field is missing. Raises
@@ -182,11 +204,12 @@ class TypedCode:
         nested too deeply, whether it uses it or not."""
         return [] if self.whole else [field for field in self.fields if field not in self._wide]
 
-    def checks(self) -> list[ast.stmt]:
-        """The statements that must precede the code of conditions. They prove the same for the other fields, which the
-        code may not read."""
+    def checks(self, passed_over: bool = False) -> list[ast.stmt]:
+        """The statements that prove the same for the other fields, which the code may not read. `passed_over`: for a
+        record for which `where` is false."""
         wide = self.fields.keys() & self._wide
-        unsure = [] if self.whole else sorted(path for path in self._unsure if path[0] in wide)
+        paths = self._passed_over if passed_over else self._unsure
+        unsure = [] if self.whole else sorted(path for path in paths if path[0] in wide)
         return [check for path in unsure for check in self._shallow(path)]
 
     def _shallow(self, path: NamePath) -> list[ast.stmt]:
@@ -196,9 +219,11 @@ class TypedCode:
 
     def _look_back(self) -> None:
         """Ends the code of a clause: notes the fields that it named and did not prove."""
-        proven = {path for path, operand in self._known.items() if operand.proof != "any"}
-        self._unsure |= self._named - proven
+        self._unsure |= self._named - self._proven_paths()
         self._named = set()
+
+    def _proven_paths(self) -> set[NamePath]:
+        return {path for path, operand in self._known.items() if operand.proof != "any" or operand.shallow}
 
     def _field(self, root: str) -> ast.expr:
         return ast.Attribute(name("read"), self._attribute(root), ast.Load())
@@ -223,11 +248,11 @@ class TypedCode:
     # -- values --------------------------------------------------------------------------------------------------------
 
     def _code(self, node: Node) -> Operand:
-        known = dict(self._known)
+        known, decoded = dict(self._known), dict(self.decoded)
         try:
             return self._typed(node)
         except NotTyped:
-            self._known = known
+            self._known, self.decoded = known, decoded
             return self._exact(node)
 
     def _typed(self, node: Node) -> Operand:
@@ -272,6 +297,8 @@ class TypedCode:
     def _size(self, node: Node) -> Operand:
         pattern, operand = "len(T) if type(T := X) is str else sized(T, value)", self._code(node)
         self._wide.update(operand.local[:1])
+        if operand.local:
+            self._remembered(operand.local, operand._replace(shallow=True))
         return Operand(expression(pattern, T=self._temporary(), X=operand.code), "number")
 
     def _exact(self, node: Node) -> Operand:
@@ -357,6 +384,9 @@ class TypedCode:
             return operand
         if operand.proof != "any":
             raise NotTyped
+        if self._runs and len(operand.local) == 1 and operand.local[0] in self.fields:
+            self.decoded[operand.local[0]] = proof
+            return self._remembered(operand.local, operand._replace(proof=proof, near=True))
         code, local = operand.code, self._local(operand.local) if operand.local else self._temporary()
         if isinstance(code, ast.NamedExpr):
             code = code.value
@@ -396,9 +426,10 @@ class TypedCode:
     @contextmanager
     def _perhaps(self) -> Iterator[None]:
         """Discards, at its end, the proofs of code that may not run."""
-        known = dict(self._known)
+        known, runs = dict(self._known), self._runs
+        self._runs = False
         yield
-        self._known = known
+        self._known, self._runs = known, runs
 
     # -- operators -----------------------------------------------------------------------------------------------------
 

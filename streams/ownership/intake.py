@@ -71,8 +71,8 @@ class Intake(RecordGate):
 
     def _take(self, fresh: Sequence[Record], now: float) -> None:
         groups, origin, batches = self.groups.newest, self.groups.origin, self._processor.batches
-        if origin is None and self.dedupe is None and batches:
-            fill(groups, fresh, now)
+        if origin is None and batches:
+            fill(groups, fresh, now, self.dedupe)
             return
         fresh = taken(groups, fresh) if origin is None else stamping(origin, fresh, now)
         for run in self.dedupe.runs(fresh, now, groups, self.inbox) if self.dedupe else (fresh,):

@@ -16,11 +16,9 @@ from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.clauses import ClauseFailed, Lets
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.seen import KnownIds
+from sluicegate.streams.aggregation.seen import LONGEST_ID, KnownIds
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import ConfigurationError
-
-LONGEST = 64  # bytes; of a longer id the SHA-256 is stored
 
 ReadId = Callable[[Record], bytes | None]
 """Reads the id of a record: None or empty if it has none. Raises if the id cannot be read."""
@@ -66,7 +64,7 @@ class IdRule:
             if record.value() is not None and record.error() is None and not self._is_valid(record):
                 raise
             return None
-        return id if id is None or len(id) <= LONGEST else sha256(id).digest()
+        return id if id is None or len(id) <= LONGEST_ID else sha256(id).digest()
 
     def refuses(self, record: Record) -> bool:
         """Whether the record must be refused because of its missing id. The aggregation reports any other error more
@@ -133,12 +131,13 @@ def _computed(path: str, lets: Lets) -> ReadId:
 
 
 class DuplicateFilter:
-    """Drops the duplicates of one partition. `dropped` counts them until it is reset to 0."""
+    """Drops the duplicates of one partition. `dropped` counts them until it is reset to 0. `read_id` reads the id of a
+    record."""
 
-    __slots__ = ("_rule", "dropped", "seen", "told")
+    __slots__ = ("_rule", "dropped", "read_id", "seen", "told")
 
     def __init__(self, rule: IdRule) -> None:
-        self._rule, self.seen = rule, rule.seen()
+        self._rule, self.seen, self.read_id = rule, rule.seen(), rule.read
         self.dropped = 0
         self.told = False  # whether the log has reported that ids are forgotten early
 

@@ -18,7 +18,7 @@ from sluicegate.streams.aggregation.compiler import MadeFunction
 from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, Groups, fired
-from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, STALE, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, STALE, Bags, GroupState
 from sluicegate.streams.aggregation.loop import Placing, loop_of
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
@@ -29,7 +29,7 @@ from sluicegate.streams.windows.boundaries import tumbling
 from sluicegate.streams.windows.clock import NEVER, EventClock
 from sluicegate.streams.windows.marks import Stamp, stamp
 from sluicegate.streams.windows.merged import MergedClock
-from sluicegate.streams.windows.placing import by_start
+from sluicegate.streams.windows.placing import NearGroups, by_start
 from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader, source
 from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name
@@ -53,7 +53,7 @@ class WindowGroups(Groups):
     partition, intake is not paused, and no record is in hand; only then the time without records counts as silence.
     `end_asked`: the owner's time at which a broker was asked for this end; records after it are not known.
 
-    `cut` has the starts of open windows that also have groups in `closed`. `believed` is for a replay: times that were
+    `near` are the groups that the compiled loop finds by their keys. `believed` is for a replay: times that were
     plausible at this moment are accepted.
     """
 
@@ -68,11 +68,11 @@ class WindowGroups(Groups):
         "at_end",
         "believed",
         "caught_up",
-        "cut",
         "end_asked",
         "event",
         "may_close",
         "merged",
+        "near",
         "placing",
         "tumbling",
         "window",
@@ -93,9 +93,13 @@ class WindowGroups(Groups):
         self._closing = ""  # the cause that closes the groups that fire now
         self._sent = 0  # bytes in the bags of all results
         self.may_close = SLICE  # windows that the batch may still close
-        self.cut: set[int] = set()
+        self.near = NearGroups()
         self.believed = -inf
         self.placing = self._placed()
+
+    def drop(self, key: bytes) -> tuple[GroupState, Bags]:
+        self.near.pop(key_of(key), None)
+        return super().drop(key)
 
     def names(self, key: bytes) -> list[bytes]:
         return [name for name in self.states if key_of(name) == key]
@@ -118,15 +122,20 @@ class WindowGroups(Groups):
         return self._now >= self._silence_due() > self.end_asked
 
     def accept(
-        self, records: Sequence[Record], now: float, left_out: Collection[int] = (), by: MadeFunction | None = None
+        self,
+        records: Sequence[Record],
+        now: float,
+        left_out: Collection[int] = (),
+        by: MadeFunction | None = None,
+        duplicates: object = None,
     ) -> None:
         """Take records of this partition, in order, at the owner's time `now`. `left_out` are the offsets of records
         that only move the watermark: records for which `where` is false, and time marks. `by` is the loop that
-        evaluates `where` itself. Raises Halt."""
+        evaluates `where` itself, and drops the `duplicates`. Raises Halt."""
         self.event.saw(now)
         self.may_close, begin = SLICE, 0
         if by is not None:
-            by.call(self, records, now)
+            by.call(self, records, now, duplicates)
             return
         for index, record in enumerate(records) if left_out else ():
             if record.offset() in left_out:
@@ -139,7 +148,7 @@ class WindowGroups(Groups):
         """Take records that follow each other."""
         loop = loop_of(self.rule, False, taken_with_care, self.placing)
         if loop is not None and records and not self.full:
-            loop.call(self, records, now)
+            loop.call(self, records, now, None)
             return
         for record in records:
             self.take(record, now)

@@ -1,22 +1,14 @@
 """Filters the records for the windows of a partition, in the order of the log."""
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
 
 from sluicegate.streams.aggregation.events_read import as_read
-from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.loop import loop_of
-from sluicegate.streams.aggregation.taking import divided, evaluate_where
+from sluicegate.streams.aggregation.taking import Duplicates, divided, evaluate_where
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.marks import is_mark, without_marks
-
-
-class Duplicates(Protocol):
-    """Drops the duplicates of a partition."""
-
-    def runs(self, records: Sequence[Record], now: float, groups: Groups) -> Iterable[Sequence[Record]]: ...
 
 
 def take(
@@ -26,10 +18,12 @@ def take(
     the watermark at its place in the log. A refused record and a duplicate do not move it. Over a re-keyed topic a
     refused record has already moved the clock of its origin: the records at the offsets `timed` only move the
     watermark. Raises Halt."""
-    rule, alone = windows.rule, dedupe is None and windows.merged is None
-    if rule.where is not None and alone and (loop := loop_of(rule, True, judged, windows.placing)) is not None:
-        windows.accept(as_read(windows, records), now, by=loop)
-        return
+    rule, dedupes = windows.rule, dedupe is not None
+    if windows.merged is None and (rule.where is not None or dedupes):
+        loop = loop_of(rule, True, judged, windows.placing, dedupes)
+        if loop is not None:
+            windows.accept(as_read(windows, records), now, by=loop, duplicates=dedupe)
+            return
     windows.event.saw(now)
     kept, others = divided(windows, records)
     if windows.merged is not None:
@@ -49,11 +43,13 @@ def take(
     _accept(windows, (), left_out, now)
 
 
-def judged(windows: WindowGroups, record: Record, now: float) -> None:
+def judged(windows: WindowGroups, record: Record, now: float, duplicates: Duplicates | None = None) -> None:
     """Process one record with every check. Raises Halt."""
     answer = evaluate_where(windows, record)
     if answer:
-        windows.take(record, now)
+        for run in ([record],) if duplicates is None else duplicates.runs([record], now, windows):
+            for each in run:
+                windows.take(each, now)
     elif answer is not None:
         windows.pass_over(record, now)
 

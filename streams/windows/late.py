@@ -102,7 +102,7 @@ class LateGroups(WindowGroups):
         self.after.note_result(key, self.early.revision - repeats)
         self.early.ended(key)
         if (span := self.span(key, state)).closes > self.event.watermark:
-            self.cut.add(span.start)
+            self.near.cut.add(span.start)
         self.touched[key] = state
 
     @property
@@ -158,7 +158,7 @@ class LateGroups(WindowGroups):
             ended = self.after.ending()
             if ended is None or ended[0] > self.event.watermark:
                 break
-            self.cut.discard(self.span(ended[1], self.states[ended[1]]).start)
+            self.near.cut.discard(self.span(ended[1], self.states[ended[1]]).start)
             self._end_for_good(ended[1], self.reason, LATE, now)
             fired += 1
         return fired
@@ -212,4 +212,4 @@ class LateGroups(WindowGroups):
         self._opened_first = self._in_order() if self.after.keep or self.closed else deque()
         self.after.rearm()
         spans = (self.span(group, self.states[group]) for group in self.closed)
-        self.cut = {span.start for span in spans if span.closes > self.event.watermark}
+        self.near.cut = {span.start for span in spans if span.closes > self.event.watermark}

@@ -97,8 +97,9 @@ def code_of(rule: Rule) -> str:
     windows = groups if isinstance(groups, WindowGroups) else None
     placing = BY_KEY if windows is None else windows.placing
     adds, whole = rule.grouped and rule.times is None, None
-    if adds and where is not None and rule.agent.dedupe is None and (windows is None or windows.merged is None):
-        whole = loop_of(rule, True, exactly if windows is None else judged, placing)
+    dedupes = rule.agent.dedupe is not None
+    if adds and (where is not None or dedupes) and (windows is None or windows.merged is None):
+        whole = loop_of(rule, True, exactly if windows is None else judged, placing, dedupes)
     if whole is not None:
         return whole.source
     loop = loop_of(rule, False, carefully if windows is None else taken_with_care, placing) if adds else None

@@ -13,11 +13,11 @@ from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.aggregation.taking import taken
+from sluicegate.streams.aggregation.taking import Duplicates, taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.windows.groups import SLICE, WindowGroups
-from sluicegate.streams.windows.intake import Duplicates, take
+from sluicegate.streams.windows.intake import take
 from sluicegate.streams.windows.opening import groups_of
 
 

@@ -18,11 +18,11 @@ from confluent_kafka import Consumer
 
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination
-from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds
+from sluicegate.streams.aggregation.taking import fill
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.reading.receive import ReceivedShards
 from tests.bench import load
@@ -47,8 +47,7 @@ def accepting(dedupe: Deduplication | None, copies: int = 1) -> Part:
         groups, deduped = partitions[number]
         if copies > 1:
             records = [record for record in records for _ in range(copies)]
-        for run in deduped.runs(records, NOW, groups) if deduped else (records,):
-            accept(groups, run, NOW)
+        fill(groups, records, NOW, deduped)
 
     def commit() -> None:
         for groups, deduped in partitions:

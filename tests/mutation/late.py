@@ -81,7 +81,7 @@ GUARDS = (
     Guard(
         "late: the compiled loop leaves records of a window that at_most cut to the careful way",
         "streams/windows/placing.py",
-        " or start in windows.cut or",
+        " or start in windows.near.cut or",
         " or",
         SAME,
     ),

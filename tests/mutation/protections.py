@@ -335,7 +335,14 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "        self.offset = last.offset() + 1 if taken(self.groups.newest, fresh) else self.offset\n",
         ),
     ),
-    "dedupe": (Edit("streams/reading/dedupe.py", "            elif known:\n", "            elif False:\n"),),
+    "dedupe": (
+        Edit("streams/reading/dedupe.py", "            elif known:\n", "            elif False:\n"),
+        Edit(
+            "streams/aggregation/loop.py",
+            "if identity in ids or (since is not None and now - since < horizon):",
+            "if False:",
+        ),
+    ),
     # -- what a person does --------------------------------------------------------------------------------------------
     "retried": (
         Edit(
@@ -351,9 +358,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    if True:\n        return set()",
         ),
     ),
-    "links-of-the-loop": (
-        Edit("streams/aggregation/loop.py", "(_LINKED if rule.reader.traced else", "(_LINKED if False else"),
-    ),
+    "links-of-the-loop": (Edit("streams/aggregation/loop.py", "_LINKED if linked else", "_LINKED if False else"),),
     "mandatory-attributes": (
         Edit(
             "schemas/cloud_events.py",

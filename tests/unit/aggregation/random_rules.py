@@ -4,17 +4,31 @@ import json
 import random
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Correlation, DataDeadline, Let, OnError, Reducer, Until, Window
+from sluicegate.streams.agent import (
+    Agent,
+    Aggregation,
+    Correlation,
+    DataDeadline,
+    Deduplication,
+    Let,
+    OnError,
+    Reducer,
+    Until,
+    Window,
+)
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import exactly, fill
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.errors import Halt
+from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.testing.log import LogRecord
 from sluicegate.streams.windows.groups import SLICE, WindowGroups, taken_with_care
 from sluicegate.streams.windows.intake import judged, take
@@ -128,7 +142,16 @@ def a_rule(chance: random.Random) -> Agent:
         **limits,
     )
     on_error = OnError(expression=chance.choice(["dead-letter", "skip", "stop"]))
-    return an_agent(aggregation, where=chance.choice(WHERES), let=LETS, max_record_bytes=200, on_error=on_error)
+    return an_agent(aggregation, where=chance.choice(WHERES), let=LETS, max_record_bytes=300, on_error=on_error)
+
+
+def a_dedupe(chance: random.Random) -> Deduplication | None:
+    if chance.random() < 0.6:
+        return None
+    by, name = chance.choice([("key", None), *(("field", field) for field in ("t", "t", "due", "o.x", "twice"))])
+    on_missing: Any = chance.choice(["dead-letter", "accept"])
+    horizon, most = chance.choice([5.0, 1000.0]), chance.choice([3, 20, 1000])
+    return Deduplication(by, name, horizon=horizon, on_missing=on_missing, max_ids=most)
 
 
 def a_correlation(chance: random.Random) -> Agent:
@@ -192,11 +215,14 @@ def records(chance: random.Random, size: int) -> list[Any]:
 
 
 class Both:
-    """Groups that the loop fills, and groups that are filled with care."""
+    """Groups that the loop fills, and groups that are filled with care. Each drops its own duplicates."""
 
     def __init__(self, agent: Agent, asks: bool) -> None:
         self.rule, self.asks = Rule(agent, codec("json")), asks
         self.quick, self.careful = groups_of(self.rule), groups_of(self.rule)
+        ids = IdRule(agent, codec("json")) if agent.dedupe is not None else None
+        self.drops = None if ids is None else DuplicateFilter(ids)
+        self.drops_with_care = None if ids is None else DuplicateFilter(ids)
         for groups in (self.quick, self.careful):
             if isinstance(groups, WindowGroups | CorrelatedGroups):
                 groups.caught_up = True
@@ -205,24 +231,28 @@ class Both:
         """Returns whether the partition goes on: what a batch that halts did is never committed."""
         by_loop = self._with(lambda: self._quickly(batch, now))
         with_care = self._with(lambda: self._carefully(batch, now))
-        in_order = not self.asks or self.rule.where is None or self.rule.loops.get(True, self) is not None
+        alone = self.rule.where is None and self.drops is None
+        in_order = not self.asks or alone or self.rule.loops.get(True, self) is not None
         assert by_loop == with_care or (by_loop and with_care and not in_order)
         if by_loop:
             return False
         pairs = zip_longest(seen(self.quick, in_order), seen(self.careful, in_order))
         assert [pair for pair in pairs if pair[0] != pair[1]] == []
+        assert known(self.drops) == known(self.drops_with_care)
         return True
 
     def _quickly(self, batch: Sequence[Any], now: float) -> None:
         if isinstance(self.quick, WindowGroups):
-            take(self.quick, batch, now, None) if self.asks else self.quick.accept(batch, now)
+            take(self.quick, batch, now, self.drops) if self.asks else self.quick.accept(batch, now)
+        elif self.asks:
+            fill(self.quick, batch, now, self.drops)
         else:
-            (fill if self.asks else accept)(self.quick, batch, now)
+            accept(self.quick, batch, now)
 
     def _carefully(self, batch: Sequence[Any], now: float) -> None:
-        one: Any = exactly if self.asks else carefully
+        one: Any = partial(exactly, duplicates=self.drops_with_care) if self.asks else carefully
         if isinstance(self.careful, WindowGroups):
-            one = judged if self.asks else taken_with_care
+            one = partial(judged, duplicates=self.drops_with_care) if self.asks else taken_with_care
             self.careful.event.saw(now)
             self.careful.may_close = SLICE
         for each in batch:
@@ -246,6 +276,14 @@ class Both:
             groups.events.clear()
 
 
+def known(drops: DuplicateFilter | None) -> list[Any]:
+    """The ids that were accepted, and how many records were dropped."""
+    if drops is None:
+        return []
+    ids = drops.seen
+    return [drops.dropped, ids.remembered(), ids.size, ids.bytes, ids.early]
+
+
 def seen(groups: Groups, in_order: bool) -> list[str]:
     """All that the groups hold and say. Without a loop `where` is asked about a whole batch first, so its dead letters
     come before others: then not `in_order`."""
@@ -263,6 +301,8 @@ def compare(seed: int, batches: int = 12) -> bool:
     """One random rule on random batches. Returns whether the rule has a loop. Raises AssertionError."""
     chance = random.Random(seed)
     agent, asks = a_rule(chance), chance.random() < 0.7
+    if asks and agent.aggregation is not None and agent.aggregation.correlation is None:
+        agent = replace(agent, dedupe=a_dedupe(random.Random(seed)))
     both, waiting, now = Both(agent, asks), records(chance, 25 * batches), 1_000.0
     while waiting:
         cut = chance.randint(1, 40)

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from sluicegate.schemas import codec
+from sluicegate.schemas.json import Field, FieldDecoder, wanted
 from sluicegate.streams.agent import Aggregation, Reducer, Until
-from sluicegate.streams.aggregation import loop, loop_group
+from sluicegate.streams.aggregation import clauses, loop, loop_group
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
@@ -40,12 +41,13 @@ def differs() -> bool:
 
 
 MUTANTS: dict[str, tuple[Any, ...]] = {
-    "size": ("_LOOP", ("if len(value) > most:", "if False:")),
-    "the careful way": ("_LOOP", ("        exactly(groups, record, now)\n", "")),
+    "size": ("_EACH", ("if len(value) > most:", "if False:")),
+    "the careful way": ("_EACH", ("        exactly(groups, record, now)\n", "")),
     "count": ("_ADD", ("count = state[COUNT] + 1", "count = state[COUNT] + 2")),
     "newest": ("_ADD", ("state[LAST] = record.offset()\n", "")),
-    "touched": ("_LOOP", ("    touched[key] = state\n", "")),
+    "touched": ("_EACH", ("    touched[key] = state\n", "")),
     "where": ("_WHERE", ("not X", "False")),
+    "fields that where does not look at": ("_WHERE", ("    CHECKS\n", "")),
     "outcomes": ("_COUNTED", ("- left_out - aside", "- left_out")),
     "sum": ("_NUMBERS", ("    state[TOTAL] += N\n", "    state[TOTAL] = N\n")),
     "least": ("_NUMBERS", ("elif N < state[LOW]", "elif N <= state[LOW]:\n    pass\nelif N > state[LOW]")),
@@ -53,19 +55,34 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "a number that is missing": ("_MAYBE_NUMBERS", ("type(N) is int", "type(N) is bool or type(N) is int")),
     "first": ("_FIRST", ("if state[SLOT] is None:", "if True:")),
     "last": ("_MAYBE_LAST", ("if N is not None:", "if True:")),
-    "room in the group": ("_ROOM", ("(size if state is None else state[BYTES] + size) > largest_group", "False")),
-    "room in the partition": ("_ROOM", ("groups.bytes + size > room", "False")),
+    "room in the group": ("_ROOM", ("grown > largest_group", "False")),
+    "room in the partition": ("_ROOM", ("all_more > room", "False")),
+    "room behind a record with care": ("_NEW_ROOM", ("groups.most_bytes - groups.bytes", "groups.most_bytes")),
     "new items": ("_ADDED", ("fresh[INDEX].append(N)", "fresh[INDEX].append(0)")),
+    "new items of the only bag": ("_ADDED_ALONE", ("fresh[0].append(N)", "pass")),
+    "the first new item of the only bag": ("_ADDED_ALONE", ("[[N]]", "[[]]")),
     "items once": ("_ADD_ONCE", ("if S:", "if True:")),
     "an item that the group has": ("_WEIGHT_ONCE", ("own is not None and I in own[INDEX]", "False")),
     "the same of a field that may be missing": (
         "_MAYBE_WEIGHT_ONCE",
         ("(own is not None and I in own[INDEX])", "False"),
     ),
-    "bytes of items": ("_GROWN", ("groups.bytes += size", "pass")),
-    "bytes of what was put": ("_PUT", ("size -= S", "pass")),
+    "bytes of a group": ("_GROWN", ("state[BYTES], more = grown, all_more", "more = all_more")),
+    "what the loop counts by itself": ("_FLUSHED", ("FLUSH", "pass")),
+    "bytes before a record with care": ("_FLUSH_BAGS", ("groups.bytes += more", "pass")),
+    "bytes that are counted once": ("_FLUSH_BAGS", ("more = 0", "pass")),
+    "bytes of what was put": ("_PUT", ("-S if put is None else put - S", "S")),
     "time of the newest": ("_SEEN", ("state[SEEN] = now", "pass")),
-    "whole messages": ("_DOCUMENT", ("decode_any(value)", "pass")),
+    "whole messages": ("_DOCUMENT", ("flat(value)", "pass")),
+    "a duplicate": ("_ID", ("since is not None and now - since < horizon", "False")),
+    "a duplicate of the same batch": ("_ID", ("identity in ids or ", "")),
+    "an id that is old": ("_ID", ("now - since < horizon", "True")),
+    "an id that may be forgotten": ("_ID", ("seen.size + len(ids) > seen.most", "False")),
+    "a long id": ("_ID", ("not 0 < len(identity) <= longest_id", "False")),
+    "dropped": ("_ID", ("duplicates.dropped += 1", "pass")),
+    "an id of a record that counts": ("_NOTED", ("ids[identity] = None", "pass")),
+    "ids before a record with care": ("_FLUSH_IDS", ("seen.note([*ids], now)", "pass")),
+    "ids that are noted once": ("_FLUSH_IDS", ("ids.clear()", "pass")),
     "until": ("_UNTIL", ("N == X", "N != X")),
     "end": ("_END", ("if X:", "if False:")),
     "a group that is full": ("_FULL", ("groups.full", "False")),
@@ -81,8 +98,9 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "watermark": (placing, "_MOVES", ("event.watermark = time", "pass")),
     "window": (placing, "_SPAN", ("begin <= time < end", "end")),
     "window of another time": (placing, "_SPAN", ("time != last", "last is None")),
-    "name of a window": (placing, "_SPAN", ("prefix + key", "key")),
-    "no room for a window": (placing, "_SPAN", ("refuses(groups)", "False")),
+    "name of a window": (placing, "_NAMED", ("prefix + key", "key")),
+    "no room for a window": (placing, "_NAMED", ("refuses(groups)", "False")),
+    "a group that is near": (placing, "_NEAR", ("near.note(bare, key, state)", "near.note(bare, bare, state)")),
     "time of a record that is left out": (placing, "_PASSED", ("groups.pass_over(record, now)", "pass")),
     "session": (sessions, "_FIND", ("+ gap", "+ 2 * gap")),
     "session before its first record": (sessions, "_FIND", ("- gap <=", "- 2 * gap <=")),
@@ -100,6 +118,22 @@ def test_a_stage_that_is_wrong_is_seen(stage: str, monkeypatch: pytest.MonkeyPat
     module = place[0] if place else loop
     assert code in getattr(module, name)
     monkeypatch.setattr(module, name, getattr(module, name).replace(code, other))
+    assert differs()
+
+
+@pytest.mark.parametrize("method", ["turn", "pop"])
+def test_a_group_that_is_near_and_is_of_another_window_or_has_ended_is_seen(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placing.NearGroups, method, lambda *_: None)
+    assert differs()
+
+
+def test_a_type_that_the_decoder_does_not_prove_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_any_type(fields: list[Field]) -> FieldDecoder:
+        return wanted([field._replace(kind="any", required=False) for field in fields])
+
+    monkeypatch.setattr(clauses, "wanted", of_any_type)
     assert differs()
 
 

@@ -6,8 +6,9 @@ from structlog.testing import capture_logs
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Deduplication
+from sluicegate.streams.aggregation.seen import LONGEST_ID
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.reading.dedupe import LONGEST, IdRule
+from sluicegate.streams.reading.dedupe import IdRule
 from tests.mutation.twins import without
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.producing import metrics, sums, twice, write
@@ -186,13 +187,13 @@ def test_of_a_long_id_only_its_hash_is_kept_and_all_of_it_counts(
     store: MemoryStore, log: Log, clock: ManualClock
 ) -> None:
     long = "x" * 2000
-    for name in (long, long + "y", long, "x" * LONGEST):
+    for name in (long, long + "y", long, "x" * LONGEST_ID):
         write(log, name)
     driver = Driver(sums(count=1), store, log, clock).give(0).turns()
     assert len(totals(log)) == 3
     owner = driver.worker._owners["in", 0]
     assert owner.intake.dedupe is not None
-    assert max(map(len, owner.intake.dedupe.seen.remembered())) == LONGEST
+    assert max(map(len, owner.intake.dedupe.seen.remembered())) == LONGEST_ID
 
 
 def test_raw_records_have_no_field_to_be_an_id() -> None:

@@ -1,6 +1,7 @@
 """The typed decoder reads exactly the wanted fields."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,7 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicegate.schemas import codec
-from sluicegate.schemas.json import Field, FieldKind, bounded, canonical, document, is_number, walk, wanted, well_formed
+from sluicegate.schemas.json import (
+    Field,
+    FieldKind,
+    bounded,
+    canonical,
+    decode_any,
+    document,
+    is_number,
+    walk,
+    wanted,
+    well_formed,
+)
 
 PATHS = ("a", "b", "a2.x", "a2.y", "c.d.e")
 leaves = st.one_of(
@@ -112,3 +124,24 @@ def test_a_document_of_up_to_64_levels_is_read(value: bytes, good: bool) -> None
         else:
             with pytest.raises((msgspec.DecodeError, RecursionError)):
                 decode(value)
+
+
+nested = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner))
+
+
+def outcome(decode: Callable[[bytes], Any], value: bytes) -> str:
+    try:
+        return repr(decode(value))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return repr(error)
+
+
+@settings(derandomize=True, deadline=None, max_examples=400)
+@given(
+    nested, st.integers(0, 12), st.integers(0, 60), st.sampled_from([b"", b"\xff", b"}", b'"', b"1e400", b"[{", b"\\u"])
+)
+def test_a_document_is_what_decoding_anything_gives(value: Any, levels: int, at: int, odd: bytes) -> None:
+    """Also where few levels are read in one pass, and where some bytes are wrong."""
+    text = b"[" * levels + json.dumps(value).encode() + b"]" * levels
+    text = text[:at] + odd + text[at:]
+    assert outcome(document, text) == outcome(bounded(decode_any), text)
