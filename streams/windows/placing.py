@@ -64,7 +64,7 @@ if state is None and (len(key) > longest or refuses(groups)):
     unproven()
 """
 _NEAR = """
-group = near.get(key)
+group = near_get(key)
 if group is not None:
     key, state = group
 else:
@@ -106,7 +106,7 @@ def by_start(windows: "WindowGroups") -> Placing:
         named = _NEAR.replace("    NAMED\n", indent(_NAMED, "    "))
     return bound._replace(
         find=bound.find + _SPAN + named,
-        start=f"{bound.start}near = groups.near\nbegin = end = closes = 0",
+        start=f"{bound.start}near = groups.near\nnear_get = near.get\nbegin = end = closes = 0",
         again=f"{bound.again}begin = end = 0",
         passed=f"{bound.passed}begin = end = 0",
         opened="bound = min(bound, closes)",

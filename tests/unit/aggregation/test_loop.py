@@ -18,7 +18,7 @@ from tests.unit.aggregation.random_rules import compare
 from tests.unit.aggregation.turning import an_agent, record
 
 SEEDS = 200
-OF_A_MUTANT = (492, *range(200))  # 492: records of a group that is full, behind the one that filled it
+OF_A_MUTANT = (1048, *range(200))  # 1048: records of a group that is full, behind the one that filled it
 
 
 def test_the_loop_gives_what_the_careful_way_gives() -> None:
