@@ -61,7 +61,8 @@ def _panel(panel: Panel) -> list[str]:
         shapes.append(f'<path class="line {kind}" d="M{"L".join(f"{x:.1f} {y:.1f}" for x, y in places)}"/>')
         shapes += [f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places]
         if series.name and places:
-            shapes.append(_text(places[-1][0], places[-1][1] - 7, series.name, "small right"))
+            x, y = places[max(0, len(places) - 1 - 3 * number)]  # names do not lie on each other
+            shapes.append(_text(x, y - 7, series.name, "small right"))
     return shapes
 
 

@@ -1,6 +1,5 @@
 """The things that grow, one at a time. Everything else stays as it is in J1 with 1,000 open keys."""
 
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -8,9 +7,8 @@ from typing import NamedTuple
 
 from tests.bench.growth import inputs, rebuilt
 from tests.bench.growth.inputs import Input
-from tests.bench.growth.trials import FOLD, MARKED, Cost, Trial, measured
+from tests.bench.growth.trials import FOLD, MARKED, Cost, Trial, measured, used
 from tests.bench.load import PARTITIONS, create, delete
-from tests.bench.processes import cpu_seconds
 from tests.bench.systems import Running
 
 IDLE = 5.0  # seconds
@@ -85,10 +83,7 @@ def agents(scene: Scene, x: int) -> Cost:
 
 
 def _idle(run: Running) -> Mapping[str, float]:
-    pids = [*run.process.workers, run.process.pid]
-    before = sum(map(cpu_seconds, pids))
-    time.sleep(IDLE)
-    return {"idle, % of a core": 100 * (sum(map(cpu_seconds, pids)) - before) / IDLE}
+    return {"idle, % of a core": 100 * used(run, IDLE)}
 
 
 def routes(scene: Scene, x: int) -> Cost:

@@ -1,6 +1,7 @@
 """One run of the product on one input: what a record costs in the middle of it."""
 
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,7 @@ from tests.waiting import wait_until
 
 END = 0.95  # of the records: what is after it is not measured
 START = 600.0  # seconds until all partitions have their owner
+SETTLED = 0.02  # of a core, that an agent takes at most when it has started
 
 FOLD = """\
     aggregate:
@@ -80,6 +82,7 @@ def measured(bootstrap: str, trial: Trial) -> Cost:
         run = place.run
         if trial.claims:
             wait_until(lambda: _claimed(run, trial.claims), START, "all claims", pause=0.1)
+            wait_until(lambda: used(run, 1.0) < SETTLED * len(run.process.workers), START, "the end of the start")
         given = trial.feed()
         found, values = sampled(bootstrap, run, given)
         columns, peak = trial.columns(run), run.process.peak_mib()
@@ -88,6 +91,14 @@ def measured(bootstrap: str, trial: Trial) -> Cost:
     end = given.warm + (given.records - given.warm) * END
     part = samples.part(found, given.warm, end, os.cpu_count() or 1)
     return Cost((part.worker + part.supervisor) / (end - given.warm) * 1e6, peak, columns, problems)
+
+
+def used(run: Running, seconds: float) -> float:
+    """CPU seconds a second of workers and supervisor, from now on."""
+    before = run.process.mark()
+    time.sleep(seconds)
+    after = run.process.mark()
+    return (after.worker + after.supervisor - before.worker - before.supervisor) / seconds
 
 
 def _claimed(run: Running, many: int) -> bool:
