@@ -77,7 +77,8 @@ def figures() -> Iterator[Figure]:
         code = TypedCode({}, ())
         body = statements("return X", X=code.condition(node))
         condition = function("bench", ("read",), body, {**code.constants(), "value": data}).call
-        read = wanted([Field(name, "any", False) for name in code.fields]).decode(data)
+        fields = [Field(name, code.decoded.get(name, "any"), name in code.decoded) for name in code.fields]
+        read = wanted(fields).decode(data)
         assert condition(read) is True
         evaluate = exact(node, lambda name: lambda record: record.get(name))
         assert evaluate(document) is True

@@ -51,7 +51,7 @@ def typed(node: Node) -> Callable[[bytes], Any] | None:
         value = code.value(("it",), "any")
     except NotTyped:
         return None
-    want = wanted([Field(name, "any", False) for name in code.fields])
+    want = wanted([Field(name, code.decoded.get(name, "any"), name in code.decoded) for name in code.fields])
     decode = bounded(want.decode) if code.whole else want.decode
     made = function("test", ("read", "value"), statements("return X", X=value), code.constants())
     largest = code.largest()

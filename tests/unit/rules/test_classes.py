@@ -474,10 +474,10 @@ HOPPING = "from: t\naggregate: {{window: {{hopping: 10m, every: 5m{}}}{}}}\nto: 
 @pytest.mark.parametrize(
     ("window", "rule", "policies"),
     [
-        (", grace: 1m", "", ("convert", "flush", "drop")),
-        ("", ", count: 3", ("flush", "drop")),
-        ("", ", until: {field: a, equals: 1}", ("flush", "drop")),
-        (", late: {new: 1m}", "", ("flush", "drop")),
+        (", grace: 1m", "", ("finish", "convert", "flush", "drop")),
+        ("", ", count: 3", ("finish", "flush", "drop")),
+        ("", ", until: {field: a, equals: 1}", ("finish", "flush", "drop")),
+        (", late: {new: 1m}", "", ("finish", "flush", "drop")),
     ],
 )
 def test_hopping_windows_go_on_only_if_they_are_kept_in_the_same_way(tmp_path, window, rule, policies):
