@@ -26,8 +26,16 @@ def an_agent(window: Window, **more: Any) -> Agent:
     return Agent("sums", ("in",), rule, Destination("out"), "dead")
 
 
+def rule_of(window: Window, **more: Any) -> Rule:
+    return Rule(an_agent(window, **more), codec("json"))
+
+
 def open_windows(window: Window, **more: Any) -> WindowGroups:
-    groups = groups_of(Rule(an_agent(window, **more), codec("json")))
+    return opened(rule_of(window, **more))
+
+
+def opened(rule: Rule) -> WindowGroups:
+    groups = groups_of(rule)
     assert isinstance(groups, WindowGroups)
     return groups
 
@@ -52,6 +60,7 @@ class Turned:
 
     def __init__(self, window: Window, told: Callable[[Fire], Any] | None = None, **more: Any) -> None:
         self.window, self.more, self.told = window, more, told or _told
+        self._rules: dict[Window, Rule] = {}  # one for all claims, as in a worker: its loop is compiled once
         self.log: dict[int, bytes] = {}
         self.first, self.last = 1, 0
         self.committed = 0  # steps
@@ -61,7 +70,9 @@ class Turned:
 
     def restore(self) -> None:
         """As after a crash: what was not committed is gone."""
-        self.groups, self.senders = open_windows(self.window, **self.more), ReceivedShards("in")
+        if self.window not in self._rules:
+            self._rules[self.window] = rule_of(self.window, **self.more)
+        self.groups, self.senders = opened(self._rules[self.window]), ReceivedShards("in")
         self.groups.caught_up = True
         self.changelog = Changelog(self.groups, self.first, known_ids(self.groups))
         kept = [self.log[number] for number in sorted(self.log) if self.first <= number <= self.last]
