@@ -306,11 +306,12 @@ class Bagged(NamedTuple):
 def loop_of(
     rule: Rule, asks: bool, exactly: Callable[..., object], placing: Placing | None = BY_KEY, dedupes: bool = False
 ) -> MadeFunction | None:
-    """The compiled loop of the rule. It is compiled once. With `asks` it also evaluates `where`, with `dedupes` it also
-    drops duplicates. None: the rule cannot be compiled."""
-    if asks not in rule.loops:
-        rule.loops[asks] = None if placing is None else _compiled(rule, asks, exactly, placing, dedupes)
-    loop: MadeFunction | None = rule.loops[asks]
+    """The compiled loop of the rule. With `asks` it also evaluates `where`, with `dedupes` it also drops duplicates.
+    Each of these loops is compiled once. None: the rule cannot be compiled."""
+    stages = asks, dedupes
+    if stages not in rule.loops:
+        rule.loops[stages] = None if placing is None else _compiled(rule, asks, exactly, placing, dedupes)
+    loop: MadeFunction | None = rule.loops[stages]
     return loop
 
 

@@ -60,7 +60,7 @@ class Rule:
     )
 
     def __init__(self, agent: Agent, codec: Codec) -> None:
-        self.agent, self.loops, self.deadline = agent, dict[bool, Any](), _deadline(agent, codec)
+        self.agent, self.loops, self.deadline = agent, dict[tuple[bool, bool], Any](), _deadline(agent, codec)
         self.aggregation = aggregation = agent.aggregation or Aggregation(key=agent.key or None)
         self.completion: Completion = completion(aggregation)
         self.max_record_bytes, self.on_error, self.times = agent.max_record_bytes, agent.on_error, agent.times

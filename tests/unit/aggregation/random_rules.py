@@ -232,7 +232,7 @@ class Both:
         by_loop = self._with(lambda: self._quickly(batch, now))
         with_care = self._with(lambda: self._carefully(batch, now))
         alone = self.rule.where is None and self.drops is None
-        in_order = not self.asks or alone or self.rule.loops.get(True, self) is not None
+        in_order = not self.asks or alone or self.rule.loops.get((True, self.drops is not None), self) is not None
         assert by_loop == with_care or (by_loop and with_care and not in_order)
         if by_loop:
             return False
@@ -313,4 +313,5 @@ def compare(seed: int, batches: int = 12) -> bool:
             both.expire(now)
         if chance.random() < 0.3:
             both.commit()
-    return both.rule.loops.get(asks and bool(agent.where)) is not None
+    judges = asks and bool(agent.where)
+    return both.rule.loops.get((judges, judges and both.drops is not None)) is not None

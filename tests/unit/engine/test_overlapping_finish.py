@@ -1,6 +1,7 @@
 """Hopping windows that are open when the rule changes: those up to the last open one finish under their own rule, and
 a record counts in the windows of both rules."""
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -69,12 +70,20 @@ def test_people_see_each_window_once(
     assert len(seen) == len({*seen}) == 3  # they begin at -20, 0 and 20
 
 
-def test_a_record_that_both_rules_take_is_one_of_dedupe(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    rules = rules_of((HOPPING, HOPPING), dedupe=Deduplication("field", "amount"))
+@pytest.mark.parametrize("where", ["", "amount >= 0"])
+def test_a_record_that_both_rules_take_is_one_of_dedupe(
+    log: Log, store: MemoryStore, clock: ManualClock, where: str
+) -> None:
+    """A loop of a rule that drops duplicates is another one than its loop for records without duplicates."""
+    rules = rules_of((HOPPING, HOPPING), dedupe=Deduplication("field", "amount"), where=where)
     driver = changed(log, store, clock, rules, ("a", 0, 1))
     put(log, ("a", 30, 2), ("a", 31, 2), ("z", 200, 4))
     driver.turns()
     assert results(log)[1:] == [("a", -20, 3, "event"), ("a", 0, 3, "event"), ("a", 20, 2, "event")]
+    put(log, *[("z", 201, amount) for amount in (4, 16, 16, 16)], ("y", 400, 8))
+    driver.turns()
+    made = [json.loads(message.v or b"") for message in distinct(log, "out")]
+    assert [each["count"] for each in made if each["key"] == "z"] == [2, 2, 2]
 
 
 def test_a_record_that_no_rule_takes_is_one_dead_letter(log: Log, store: MemoryStore, clock: ManualClock) -> None:
