@@ -16,7 +16,7 @@ from sluicegate.streams.errors import SystemNotReady
 
 if TYPE_CHECKING:
     from sluicegate.streams.observe.board import Board
-    from sluicegate.streams.observe.http import CallFields, HttpCalls
+    from sluicegate.streams.observe.http import Answer, CallFields, HttpCalls, Page
 
 FOLDER = Path(__file__).parents[2] / "demo" / "page"
 SLOWEST_RESTART = 0.5  # seconds: also a worker that was killed many times starts at once
@@ -51,12 +51,17 @@ def with_demo(numbers: DemoNumbers, calls: "HttpCalls", board: "Board") -> "Http
     from sluicegate.streams.console.calls import page_files
     from sluicegate.streams.console.wording import answering
 
-    files = page_files(FOLDER)
     return calls._replace(
-        files={**calls.files, **files, "/": files["/demo.html"]},
+        files={**calls.files, **page_files(FOLDER), "/": partial(_page, calls.files["/"])},
         questions={**calls.questions, "/console/demo": answering(lambda _: _shown(numbers))},
         changes={**calls.changes, "/console/kill": answering(partial(_kill, board))},
     )
+
+
+def _page(console: "Page") -> "Answer":
+    """The page of the console with the script of the demo, which loads that of the console."""
+    page = console()
+    return page._replace(body=page.body.replace(b'"/console.js"', b'"/demo/console.js"'))
 
 
 def _shown(numbers: DemoNumbers) -> Any:

@@ -79,6 +79,12 @@ export class Copy extends Component {
   }
 }
 
+export const Tile = ({ name, children }) =>
+  html`<div class="tile">
+    <dt>${name}</dt>
+    <dd>${children}</dd>
+  </div>`;
+
 export const Empty = ({ title, children }) =>
   html`<div class="empty">
     <p class="title">${title}</p>

@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { partitions, totals } from "../core/model.js";
 import { keep, past } from "../core/past.js";
 import { count, counted } from "../core/text.js";
-import { Empty, ReadAt, To } from "../parts/controls.js";
+import { Empty, ReadAt, Tile, To } from "../parts/controls.js";
 import { Errors } from "../parts/errors.js";
 import { Hour } from "../parts/hour.js";
 import { Partitions } from "../parts/partitions.js";
@@ -17,12 +17,6 @@ export const asks = ({ name, version }) => [
   ["history", { since: past.newest || "" }],
 ];
 
-const Fact = ({ name, children }) =>
-  html`<div class="tile">
-    <dt>${name}</dt>
-    <dd>${children}</dd>
-  </div>`;
-
 const Topics = ({ names }) =>
   names.map((name, at) => html`${at ? ", " : ""}<${To} view="topic" fields=${{ name }}>${name}<//>`);
 
@@ -34,22 +28,22 @@ export function content({ name, version }, { partitions: stored, rule, history }
     all = totals(rows);
   return html`<p class="crumbs"><${To} view="overview">Overview<//> / <strong>${name}</strong></p>
     <dl class="tiles">
-      <${Fact} name="Reads"><${Topics} names=${agent.topics} /><//>
-      <${Fact} name="Writes">${agent.to.length ? html`<${Topics} names=${agent.to} />` : "nothing"}<//>
-      <${Fact} name="Lag">${count(all.lag)}<//>
-      <${Fact} name="Open groups"
+      <${Tile} name="Reads"><${Topics} names=${agent.topics} /><//>
+      <${Tile} name="Writes">${agent.to.length ? html`<${Topics} names=${agent.to} />` : "nothing"}<//>
+      <${Tile} name="Lag">${count(all.lag)}<//>
+      <${Tile} name="Open groups"
         >${
           agent.groups
             ? html`<${To} view="groups" fields=${{ agent: name }}>${count(all.groups)}<//>`
             : "none: it has no groups"
         }<//
       >
-      <${Fact} name="Dead"
+      <${Tile} name="Dead"
         ><${To} view="dead" fields=${{ agent: name }}
           >${!overview.dead ? "not known" : counted(overview.dead[name] || 0, "letter")}<//
         ><//
       >
-      <${Fact} name="Rule"
+      <${Tile} name="Rule"
         ><${To} view="progress" fields=${{ agent: name }}
           >${rule.version ? `version ${rule.version}` : "not deployed"}<//
         ><//

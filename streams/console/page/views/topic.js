@@ -2,18 +2,12 @@
 import { html } from "../core/html.js";
 import { partitions, totals } from "../core/model.js";
 import { count } from "../core/text.js";
-import { Empty, ReadAt, To } from "../parts/controls.js";
+import { Empty, ReadAt, Tile, To } from "../parts/controls.js";
 import { Partitions } from "../parts/partitions.js";
 
 export const title = "Topic";
 export const heading = ({ name }) => `Topic ${name}`;
 export const asks = () => [["partitions", {}, true]];
-
-const Fact = ({ name, children }) =>
-  html`<div class="tile">
-    <dt>${name}</dt>
-    <dd>${children}</dd>
-  </div>`;
 
 const Agents = ({ names }) =>
   names.length
@@ -30,11 +24,11 @@ export function content({ name }, { partitions: stored }, overview) {
     return html`<${Empty} title=${`No agent of this file reads or writes ${name}.`} />`;
   return html`<p class="crumbs"><${To} view="overview">Overview<//> / <strong>${name}</strong></p>
     <dl class="tiles">
-      <${Fact} name="Read by"><${Agents} names=${readers} /><//>
-      <${Fact} name="Written by"><${Agents} names=${writers} /><//>
-      <${Fact} name="Lag">${readers.length ? count(all.lag) : "no agent of this file reads it"}<//>
-      <${Fact} name="Open groups">${count(all.groups)}<//>
-      <${Fact} name="Dead letters"><${To} view="dead" fields=${{ search: `${name}/` }}>of its records<//><//>
+      <${Tile} name="Read by"><${Agents} names=${readers} /><//>
+      <${Tile} name="Written by"><${Agents} names=${writers} /><//>
+      <${Tile} name="Lag">${readers.length ? count(all.lag) : "no agent of this file reads it"}<//>
+      <${Tile} name="Open groups">${count(all.groups)}<//>
+      <${Tile} name="Dead letters"><${To} view="dead" fields=${{ search: `${name}/` }}>of its records<//><//>
     </dl>
     ${readers.length ? html`<${Partitions} rows=${rows} />` : null}
     ${stored.failed ? html`<p class="soft">${stored.failed}</p>` : html`<${ReadAt} age=${stored.age} />`}`;
