@@ -136,12 +136,13 @@ class LastHour:
 
     def _difference(self, report: WorkerReport, now: float) -> _Seen:
         """The counts of the worker since the last sample. A new process starts at 0. A partition starts at the offset
-        of its first report."""
+        of its first report. The first sample has no rates, but the records that were given up before it."""
         name, seen = (report.agent, report.worker), _seen(report)
         before = self._seen.get(name)
         self._seen[name] = seen
         if before is None:
-            return _Seen(report.pid, {}, NO_COMMITS, {})
+            dead = {key: value for key, value in seen.counts.items() if key.startswith("records_dead/")}
+            return _Seen(report.pid, dead, NO_COMMITS, {})
         if before.pid != report.pid:
             place = {"agent": report.agent, "topic": None, "partition": None}
             self._errors.append({"at": now, **place, "error": "restart", "detail": RESTARTED})

@@ -105,7 +105,7 @@ def test_topics_and_agents_link_to_each_other(page: Any) -> None:
     graph.get_by_role("link", name=f"{NS}-out").click()
     page.get_by_role("heading", name=f"Topic {NS}-out").wait_for()
     main = page.get_by_role("main")
-    assert "no agent of this file reads it" in main.inner_text()
+    main.get_by_text("no agent of this file reads it").wait_for()
     main.get_by_role("link", name="baskets").click()
     page.get_by_role("heading", name="Agent baskets").wait_for()
     page.get_by_role("region", name="Partitions").get_by_role("link", name=f"{NS}-in").first.click()

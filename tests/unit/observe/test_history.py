@@ -72,6 +72,16 @@ def test_what_was_given_up_is_one_error_for_each_reason_at_the_time_of_the_last(
     ]
 
 
+def test_what_was_given_up_before_the_first_sample_counts() -> None:
+    scene = HourScene()
+    scene.now = 1000 + EVERY
+    dead = Meter()
+    dead.count("records_dead", 3, reason="undecodable")
+    scene.report(dead.snapshot(), PartitionReport("in", 0, "running", 3, 0))
+    (error,) = scene.history.document(0)["errors"]
+    assert error["detail"] == "3 given up in this run, with the reason undecodable: see the dead letters"
+
+
 def test_the_rates_of_several_outputs_are_apart() -> None:
     scene = HourScene()
     for at, large, rest in ((EVERY, 0, 0), (2 * EVERY, 10, 40)):
