@@ -39,7 +39,7 @@ OUTAGES = {
 }
 
 PUT_COLD = (
-    f"{statements.ADD_COLD} values (?, ?, ?, ?) on conflict (partition_key, group_key) "
+    f"{statements.ADD_COLD} values (?, ?, ?, ?) on conflict (partition_key, group_key) "  # nosec B608
     "do update set state = excluded.state where sluicegate_cold.due is excluded.due"
 )
 MOVE_COLD = "update sluicegate_cold set due = ?, state = ? where partition_key = ? and group_key = ? and due is not ?"

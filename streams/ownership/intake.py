@@ -65,17 +65,17 @@ class Intake(RecordGate):
         """Add the records to the newest groups, without the duplicates that `dedupe` drops."""
         if self.groups.windows is None:
             self.groups.cold.look_up(fresh, now)
-            self._take(fresh, now)
+            self._take(fresh, now, dedupe)
         else:
             take(self.groups.windows, fresh, now, dedupe)
 
-    def _take(self, fresh: Sequence[Record], now: float) -> None:
+    def _take(self, fresh: Sequence[Record], now: float, dedupe: DuplicateFilter | None) -> None:
         groups, origin, batches = self.groups.newest, self.groups.origin, self._processor.batches
         if origin is None and batches:
-            fill(groups, fresh, now, self.dedupe)
+            fill(groups, fresh, now, dedupe)
             return
         fresh = taken(groups, fresh) if origin is None else stamping(origin, fresh, now)
-        for run in self.dedupe.runs(fresh, now, groups, self.inbox) if self.dedupe else (fresh,):
+        for run in dedupe.runs(fresh, now, groups, self.inbox) if dedupe else (fresh,):
             if batches:
                 accept(groups, run, now)
             else:

@@ -2,7 +2,7 @@
 
 from tests.mutation.guard import NEVER, Guard
 
-RUNS = "        for run in self.dedupe.runs(fresh, now, groups, self.inbox) if self.dedupe else (fresh,):\n"
+RUNS = "        for run in dedupe.runs(fresh, now, groups, self.inbox) if dedupe else (fresh,):\n"
 TAKEN = "        fresh = taken(groups, fresh) if origin is None else stamping(origin, fresh, now)\n"
 WHERE = ("tests/unit/engine/test_where.py",)
 FILES = ("tests/unit/testing/test_expressions.py",)

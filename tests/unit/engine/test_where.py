@@ -138,6 +138,15 @@ def test_an_id_of_a_record_that_is_left_out_is_not_remembered(log: Log, store: M
     assert (totals(log), dead(log)) == ([("a", "count", 1, 5)], [])
 
 
+def test_a_handler_remembers_no_id_of_a_record_that_is_left_out(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    for amount in (0, 5, 6):
+        write(log, "1", amount)
+    Driver(handled(dedupe=BY_HEADER), store, log, clock).give(0).turns()
+    assert (handlers.calls, dead(log)) == ([5], [])
+
+
 def test_a_record_that_is_left_out_needs_no_id(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     write(log, None, 0)
     write(log, None, 5)
