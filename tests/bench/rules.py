@@ -9,6 +9,7 @@ record has as many early results as there.
 """
 
 import argparse
+import gc
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -69,6 +70,7 @@ def spent(agent: Agent, orders: Sequence[tuple[str, int, bytes]]) -> Spent:
 
 
 def main() -> None:
+    gc.set_threshold(100_000, 50, 100)  # as the processes of `run`
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
