@@ -7,7 +7,6 @@ it is unknown, records wait: no record is at fault.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -15,8 +14,6 @@ from sluicegate.schemas import registry
 from sluicegate.schemas.codecs import Codec, Unavailable
 from sluicegate.schemas.frames import content
 from sluicegate.schemas.options import SchemaOptions
-
-T = TypeVar("T")
 
 
 def later(name: str, options: SchemaOptions, suffix: str, compiled: Callable[[SchemaOptions], Codec]) -> Codec:

@@ -16,16 +16,11 @@ from sluicegate.streams.contracts.stores import TopicPartition
 EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()
 
 
-def ends(kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT) -> dict[TopicPartition, int]:
-    """The next offset of each partition. Raises SystemNotReady within `timeout` seconds."""
-    return by_place(kafka, partitions, lambda of, own: offsets(open_admin(of), own, [LATEST], timeout)[0])
-
-
 def readable_ends(
     kafka: Settings, partitions: Sequence[TopicPartition], timeout: float = TIMEOUT
 ) -> dict[TopicPartition, int]:
-    """Same as `ends`, for a reader of committed records: a partition ends at the first offset of an open
-    transaction."""
+    """The next offset of each partition for a reader of committed records: a partition ends at the first offset of an
+    open transaction. Raises SystemNotReady within `timeout` seconds."""
     readable = IsolationLevel.READ_COMMITTED
     return by_place(kafka, partitions, lambda of, own: offsets(open_admin(of), own, [LATEST], timeout, readable)[0])
 

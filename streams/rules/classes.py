@@ -2,7 +2,6 @@
 
 from sluicegate.streams.agent import (
     AgentSettings,
-    AppSettings,
     DedupeSettings,
     EmitSettings,
     GroupSettings,
@@ -16,7 +15,6 @@ from sluicegate.streams.keys import (
     CLASSES,
     COMPUTED,
     DUPLICATES,
-    ELSEWHERE,
     END,
     FILE,
     INPUT,
@@ -103,14 +101,6 @@ OF_AN_AGENT = {
     **dict.fromkeys(("dead_letters", "dead_letters.topic", "dead_letters.headers"), FILE),
 }
 """The classes by the keys of an agent. Nested keys have a dot; names that the file chooses are left out."""
-OF_THE_FILE = {
-    **dict.fromkeys(("app", "store"), ELSEWHERE),
-    "agents": TOPICS,
-    **_of_table(AppSettings),
-    **dict.fromkeys(
-        ("kafka", "schema_registry", "http", "outbox", "timeouts", "schedules", "dead_letters", "tests"), FILE
-    ),
-}
 
 
 def severity(kind: ChangeClass) -> int:

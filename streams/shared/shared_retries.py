@@ -42,11 +42,6 @@ class RetriedGroup(NamedTuple):
     fire: Fire
 
 
-def counter(letter: str) -> str:
-    """The topic id of the watermark that counts the retries of this dead letter."""
-    return GROUP + letter
-
-
 def packed(group: RetriedGroup) -> Pack:
     name = GROUP + group.run
     return Pack(name, name, 1, pack_data(_encode(group[:4]), [pack(group.fire)]))

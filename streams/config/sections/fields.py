@@ -417,8 +417,6 @@ UNITS = ("s", "ms", "us", "rfc3339")
 Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
 """What a number of a time means, or that it is text."""
 Count = Annotated[int, Field(ge=1, le=1_000_000_000), unless_unknown(1)]
-Concurrency = Annotated[int, Field(ge=0, le=1000), unless_unknown(0)]
-PortField = Annotated[int, Field(ge=0, le=65535), unless_unknown(0)]
 SchemaId = Annotated[int, Field(ge=0, le=2**32 - 1), unless_unknown(0)]
 FlagField = Annotated[bool, unless_unknown(True)]
 

@@ -127,10 +127,6 @@ class NamedClusters(NamedTuple):
         """The path of the settings in the file, and the settings."""
         return (*self.path, name) if name else self.path, self.settings[name]
 
-    @property
-    def default_settings(self) -> Mapping[str, object]:
-        return self.settings.get(self.default, {})
-
 
 def clusters_of(section: object) -> NamedClusters:
     """The clusters of the section. Problems of the section are ignored."""

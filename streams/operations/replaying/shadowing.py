@@ -198,7 +198,9 @@ class Shadowing:
     def _read_outputs(self, published: Sequence[Published]) -> set[tuple[str, int]]:
         """Passes each message to the `Published` of its partition. Returns the output partitions whose first messages
         retention has deleted."""
-        spans = [(topic, number, span) for topic in self._telling for number, span in enumerate(self._spans(topic))]
+        spans = [
+            (topic, number, span) for topic in self._telling for number, span in enumerate(self._history.spans(topic))
+        ]
         self._watch.expect(sum(high - low for _, _, (low, high) in spans))
         known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in published}
         outputs = {*self._telling} - ({self._live.dead_letters} - {to.topic for to in self._live.outputs})
@@ -221,9 +223,6 @@ class Shadowing:
                         about.take(topic, number, place, record.key(), record.value(), named)
                 self._watch.read(len(records))
         return {(topic, number) for topic, number, (low, _) in spans if low > 0}
-
-    def _spans(self, topic: str) -> Sequence[tuple[int, int]]:
-        return self._history.spans(topic)
 
     def witnesses(self, rule: Agent) -> Iterator[tuple[Partition, Witness]]:
         """The witness of each partition. Raises as `compare`."""

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from sluicegate.schemas import codec
 from sluicegate.streams import formats
 from sluicegate.streams.aggregation.rule import Rule, fingerprint
-from sluicegate.streams.config.sections.models import FileModel
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.keys import (
     CLASSES,
@@ -27,7 +26,7 @@ from sluicegate.streams.keys import (
     TOPICS,
 )
 from sluicegate.streams.rules.changes import Change, changes, kind_of, policies_of
-from sluicegate.streams.rules.classes import OF_AN_AGENT, OF_THE_FILE, severity
+from sluicegate.streams.rules.classes import OF_AN_AGENT, severity
 from sluicegate.streams.rules.document import document
 from sluicegate.streams.rules.identity import KEYS, rule_of
 from tests.unit.config.files import agent as file_of
@@ -59,10 +58,6 @@ def test_each_key_of_an_agent_is_in_a_class() -> None:
     assert sorted({*keys(AgentModel)}) == sorted(OF_AN_AGENT)
 
 
-def test_each_key_of_the_file_is_in_a_class() -> None:
-    assert sorted({field.alias or name for name, field in FileModel.model_fields.items()}) == sorted(OF_THE_FILE)
-
-
 def test_a_key_that_is_new_in_the_file_is_found_missing() -> None:
     class Later(AgentModel):
         windows: int = 0
@@ -77,7 +72,7 @@ def test_the_rule_has_the_keys_of_every_class_but_those_of_the_file_and_of_topic
 
 def test_the_classes_are_ordered_from_the_one_that_demands_most() -> None:
     assert sorted(CLASSES, key=severity) == [*CLASSES]
-    assert {*OF_AN_AGENT.values(), *OF_THE_FILE.values()} <= {*CLASSES}
+    assert {*OF_AN_AGENT.values()} <= {*CLASSES}
 
 
 ROW = "{c: {table: t, column: id, key: key, fields: [n]}}"
