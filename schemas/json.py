@@ -87,6 +87,14 @@ class FieldDecoder(NamedTuple):
     record_type: type
     chains: tuple[str | None, ...]
 
+    def of_last(self, value: bytes) -> Any:
+        """As `decode`. Of several fields of one name the last one counts: `decode` refuses a record if an earlier one
+        is of another kind."""
+        try:
+            return self.decode(value)
+        except msgspec.ValidationError:
+            return msgspec.convert(decode_any(value), self.record_type)
+
 
 def wanted(fields: Sequence[Field]) -> FieldDecoder:
     """Compile the fields. Raises ValueError when one path lies inside another one."""

@@ -67,7 +67,7 @@ class RecordReader:
         self.decode: Callable[[bytes], Any] = _decoder(codec, want, fields, agent)
         self.lets = Lets(agent.let, lets, codec, roots) if lets else None
         self.unchecked = want.decode if codec.name == "json" and want.getters else None
-        self._parse = _readable_later(want.decode, want.getters, agent)
+        self._parse = _readable_later(want.of_last, want.getters, agent)
         self.getters = dict(zip((field.path for field in fields), want.getters, strict=True))
         self.chains = dict(zip(self.getters, want.chains, strict=True))
         self.inline = bool(want.attributes) and want.attributes[0] == "f0"
@@ -110,7 +110,7 @@ def _fields(aggregation: Aggregation) -> list[Field]:
 def _decoder(codec: Codec, want: FieldDecoder, fields: Sequence[Field], agent: Agent) -> Callable[[bytes], Any]:
     """The decoder of the fields. A record of another format is converted to JSON first, so its values can be stored,
     compared and written as JSON values."""
-    read = _readable_later(want.decode if want.getters else well_formed, want.getters, agent)
+    read = _readable_later(want.of_last if want.getters else well_formed, want.getters, agent)
     if codec.name == "json":
         return read
     if not codec.fields:

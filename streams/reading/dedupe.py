@@ -111,7 +111,7 @@ def _header(name: str) -> ReadId:
 
 def _field(path: str, codec: Codec) -> ReadId:
     want = wanted([Field(path)])
-    parse, text, [get] = want.decode, as_json(codec, [path.partition(".")[0]]), want.getters
+    parse, text, [get] = want.of_last, as_json(codec, [path.partition(".")[0]]), want.getters
     parsed: Callable[[bytes], Any] = parse if codec.name == "json" else lambda value: parse(text(value))
 
     def read(record: Record) -> bytes | None:
@@ -122,7 +122,7 @@ def _field(path: str, codec: Codec) -> ReadId:
 
 def _computed(path: str, lets: Lets) -> ReadId:
     want = wanted([Field(path)])
-    parse, [get] = want.decode, want.getters
+    parse, [get] = want.of_last, want.getters
 
     def read(record: Record) -> bytes | None:
         return key_text(get(parse(lets.added(record, record.value()))))  # type: ignore[arg-type]

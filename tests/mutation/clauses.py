@@ -87,6 +87,14 @@ GUARDS = (
         THESE,
     ),
     Guard(
+        "clauses: of several fields of one name the last one counts",
+        "schemas/json.py",
+        "            return msgspec.convert(decode_any(value), self.record_type)\n",
+        "            raise\n",
+        ("tests/unit/schemas/test_json.py", "tests/unit/aggregation/test_loop.py"),
+        "one_name or careful",
+    ),
+    Guard(
         "clauses: 42 and 42.0 are one key",
         "schemas/json.py",
         "            return int(value) if value.is_integer() else value\n",

@@ -200,7 +200,17 @@ def a_value(chance: random.Random, at: int) -> bytes | None:
             del fields[name]
         elif odds < 0.09:
             fields[name] = chance.choice([None, "7", True, False, [], {}, {"x": "y"}, 7.5, DEEP])
-    return json.dumps(fields).encode()
+    return with_names_twice(json.dumps(fields).encode(), fields)
+
+
+def with_names_twice(text: bytes, fields: dict[str, Any]) -> bytes:
+    """The document, of which one in ten has some of its names twice. The last value counts."""
+    chance = random.Random(text)
+    if not fields or chance.random() < 0.9:
+        return text
+    names = chance.choices([*fields, "twice"], k=2)
+    earlier = {name: chance.choice(["7", None, 4, [], {"x": 3}, {"x": "y"}]) for name in names}
+    return json.dumps(earlier).encode()[:-1] + b", " + text[1:]
 
 
 def records(chance: random.Random, size: int) -> list[Any]:

@@ -58,6 +58,14 @@ def test_a_number_is_a_finite_json_number_and_nothing_else(value: bytes) -> None
         wanted([Field("n", "number")]).decode(value)
 
 
+@pytest.mark.parametrize("value", [b'{"n":"x","n":5}', b'{"n":null,"n":5}', b'{"n":4,"n":5}'])
+def test_of_several_fields_of_one_name_the_last_one_counts(value: bytes) -> None:
+    want = wanted([Field("n", "number")])
+    assert want.getters[0](want.of_last(value)) == 5
+    with pytest.raises(msgspec.ValidationError):
+        want.of_last(value[:-1] + b',"n":"x"}')
+
+
 @pytest.mark.parametrize(
     ("kind", "right", "wrong"),
     [
