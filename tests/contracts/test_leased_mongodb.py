@@ -182,7 +182,7 @@ def test_158_the_outbox_has_indexes_for_lanes_ages_ids_and_what_was_sent(url: st
 
 def test_240_migrate_makes_and_never_removes_renames_or_rewrites(url: str, data: Any) -> None:
     data.mine.insert_one({"_id": 1})
-    data.sluicegate_old.insert_one({"_id": 1, "what": "of another version"})
+    data["sluicegate_old"].insert_one({"_id": 1, "what": "of another version"})
     data.sluicegate_buffer.insert_one({"_id": 1, "what": "of another version", "name": "x", "key": "y"})
     data.sluicegate_buffer.create_index("what", name="mine")
     store = open_store(url)

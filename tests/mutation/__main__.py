@@ -1,10 +1,11 @@
 """`make mutate`: each guard of the tables is taken out, in a copy of the tree, and its tests are run; one of them must
 fail.
 
-Writes docs/proof/mutation.md. With words: only guards whose promise or file holds one of them, and the report keeps
-what it says of the others. Exit code 1 when a guard survived.
+Writes docs/proof/mutation.md. With words, the report keeps the results of the other guards. Exit code 1 when a guard
+survived.
 """
 
+import argparse
 import os
 import queue
 import re
@@ -172,4 +173,6 @@ def _judge(promises: Sequence[str], found: dict[str, str], tree: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("words", nargs="*", metavar="WORDS", help="only guards whose promise or file has one of these")
+    sys.exit(main(parser.parse_args().words))

@@ -14,6 +14,7 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.groups import group_changes, open_groups
 from sluicegate.streams.ownership.intake_pauses import IntakePauses
 from sluicegate.streams.testing.log import LogInput
+from sluicegate.streams.windows import intake
 from sluicegate.streams.windows.clock import EventClock
 from sluicegate.streams.windows.groups import WindowGroups
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header
@@ -115,6 +116,14 @@ def test_a_record_far_ahead_of_the_clock_is_a_dead_letter_and_moves_no_watermark
     assert results(log) == []
 
 
+@pytest.fixture(params=["compiled", "with care"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that cannot be compiled takes the careful way."""
+    if request.param == "with care":
+        monkeypatch.setattr(intake, "loop_of", lambda *_: None)
+
+
+@pytest.mark.usefixtures("way")
 def test_a_record_that_where_leaves_out_moves_the_watermark_in_its_place(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
@@ -123,6 +132,7 @@ def test_a_record_that_where_leaves_out_moves_the_watermark_in_its_place(
     assert (results(log), dead(log)) == ([("a", 0, 1, "event")], [("2", "late")])
 
 
+@pytest.mark.usefixtures("way")
 def test_a_record_that_where_cannot_judge_moves_no_watermark(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     put(log, ("a", 0, 1), ("b", 70, "?"), ("a", 59, 2))
     a_driver(log, store, clock, windowed_agent(where="amount > 0")).turns()
@@ -130,6 +140,7 @@ def test_a_record_that_where_cannot_judge_moves_no_watermark(log: Log, store: Me
     assert results(log) == []
 
 
+@pytest.mark.usefixtures("way")
 def test_a_duplicate_moves_no_watermark(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """Its producer wrote it again with another time."""
     agent = windowed_agent(dedupe=Deduplication("field", "amount"))
@@ -138,6 +149,7 @@ def test_a_duplicate_moves_no_watermark(log: Log, store: MemoryStore, clock: Man
     assert (results(log), dead(log)) == ([], [])
 
 
+@pytest.mark.usefixtures("way")
 def test_left_out_records_and_duplicates_together_keep_the_order_of_the_log(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
