@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sluicegate.connectors.sql.leased.lending import Lender
 
 BUSY_SECONDS = 20.0
+RETRY_SECONDS = 0.002  # between two attempts to begin a transaction
+BEGIN = "begin immediate"
 PAGE_BYTES = 16384
 FULL = 2  # pragma synchronous
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs"}
@@ -64,10 +66,10 @@ class Sqlite(Product):
     dialect = "sqlite"
     errors: type[Exception] = sqlite3.Error
     no_table = "no such table"
-    begin: Sequence[str] = ("begin immediate",)
+    begin: Sequence[str] = (BEGIN,)
     begin_reading: Sequence[str] = ("begin",)
-    begin_migrating: Sequence[str] = ("begin immediate",)
-    begin_unit: Sequence[str] = ("begin immediate",)
+    begin_migrating: Sequence[str] = (BEGIN,)
+    begin_unit: Sequence[str] = (BEGIN,)
     ended = frozenset(("no such savepoint",))
     steps_exist = "select count(*) from sqlite_master where type = 'table' and name = 'sluicegate_step'"
     column_exists = "select 1 from pragma_table_info(%s) where name = %s"
@@ -181,8 +183,28 @@ class _SqliteSession(StoreSession):
         self.connection = connection
 
     def run(self, text: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        if text == BEGIN:
+            return _begin(self.connection)
         cursor: sqlite3.Cursor = self.connection.execute(_question_marks(text), values)
         return cursor
+
+
+def _begin(db: sqlite3.Connection) -> sqlite3.Cursor:
+    """Begins a transaction when no other process writes. SQLite itself waits up to 0.1 s between two attempts. Beside
+    processes that commit all the time, that finds the short moments between their transactions too seldom: a process
+    that commits once in 0.3 s waited up to 3.6 s for transactions of 50 ms, and 0.9 s with attempts every 2 ms."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    db.execute("pragma busy_timeout = 0")
+    try:
+        while True:
+            try:
+                return db.execute(BEGIN)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(RETRY_SECONDS)
+    finally:
+        db.execute(f"pragma busy_timeout = {1000 * BUSY_SECONDS:.0f}")
 
 
 class File:

@@ -6,6 +6,11 @@ J1 has a hundred records a key, one key after the other, all in memory. "all hot
 and then take records with keys of equal chance: with all groups in memory, and with `--hot` of each of four
 partitions. Each case has a store and processes of its own; records are made outside the time. Then the next process
 takes over.
+
+    python -m tests.bench.paged --cases due --groups 5000000 --due 90
+
+opens the groups with a timeout of `--due` seconds, most of them in the store, and measures how long it takes until all
+of them have sent their results.
 """
 
 import argparse
@@ -83,13 +88,22 @@ class Stream(LogInput):
 
 
 class Sink(LogProducer):
-    """Results are delivered, and nothing keeps them."""
+    """Results are delivered with the next poll, and nothing keeps them. `results` is their number."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(log)
+        self.delivered: list[tuple[BatchReports, list[int]]] = []
+        self.results = 0
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
-        reports.delivered([row.number for row in rows])
+        self.delivered.append((reports, [row.number for row in rows]))
+        self.results += len(rows)
         return len(rows)
 
     def poll(self) -> int:
+        delivered, self.delivered = self.delivered, []
+        for reports, numbers in delivered:
+            reports.delivered(numbers)
         return 0
 
 
@@ -101,13 +115,16 @@ class OwnTime:
 
 
 class Case(NamedTuple):
-    """`hot` groups of a partition stay in memory. Without `groups`, J1."""
+    """`hot` groups of a partition stay in memory. Without `groups`, J1. Groups end after `timeout` seconds. With
+    `by_wall`, commits come by the wall clock."""
 
     name: str
     url: str
     hot: int
     groups: int
     records: int
+    timeout: float = 86_400.0
+    by_wall: bool = False
 
 
 class Figures(NamedTuple):
@@ -121,15 +138,15 @@ class Figures(NamedTuple):
     takeover: float
 
 
-def worker(case: Case, stream: Stream) -> Worker:
-    rule = Aggregation(compute=COMPUTE, count=PER_KEY, since_first=86_400.0, max_groups=ALL, hot_groups=case.hot)
+def worker(case: Case, stream: Stream, sink: Sink) -> Worker:
+    rule = Aggregation(compute=COMPUTE, count=PER_KEY, since_first=case.timeout, max_groups=ALL, hot_groups=case.hot)
     agent = Agent("sums", ("in",), rule, Destination("out"), "dead")
     tokens = map(str, itertools.count(time.time_ns()))
     parts = WorkerDependencies(
         open_store(case.url),
         stream,
-        Sink(stream.log),
-        OwnTime(),
+        sink,
+        time if case.by_wall else OwnTime(),
         Meter(),
         random.random,
         lambda: next(tokens),
@@ -158,7 +175,7 @@ def claimed(made: Worker) -> None:
 def measured(case: Case, out: Any) -> None:
     """Puts the figures without the takeover into the queue `out`."""
     stream = Stream()
-    made = worker(case, stream)
+    made = worker(case, stream, Sink(stream.log))
     claimed(made)
     for first in range(0, case.groups, SLICE):
         stream.add(range(first, min(first + SLICE, case.groups)))
@@ -179,11 +196,37 @@ def measured(case: Case, out: Any) -> None:
     out.put((1e6 * wall / case.records, 1e6 * cpu / case.records, memory, 1000 * longest))
 
 
+def due(case: Case, out: Any) -> None:
+    """Puts what was measured into the queue `out`, as text."""
+    stream = Stream()
+    sink = Sink(stream.log)
+    made = worker(case, stream, sink)
+    claimed(made)
+    began = time.monotonic()
+    for first in range(0, case.groups, SLICE):
+        stream.add(range(first, min(first + SLICE, case.groups)))
+        turned(made, stream)
+    opened, first_due, longest = time.monotonic() - began, began + case.timeout, 0.0
+    early, spent = sink.results, 0.0
+    while sink.results < case.groups:
+        at = time.monotonic()
+        spent = spent if at >= first_due else time.process_time()
+        made.turn()
+        longest = max(longest, time.monotonic() - at)
+    seconds, spent = time.monotonic() - first_due, time.process_time() - spent
+    memory = psutil.Process().memory_info().rss / 1024**2
+    out.put(
+        f"{case.groups} groups opened in {opened:.0f} s ({early} results before that); the last result {seconds:.0f} s "
+        f"after the first deadline, {1e6 * spent / case.groups:.1f} us of CPU a result; {memory:.0f} MiB, longest turn "
+        f"{1000 * longest:.0f} ms"
+    )
+
+
 def taken_over(case: Case, out: Any) -> None:
     """Puts the seconds into the queue `out`."""
     stream = Stream()
     began = time.monotonic()
-    made = worker(case, stream)
+    made = worker(case, stream, Sink(stream.log))
     claimed(made)
     stream.add(range(PARTITIONS))
     turned(made, stream)
@@ -201,14 +244,20 @@ def apart(work: Callable[..., None], case: Case) -> Any:
     return answer
 
 
+def emptied(system: str, folder: str, cleaning: ExitStack) -> str:
+    """The URL of an empty store."""
+    cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
+    url = f"sqlite:///{folder}/bench.db" if system == "sqlite" else opened(system, cleaning)[0]
+    store = open_store(url)
+    store.migrate()
+    store.close()
+    return url
+
+
 def once(system: str, name: str, options: argparse.Namespace) -> Figures:
     with ExitStack() as cleaning:
         folder = tempfile.mkdtemp(prefix="sluicegate-")
-        cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
-        url = f"sqlite:///{folder}/bench.db" if system == "sqlite" else opened(system, cleaning)[0]
-        store = open_store(url)
-        store.migrate()
-        store.close()
+        url = emptied(system, folder, cleaning)
         hot = options.hot if name == "cold" else ALL
         case = Case(name, url, hot, 0 if name == "J1" else options.groups, options.records)
         figures = apart(measured, case)
@@ -226,8 +275,14 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--store", default="sqlite")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cases", default="J1,all hot,cold")
+    parser.add_argument("--cases", default="J1,all hot,cold", help="or due")
+    parser.add_argument("--due", type=float, default=60.0, help="seconds after which the groups of `due` end")
     options = parser.parse_args()
+    if options.cases == "due":
+        with ExitStack() as cleaning:
+            url = emptied(options.store, tempfile.mkdtemp(prefix="sluicegate-"), cleaning)
+            print(apart(due, Case("due", url, options.hot, options.groups, 0, options.due, True)))
+        return
     names = options.cases.split(",")
     found: dict[str, list[Figures]] = {name: [] for name in names}
     for _ in range(options.rounds):

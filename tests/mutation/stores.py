@@ -26,6 +26,13 @@ REDIS_HELD = "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'}
 
 GUARDS = (
     Guard(
+        "SQLite: a process that waits for the lock tries every few milliseconds",
+        "connectors/sql/sqlite.py",
+        "        if text == BEGIN:\n            return _begin(self.connection)\n",
+        "",
+        (f"{C}test_sqlite_turns.py",),
+    ),
+    Guard(
         "MongoDB: a write outside of a transaction ends what a dead process left open",
         "connectors/mongodb/connection.py",
         "        left_open.end(server, REPLY_SECONDS)",
