@@ -85,8 +85,8 @@ class Generation(msgspec.Struct, frozen=True, array_like=True):
     what happens to them. Their changelog entries have `number`. `version` 0: they were filled before versions were
     recorded. `agent` is the JSON of the agent with that rule. `idle` is as in Source. `until` is used only for groups
     whose records are read again: the offset at which the partition changed; -1: it changes with the next commit. `last`
-    is used only for windows that overlap and finish: the start of the last one, in milliseconds since 1970; None: it is
-    not known before the next commit."""
+    is used only for windows that begin at fixed times and finish: the start of the last one, in milliseconds since
+    1970; None: it is not known before the next commit."""
 
     number: int
     version: int

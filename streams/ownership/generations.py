@@ -3,10 +3,12 @@
 When a partition changes to another version, its open groups become an older generation, unless they fit the new rule
 unchanged. The policy of the deployment decides what happens to them (docs/changing-rules.md): they finish under their
 own rule, are converted to the new one, fire, are dropped, or their records are read again. A record that belongs to an
-open group of a finishing generation goes there. All other records go to the newest generation.
+open group of a finishing generation goes there, even if the rule of that generation leaves it out. All other records go
+to the newest generation.
 
-A record can be in several windows if windows overlap. A finishing generation has all windows up to the last one that
-was open when the rule changed. Later windows belong to the next generation. A record counts in the windows of both.
+Windows that begin at fixed times are divided by their start. A finishing generation has all windows up to the last one
+that was open when the rule changed. Later windows belong to the next generation. If windows overlap, a record counts in
+the windows of both.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,17 +36,16 @@ from sluicegate.streams.reading.dedupe import DuplicateFilter
 from sluicegate.streams.rules import rule_of as rule_digest
 from sluicegate.streams.rules.stored import agent_of
 from sluicegate.streams.rules.versions import with_rule
-from sluicegate.streams.windows import intake
 from sluicegate.streams.windows.groups import WindowGroups
-from sluicegate.streams.windows.opening import accept_into, groups_of
+from sluicegate.streams.windows.opening import accept_into, fill_into, groups_of
 from sluicegate.streams.windows.tumbling import Starts
 
 
 class Older:
     """One older generation: its entry in the row (`known`), its rule and its groups. `digest` is the short digest of
-    the rule; empty if it is not known."""
+    the rule; empty if it is not known. `later` are the groups of the later rules."""
 
-    __slots__ = ("agent", "digest", "groups", "known", "rows")
+    __slots__ = ("agent", "digest", "groups", "known", "later", "rows")
 
     def __init__(self, known: Generation, file: Agent) -> None:
         """Raises ConfigurationError if the rule can no longer be built."""
@@ -53,6 +54,7 @@ class Older:
         self.digest = rule_digest(self.agent).short if known.version else ""
         self.groups = groups_of(rule_of(known, self.agent), bool(file.history))
         self.groups.idle = known.idle or 0.0
+        self.later: Sequence[Groups] = ()
         self.rows: Rows
 
     @property
@@ -61,11 +63,13 @@ class Older:
 
     @property
     def divided(self) -> WindowGroups | None:
-        """Its groups, if a record can be in windows of this rule and of the next one; None otherwise."""
+        """Its groups, if its windows are divided by their start, until no rule takes records of its last window any
+        more. None otherwise."""
         last, groups = self.known.last, self.groups
         if not self.finishes or last is None or not isinstance(groups, WindowGroups):
             return None
-        return None if groups.over(last) else groups
+        every = (groups, *(each for each in self.later if isinstance(each, WindowGroups)))
+        return None if all(each.over(last) for each in every) else groups
 
     def ended(self, offset: int) -> bool:
         """Whether a commit at `offset` ends this generation."""
@@ -77,14 +81,22 @@ class Older:
         windows = self.divided
         return windows is not None and windows.begins_by(record, self.known.last or 0)
 
-    def takes(self, record: Record) -> bool:
-        """Whether the record belongs to an open group of this generation and its rule counts it."""
-        groups, rule = self.groups, self.groups.rule
+    def is_open_for(self, record: Record) -> bool:
+        """Whether the record belongs to an open group of this generation. Its rule may leave the record out."""
         try:
-            key, read, _ = parsed(groups, record)
-            belongs = key is not None and groups.is_open_for(record, key, read)
-            return belongs and (rule.where is None or rule.where.takes(record, record.value() or b""))
+            key, read, _ = parsed(self.groups, record)
+            return key is not None and self.groups.is_open_for(record, key, read)
         except Exception:  # the new rule processes a record that the earlier rule cannot read
+            return False
+
+    def has_part(self, record: Record) -> bool:
+        """Whether some windows of the record belong to this rule, and it counts the record."""
+        where = self.groups.rule.where
+        if self.divided is None or not self.is_open_for(record):
+            return False
+        try:
+            return where is None or where.takes(record, record.value() or b"")
+        except Exception:
             return False
 
     def take_part(self, record: Record, now: float, judge: Groups) -> bool:
@@ -123,19 +135,20 @@ class Generations(list[Older]):
         self._newest: Groups
         super().__init__(Older(each, setting.agent) for each in known)
 
-    def finish_beside(self, newest: Groups) -> None:
-        """Let the finishing groups share the limits and the watermark of the partition."""
-        self._newest = newest
-        newest.elders = [each.groups for each in self if each.finishes]
-        beside(self, newest)
-
     def by_number(self) -> dict[int, Groups]:
         return {each.known.number: each.groups for each in self}
 
-    def begin(self, claim: Claim, name: str) -> int:
-        """After a restore: remove the generations that have ended, and let the others send under `claim`. Returns the
-        next offset to read: the claim's, or a lower one if a deployment has records read again."""
-        offset = claim.offset
+    def finish_beside(self, newest: Groups) -> None:
+        """Let the finishing groups share the limits of the partition, and divide the windows."""
+        newest.elders = [each.groups for each in self if each.finishes]
+        divide(self, newest)
+
+    def begin(self, claim: Claim, name: str, newest: Groups) -> int:
+        """After a restore: share the watermark of the partition, remove the generations that have ended, and let the
+        others send under `claim`. Returns the next offset to read: the claim's, or a lower one if a deployment has
+        records read again."""
+        self._newest, offset = newest, claim.offset
+        beside(self, newest)
         self[:] = [each for each in self if not each.ended(claim.offset)]
         for each in self:
             if each.finishes and each.known.last is None and isinstance(each.groups, WindowGroups):
@@ -155,6 +168,7 @@ class Generations(list[Older]):
         if not ended or source is None:
             return None
         self[:] = [each for each in self if each not in ended]
+        divide(self, self._newest)
         return replace(source, older=tuple(each.known for each in self))
 
     def select_reread(self, records: Sequence[Record]) -> Sequence[Record]:
@@ -178,6 +192,8 @@ class Generations(list[Older]):
             parts, judge = self._shares(record)
             if judge is None and not parts:
                 others.append(record)
+            elif judge is not None and not parts:
+                fill_into(judge.groups, [record], now, dedupe)
             else:
                 groups = self._newest if judge is None else judge.groups
                 for run in dedupe.runs([record], now, groups, inbox) if dedupe else ([record],):
@@ -185,10 +201,8 @@ class Generations(list[Older]):
                         continue
                     if judge is None:
                         yield run, None
-                    elif isinstance(groups, WindowGroups) and judge.divided:
-                        intake.take(groups, run, now, None)
                     else:
-                        accept_into(groups, run, now)
+                        fill_into(groups, run, now, None)
             if timed:
                 yield others, dedupe
                 others = []
@@ -201,9 +215,9 @@ class Generations(list[Older]):
         the newest one decides."""
         parts = list[Older]()
         for each in self:
-            if each.has_all(record) or (each.finishes and each.known.last is None and each.takes(record)):
+            if each.has_all(record) or (each.finishes and each.known.last is None and each.is_open_for(record)):
                 return parts, each
-            if each.divided and each.takes(record):
+            if each.has_part(record):
                 parts.append(each)
         return parts, None
 
@@ -251,18 +265,20 @@ class Generations(list[Older]):
 
 def beside(older: Sequence[Older], newest: Groups) -> None:
     """Let the groups of earlier rules share the watermark of the newest ones."""
-    for each in older:
+    later = [newest]
+    for each in reversed(older):
         each.groups.beside(newest)
+        each.later, later = later, [*later, each.groups]
     divide(older, newest)
 
 
 def divide(older: Sequence[Older], newest: Groups) -> None:
-    """Set which windows belong to which rule, if windows overlap."""
+    """Set which windows belong to which rule, if windows begin at fixed times."""
     first = -inf
     for each in older:
         if each.finishes and each.known.last is not None and isinstance(each.groups, WindowGroups):
             each.groups.tumbling.starts = Starts(first, each.known.last)
-            first = each.known.last + each.groups.tumbling.every if each.divided else first
+            first = each.groups.tumbling.next(each.known.last) if each.divided else first
     if isinstance(newest, WindowGroups):
         newest.tumbling.starts = Starts(first)
 

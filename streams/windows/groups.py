@@ -178,7 +178,7 @@ class WindowGroups(Groups):
         return any(group in self.states for group in self.groups_of(record, key, self._event_time(record, read)))
 
     def last_start(self) -> int | None:
-        """The start of the last open window, where a record is in several; None: it is in one."""
+        """The start of the last open window; None: none is open, or windows do not begin at fixed times."""
         return None
 
     @property

@@ -9,7 +9,7 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.loop import BY_KEY, loop_of
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds
-from sluicegate.streams.aggregation.taking import exactly
+from sluicegate.streams.aggregation.taking import Duplicates, exactly, fill
 from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.groups import CorrelatedGroups
@@ -17,7 +17,7 @@ from sluicegate.streams.windows.boundaries import tumbling
 from sluicegate.streams.windows.clock import NEVER
 from sluicegate.streams.windows.correlated import CorrelatedByTime
 from sluicegate.streams.windows.groups import WindowGroups, taken_with_care
-from sluicegate.streams.windows.intake import judged
+from sluicegate.streams.windows.intake import judged, take
 from sluicegate.streams.windows.marks import stamp
 from sluicegate.streams.windows.origins import OriginGroups
 from sluicegate.streams.windows.times import reader
@@ -29,6 +29,14 @@ def accept_into(groups: Groups, records: Sequence[Record], now: float) -> None:
         groups.accept(records, now)
     else:
         accept(groups, records, now)
+
+
+def fill_into(groups: Groups, records: Sequence[Record], now: float, duplicates: Duplicates | None) -> None:
+    """Add the records for which `where` is true and that are not duplicates to groups of any kind. Raises Halt."""
+    if isinstance(groups, WindowGroups):
+        take(groups, records, now, duplicates)
+    else:
+        fill(groups, records, now, duplicates)
 
 
 def window_of(rule: Rule, span: tuple[int, int] | None = None) -> Callable[[Record], int | None]:

@@ -13,7 +13,7 @@ from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.room import expected
-from sluicegate.streams.windows.tumbling import name, start_of
+from sluicegate.streams.windows.tumbling import name
 from sluicegate.streams.windows.tumbling_groups import TumblingGroups
 
 
@@ -29,9 +29,6 @@ class OverlappingGroups(TumblingGroups):
 
     def _placed(self) -> None:
         """The compiled loop cannot place records: a record has several groups."""
-
-    def last_start(self) -> int | None:
-        return max(map(start_of, self.states), default=None)
 
     def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
         """As in Groups: some windows of the record are of this rule and take it."""

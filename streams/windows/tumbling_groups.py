@@ -20,6 +20,9 @@ class TumblingGroups(LateGroups):
     def closes(self, group: bytes, state: GroupState) -> int:
         return self.tumbling.closes(start_of(group))
 
+    def last_start(self) -> int | None:
+        return max(map(start_of, self.states), default=None)
+
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         start = self.tumbling.start(time)
         closes, group = self.tumbling.closes(start), name(start, key)

@@ -9,6 +9,34 @@ ANY = ("tests/unit/engine/test_rebuild_windows.py",)
 
 GUARDS = (
     Guard(
+        "rebuild: rows are numbered above those that were sent before, also if none is left to send",
+        WRITE,
+        "    claim = _counted_on(store, claim, number)\n",
+        "",
+        ("tests/unit/shadow/test_early.py",),
+    ),
+    Guard(
+        "rebuild: a refusal says that a group may have ended without a result",
+        PLAN,
+        '            ended = "" if leaves_traces(agent) else ',
+        '            ended = "" if agent else ',
+        ("tests/unit/shadow/test_early.py",),
+    ),
+    Guard(
+        "a shadow compares no partition in which groups of an earlier rule finish",
+        "streams/operations/replaying/shadowing.py",
+        "            if any(each.policy == FINISH for each in view.claim.source.older):\n",
+        "            if False:\n",
+        ("tests/unit/engine/test_windows_finish.py",),
+    ),
+    Guard(
+        "a shadow says how many results another version of the rule made",
+        "streams/operations/replaying/shadowing.py",
+        "        if self._earlier:\n",
+        "        if False:\n",
+        ("tests/unit/engine/test_windows_finish.py",),
+    ),
+    Guard(
         "rebuild: silence moves the watermark where it did",
         FOLD,
         "            self.windows.event.silent(to, at)\n",

@@ -66,7 +66,7 @@ def deploy(world: Any, chosen: int) -> str | None:
     rows = world.store._rows.values()
     full = any(row.claim.source and len(row.claim.source.older) >= MOST_OLDER for row in rows)
     if world.plan.kind == windows_deployed.KIND:
-        suited = [] if full else [each for each in suited if each in windows_deployed.POLICIES]
+        suited = [] if full else [each for each in suited if each in windows_deployed.policies(new)]
         if not suited:
             return None
     elif full:

@@ -324,11 +324,11 @@ class Plans:
         """Raises ConfigurationError when topics and results do not fit together."""
         agent = self._agent
         if built.lost:
+            ended = "" if leaves_traces(agent) else "; or a group ended without a result, which only `history` tells"
             raise refused(
                 agent,
                 f"{place}: {len(built.lost)} results, the first at offset {built.lost[0]}, have other records than "
-                "the input has "
-                "(retention, or another rule or dedupe than now)",
+                f"the input has (retention, or another rule or dedupe than now{ended})",
             )
         if built.doubtful:
             raise ConfigurationError(
@@ -362,8 +362,8 @@ class Plans:
         if built.untold:
             raise ConfigurationError(
                 f"{place}: {len(built.untold)} groups, the first at offset {built.untold[0]}, may have ended without a "
-                "result (having, a route that drops, on_timeout: discard), and when is not known; with `history` a "
-                "topic tells it"
+                "result (having, a route that drops, on_timeout: discard, emit with final: false), and when is not "
+                "known; with `history` a topic tells it"
             )
         rowless = [n for n, event in built.decided.items() if not isinstance(event, Refused)] if agent.lookups else []
         if rowless:

@@ -11,7 +11,7 @@ from sluicegate.streams.aggregation.durable.changelog import ENTRY_LIMIT
 from sluicegate.streams.aggregation.durable.entry import REBUILDING, Amendment, ChangelogEntry, halves, packed
 from sluicegate.streams.aggregation.layout import BYTES
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, Partition, PartitionView, Source
+from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition, PartitionView, Source
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Person, appended
 from sluicegate.streams.operations.groups.cold_groups import remove_all
@@ -43,8 +43,19 @@ def write(store: Store, built: Rebuilt, rows: Rows, number: int, source: Source,
     made = rows.make(list(built.decided.values()))
     for start in range(0, len(made), COMMIT_ROWS):
         claim = _half_way(store.commit(claim, Changes(-1, outbox=made[start : start + COMMIT_ROWS])))
+    claim = _counted_on(store, claim, number)
     note = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)
     return appended(store, claim, Changes(built.offset, built.epoch, keep_from=first, source=source), amended=[note])
+
+
+def _counted_on(store: Store, claim: Claim, number: int) -> Claim:
+    """The claim with rows numbered from `number` on, above those that were sent before: a row of this number, which the
+    next commit removes. Else a shadow would not tell the earlier results from results that came after its view."""
+    if claim.number >= number:
+        return claim
+    row = OutboxRow(number, claim.token, "", claim.partition.topic, 0, None, None, ())
+    claim = _half_way(store.commit(claim, Changes(-1, outbox=[row])))
+    return store.commit(claim, Changes(-1, dispatched=[number]))
 
 
 def _half_way(claim: Claim) -> Claim:

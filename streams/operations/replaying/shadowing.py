@@ -9,11 +9,13 @@ from typing import NamedTuple, Protocol
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.durable.entry import unpacked
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED
-from sluicegate.streams.contracts.headers import SHARD, by_name
+from sluicegate.streams.contracts.headers import FIRST as FIRST_RECORD
+from sluicegate.streams.contracts.headers import ID, RULE, SHARD, by_name
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView, TopicFacts
 from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.keys import FINISH
 from sluicegate.streams.operations.groups.cold_groups import parts
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.proofs import TopicProofs
@@ -22,6 +24,7 @@ from sluicegate.streams.operations.replaying.record_replay import compared
 from sluicegate.streams.outbox.history import telling
 from sluicegate.streams.outbox.sizes import longest
 from sluicegate.streams.ownership.registered import RegisteredSchemas
+from sluicegate.streams.rules import rule_of
 from sluicegate.streams.shadow import folded
 from sluicegate.streams.shadow.judge import GroupHandler
 from sluicegate.streams.shadow.published import Published
@@ -103,6 +106,7 @@ class Shadowing:
         self._most = longest(app)
         self._proofs = TopicProofs(store, app.name, history.offset_at)
         self._unproven = 0  # messages that claim to be of the agent, without proof
+        self._digest, self._earlier = rule_of(live).short.encode(), set[str]()  # ids of results of other versions
 
     def compare(self, rule: Agent, only: bytes | None = None) -> Shadowed:
         """The sum of the verdicts on all partitions, under `rule`. Raises ConfigurationError for an agent that cannot
@@ -119,6 +123,8 @@ class Shadowing:
         if rule.handler is not None and handle is None:
             functions = ", ".join(rule.handler.functions)
             total.note(f"the handler {functions} is not called: what it sends is not compared")
+        if self._earlier:
+            total.note(f"{counted(len(self._earlier), 'result')} of another version of the rule: they may differ")
         if self._unproven:
             total.note(f"{counted(self._unproven, 'message')} of the agent's name without proof of the app: left out")
         return total
@@ -149,6 +155,12 @@ class Shadowing:
                 raise ConfigurationError(
                     f"agent {self._live.name} has no shadow: an operator accepted a gap of {topic}/{number}, and which "
                     "results were decided before it is not known"
+                )
+            if any(each.policy == FINISH for each in view.claim.source.older):
+                raise ConfigurationError(
+                    f"agent {self._live.name} has no shadow: groups of an earlier version of the rule still finish in "
+                    f"{topic}/{number}, and the store alone tells which records are theirs; compare when they have "
+                    "ended"
                 )
             begin, end, whole = self._range(partition, facts, view.claim.offset)
             claim = view.claim
@@ -220,6 +232,8 @@ class Shadowing:
                             "topic, so what the agent published cannot be compared"
                         )
                     if about := known.get(shard.rpartition(b">")[0]):
+                        if FIRST_RECORD in named and named.raw(RULE) not in (b"", self._digest):
+                            self._earlier.add(named.text(ID))
                         about.take(topic, number, place, record.key(), record.value(), named)
                 self._watch.read(len(records))
         return {(topic, number) for topic, number, (low, _) in spans if low > 0}

@@ -2,7 +2,6 @@
 a record counts in the windows of both rules."""
 
 import json
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,10 +13,11 @@ from sluicegate.streams.agent import Agent, Deduplication, Window
 from sluicegate.streams.operations.groups.open_groups import open_groups
 from sluicegate.streams.ownership import generations
 from sluicegate.streams.rules import rule_of
-from tests.unit.engine.driver import Log, ManualClock, distinct, header, memory
-from tests.unit.engine.scene import Killed, a_log, dead
+from tests.unit.engine.driver import Log, ManualClock, distinct, header
+from tests.unit.engine.finishing import Run
+from tests.unit.engine.scene import dead
 from tests.unit.engine.test_windows import MINUTE, put, results, windowed_agent
-from tests.unit.engine.test_windows_finish import MOST, again, both, changed, older
+from tests.unit.engine.test_windows_finish import MOST, changed, older
 
 SIZE, EVERY = 60, 20
 HOPPING = replace(MINUTE, kind="hopping", every=float(EVERY), grace=0.0)
@@ -118,97 +118,46 @@ def test_a_window_whose_rule_leaves_a_record_out_does_not_have_it(
     assert results(log) == [("a", -40, 1, "event"), ("a", -20, 1, "event"), ("a", 0, 1, "event"), ("a", 20, 9, "event")]
 
 
+def test_a_late_record_after_the_earlier_rule_ended_is_a_dead_letter(
+    log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim that ended the earlier rule goes on without its windows."""
+    driver = changed(log, store, clock, rules_of((APART, APART)), ("a", 0, 1))
+    put(log, ("a", 200, 2))
+    driver.turns()
+    assert older(store) == 0
+    monkeypatch.setattr(generations.Generations, "begin", None)  # no other claim
+    put(log, ("a", 1, 4))
+    driver.turns()
+    assert dead(log) == [("2", "late")]
+
+
 # -- against a program that shares no code with the engine -------------------------------------------------------------
-
-
-class Run:
-    """Random records out of order, under two or three rules, with kills at any commit."""
-
-    def __init__(self, seed: int, windows: Sequence[Window]) -> None:
-        self.random, self.log, self.clock = random.Random(seed), a_log(), ManualClock()
-        self.grace, late = self.random.choice((0, 10, 40)), self.random.choice(("skip", "dead-letter"))
-        made = [replace(each, grace=float(self.grace), idle=None, max_ahead=1e9, late=late) for each in windows]
-        first, second = both(made[0])[0], both(made[1])[1]
-        self.rules = first, second, replace(first, revision="third")
-        self.store, self.kill_at = memory(self.clock), 0
-        self.switches = dict[int, int]()  # the offset at which each version began
-        self.given: list[tuple[str, int, int]] = []
-        commit = self.store.commit
-
-        def watched(claim: Any, made: Any) -> Any:
-            after = commit(claim, made)
-            if made.source is not None:
-                self.switches.setdefault(made.source.version, made.offset)
-            self.kill_at -= 1
-            if self.kill_at == 0:
-                raise Killed
-            return after
-
-        self.store.commit = watched  # type: ignore[method-assign]
-
-    def play(self) -> "Run":
-        changes = sorted(self.random.sample(range(1, 10), 2))
-        driver = again(self.log, self.store, self.clock, self.rules[:1])
-        for step in range(12):
-            rules = self.rules[: 1 + sum(step >= at for at in changes)]
-            if step in changes or self.random.random() < 0.3:
-                driver = again(self.log, self.store, self.clock, rules)
-            some = [
-                (self.random.choice("ab"), max(0, 15 * step - self.random.choice((0, 5, 30, 90))), number)
-                for number in self.random.choices(range(9), k=self.random.randrange(6))
-            ]
-            put(self.log, *some)
-            self.given += some
-            self.kill_at = self.random.choice((0, 0, 1, 2))
-            try:
-                driver.turns(3)
-            except Killed:
-                driver = again(self.log, self.store, self.clock, rules)
-            self.kill_at = 0
-        put(self.log, ("z", 100_000, 0))
-        self.given.append(("z", 100_000, 0))
-        again(self.log, self.store, self.clock, self.rules).turns(6)
-        return self
-
-    def wanted(self) -> list[tuple[Any, ...]]:
-        """Each window has the records that came before it closed. Its rule is that of the version whose last window it
-        was not behind: that with the latest time when the version ended."""
-        refused = {int(offset or "") for offset, reason in dead(self.log) if reason == "crash"}  # three deaths at one
-        windows, watermark, bounds = dict[tuple[str, int], list[int]](), -(10**6), list[int]()
-        for offset, (key, at, amount) in enumerate(self.given):
-            bounds += [watermark // EVERY * EVERY] * sum(self.switches[number] == offset for number in (2, 3))
-            if offset in refused:
-                continue
-            watermark = max(watermark, at)
-            for begin in range(at // EVERY * EVERY - SIZE + EVERY, at // EVERY * EVERY + 1, EVERY):
-                if begin + SIZE + self.grace > watermark:
-                    windows.setdefault((key, begin), []).append(amount)
-        return sorted(
-            (key, begin, (max if sum(begin > each for each in bounds) == 1 else sum)(amounts), "event")
-            for (key, begin), amounts in windows.items()
-            if key != "z"
-        )
 
 
 @kinds
 def test_each_window_is_of_one_rule_and_has_each_of_its_records(windows: Sequence[Window]) -> None:
+    """Each rule may leave out other records."""
     mixed = 0
     for seed in range(60):
         run = Run(seed, windows).play()
-        assert sorted(results(run.log)) == run.wanted(), seed
-        mixed += len({header(each, "sluicegate-rule") for each in distinct(run.log, "out")}) == 3
+        assert run.results() == run.wanted(), seed
+        assert run.twice() == [], seed
+        if run.late == "dead-letter":
+            assert run.late_letters() == run.refused, seed
+        mixed += run.rules_named() == 3
     assert mixed > 20
 
 
 def test_twin_a_record_that_goes_to_one_rule_is_missing_from_windows_of_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(generations.Older, "has_all", lambda self, record: self.divided and self.takes(record))
+    monkeypatch.setattr(generations.Older, "has_all", lambda self, record: self.divided and self.is_open_for(record))
     runs = [Run(seed, (HOPPING, HOPPING)).play() for seed in range(10)]
-    assert any(sorted(results(run.log)) != run.wanted() for run in runs)
+    assert any(run.results() != run.wanted() for run in runs)
 
 
 def test_twin_without_a_division_records_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generations, "divide", lambda older, newest: None)
     runs = [Run(seed, (HOPPING, HOPPING)).play() for seed in range(10)]
-    assert any(sorted(results(run.log)) != run.wanted() for run in runs)
+    assert any(run.results() != run.wanted() for run in runs)

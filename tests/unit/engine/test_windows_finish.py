@@ -1,26 +1,29 @@
 """Windows and correlations that are open when the rule changes, and finish under their own rule beside the next one."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
 from typing import Any
 
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import Agent, Reducer, Window
+from sluicegate.streams.agent import Agent, App, Deduplication, Reducer, Window
+from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.groups.open_groups import open_groups, why
+from sluicegate.streams.operations.replaying.shadowing import Shadowing
 from sluicegate.streams.ownership.generations import Generations
 from sluicegate.streams.rules import rule_of
+from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.windows.correlated import CorrelatedByTime
 from sluicegate.streams.windows.groups import WindowGroups
 from tests.unit.engine import test_correlate, test_correlate_by_time
 from tests.unit.engine.deployments import deployed
 from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
-from tests.unit.engine.scene import Killed, a_log, dead
+from tests.unit.engine.finishing import Run
+from tests.unit.engine.rebuilding import LogHistory, rebuild
+from tests.unit.engine.scene import a_log, dead
 from tests.unit.engine.test_windows import MINUTE, put, results, windowed_agent
-from tests.unit.windows.oracle import Oracle, Step
+from tests.unit.shadow.scene import ALL, NoWatch
 
 MOST = (Reducer("total", "max", "amount"),)
 
@@ -53,12 +56,12 @@ def older(store: MemoryStore, place: Any = None) -> int:
 
 
 def test_an_open_window_takes_its_records_under_its_rule(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    """Another window of the key, and the window of another key, are of the new rule. One watermark closes all."""
+    """Windows that begin later are of the new rule. One watermark closes all."""
     rules = both()
     driver = changed(log, store, clock, rules, ("a", 0, 1), ("a", 10, 2))
     put(log, ("a", 20, 3), ("b", 20, 3), ("b", 21, 4), ("a", 65, 5), ("a", 66, 6), ("c", 200, 1))
     driver.turns()
-    assert sorted(results(log)) == [("a", 0, 6, "event"), ("a", 60, 6, "event"), ("b", 0, 4, "event")]
+    assert sorted(results(log)) == [("a", 0, 6, "event"), ("a", 60, 6, "event"), ("b", 0, 7, "event")]
     named = {header(each, "sluicegate-rule"): each for each in distinct(log, "out")}
     assert {*named} == {rule_of(rule).short for rule in rules}
     assert older(store) == 0
@@ -76,13 +79,13 @@ def test_what_finishes_outlives_a_kill(log: Log, store: MemoryStore, clock: Manu
     assert dead(log) == [("5", "late")]
 
 
-def test_a_record_of_an_open_window_closes_windows_of_the_new_rule(
+def test_a_record_of_the_new_rule_closes_windows_of_the_earlier_one(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
-    driver = changed(log, store, clock, both(), ("a", 61, 1))
+    driver = changed(log, store, clock, both(), ("a", 0, 1))
     put(log, ("b", 50, 2), ("a", 100, 3), ("b", 55, 4))
     driver.turns()
-    assert results(log) == [("b", 0, 2, "event")]
+    assert sorted(results(log)) == [("a", 0, 1, "event"), ("b", 0, 2, "event")]
     assert dead(log) == [("3", "late")]
 
 
@@ -90,7 +93,7 @@ def test_twin_with_a_watermark_of_its_own_a_late_record_counts(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(WindowGroups, "beside", lambda self, newest: None)
-    driver = changed(log, store, clock, both(), ("a", 61, 1))
+    driver = changed(log, store, clock, both(), ("a", 0, 1))
     put(log, ("b", 50, 2), ("a", 100, 3), ("b", 55, 4))
     driver.turns()
     assert dead(log) == []
@@ -146,12 +149,13 @@ def test_a_session_that_is_open_goes_on_and_is_not_joined_to_one_of_the_new_rule
 
 def test_limits_hold_for_both_rules_together(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """The window that closes next makes room, of the earlier rule first."""
-    rules = windowed_agent(max_groups=2), windowed_agent(compute=MOST, max_groups=2)
+    window = replace(MINUTE, grace=100.0)
+    rules = windowed_agent(window, max_groups=2), windowed_agent(window, compute=MOST, max_groups=2)
     driver = changed(log, store, clock, rules, ("b", 65, 1), ("a", 0, 2))
-    put(log, ("c", 1, 3))
+    put(log, ("c", 121, 3))
     driver.turns()
     assert results(log) == [("a", 0, 2, None)]
-    put(log, ("d", 1, 3))
+    put(log, ("d", 121, 3))
     driver.turns()
     assert results(log)[1:] == [("b", 60, 1, None)]
 
@@ -159,7 +163,7 @@ def test_limits_hold_for_both_rules_together(log: Log, store: MemoryStore, clock
 def test_people_see_under_which_rule_a_window_finishes(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     rules = both()
     driver = changed(log, store, clock, rules, ("a", 0, 1))
-    put(log, ("b", 30, 2))
+    put(log, ("b", 60, 2))
     driver.turns()
     seen = {group.key: why(group, rules[1]) for group in open_groups(store, "app", rules[1])}
     assert "finishes under an earlier version of the rule" in seen[b"a"]
@@ -171,89 +175,125 @@ def test_people_see_under_which_rule_a_window_finishes(log: Log, store: MemorySt
 # -- against a program that shares no code with the engine -------------------------------------------------------------
 
 
-class Run:
-    """Random records out of order, under two rules, with kills at any commit."""
-
-    def __init__(self, seed: int) -> None:
-        self.random, self.log, self.clock = random.Random(seed), a_log(), ManualClock()
-        grace = self.random.choice((0.0, 10.0, 40.0))
-        window = Window(60.0, grace=grace, idle=None, max_ahead=1e9, late=self.random.choice(("skip", "dead-letter")))
-        self.rules = both(window)
-        self.store, self.kill_at, self.switch = memory(self.clock), 0, -1
-        self.oracle = Oracle(60_000, 0, round(grace * 1000), inf, inf, inf, 1 << 30)
-        self.given: list[tuple[str, int, int]] = []
-        commit = self.store.commit
-
-        def watched(claim: Any, made: Any) -> Any:
-            after = commit(claim, made)
-            if made.source is not None and made.source.version == 2 and self.switch < 0:
-                self.switch = made.offset
-            self.kill_at -= 1
-            if self.kill_at == 0:
-                raise Killed
-            return after
-
-        self.store.commit = watched  # type: ignore[method-assign]
-
-    def play(self) -> "Run":
-        changes_at, driver = self.random.randrange(1, 8), again(self.log, self.store, self.clock, self.rules[:1])
-        for step in range(12):
-            rules = self.rules[: 1 + (step >= changes_at)]
-            if step == changes_at or self.random.random() < 0.3:
-                driver = again(self.log, self.store, self.clock, rules)
-            at = 20 * step
-            some = [
-                (self.random.choice("ab"), max(0, at - self.random.choice((0, 5, 30, 90))), self.random.randrange(9))
-                for _ in range(self.random.randrange(6))
-            ]
-            put(self.log, *some)
-            self.given += some
-            self.kill_at = self.random.choice((0, 0, 1, 2))
-            try:
-                driver.turns(3)
-            except Killed:
-                driver = again(self.log, self.store, self.clock, rules)
-            self.kill_at = 0
-        put(self.log, ("z", 100_000, 0))
-        self.given.append(("z", 100_000, 0))
-        again(self.log, self.store, self.clock, self.rules).turns(6)
-        return self
-
-    def wanted(self) -> list[tuple[Any, ...]]:
-        refused = {int(offset or "") for offset, reason in dead(self.log) if reason == "crash"}  # three deaths at one
-        for offset, (key, at, amount) in enumerate(self.given):
-            if offset not in refused:
-                self.oracle.take(offset, Step(0.0, key.encode(), 1000 * at, amount))
-        refused |= {offset for offset, _ in self.oracle.refused}
-        wanted = []
-        for each in self.oracle.results:
-            taken = [
-                amount
-                for offset, (key, at, amount) in enumerate(self.given)
-                if offset not in refused and key.encode() == each.key and each.start <= 1000 * at < each.end
-            ]
-            total = sum(taken) if each.first < self.switch else max(taken)
-            wanted.append((each.key.decode(), each.start // 1000, total, "event"))
-        return sorted(wanted)
+SAME, OTHER = (), (0, 10, 40)  # the graces of the rules
 
 
-def test_each_window_is_wholly_of_the_rule_under_which_it_was_opened() -> None:
+@pytest.mark.parametrize("graces", [SAME, OTHER])
+def test_each_window_has_one_result_of_one_rule(graces: Sequence[int]) -> None:
+    """Also if each rule leaves out other records, and closes its windows at another time."""
     mixed = 0
     for seed in range(100):
-        run = Run(seed).play()
-        assert sorted(results(run.log)) == run.wanted(), seed
-        rules = [header(each, "sluicegate-rule") for each in distinct(run.log, "out")]
-        mixed += len({*rules}) == 2
-        if run.rules[0].aggregation.window.late == "dead-letter":  # type: ignore[union-attr]
-            late = [int(at or "") for at, reason in dead(run.log) if reason == "late"]
-            assert late == [offset for offset, _ in run.oracle.refused], seed
+        run = Run(seed, (MINUTE,), graces).play()
+        assert run.results() == run.wanted(), seed
+        assert run.twice() == [], seed
+        if run.late == "dead-letter":
+            assert run.late_letters() == run.refused, seed
+        mixed += run.rules_named() > 1
     assert mixed > 50
 
 
 def test_twin_records_that_all_go_to_the_new_rule_split_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Generations, "take", lambda self, records, *_: [(records, None)])
-    runs = [Run(seed).play() for seed in range(20)]
-    assert any(sorted(results(run.log)) != run.wanted() for run in runs)
+    runs = [Run(seed, (MINUTE,)).play() for seed in range(20)]
+    assert any(run.results() != run.wanted() for run in runs)
+    assert any(run.twice() for run in runs)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [MINUTE, replace(MINUTE, size=90_000.0, max_ahead=1e9, kind="calendar", calendar="day", zone="Europe/Vienna")],
+    ids=["tumbling", "calendar"],
+)
+def test_a_record_that_the_earlier_rule_leaves_out_opens_no_window_of_the_new_one(
+    window: Window, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """It moves the watermark, and a record that the earlier rule refuses is a dead letter."""
+    old, new = both(window)
+    driver = changed(log, store, clock, (replace(old, where="amount < 5"), new), ("a", 0, 1))
+    put(log, ("a", 20, 7), ("b", 20, 7), ("a", 21, "x"), ("a", 22, 2))
+    driver.turns()
+    put(log, *[("z", 500 if window is MINUTE else 90_000, 0)])
+    driver.turns()
+    assert [(key, total) for key, _, total, _ in results(log)] == [("a", 3)]
+    assert [offset for offset, _ in dead(log)] == ["3"]
+
+
+def test_a_record_that_the_earlier_rule_leaves_out_makes_none_a_duplicate(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    old, new = (replace(rule, dedupe=Deduplication("key")) for rule in both())
+    driver = changed(log, store, clock, (replace(old, where="amount < 5"), new), ("z", 0, 1))
+    put(log, ("a", 5, 7), ("a", 6, 2), ("a", 7, 3), ("y", 500, 0))
+    driver.turns()
+    assert sorted(results(log)) == [("a", 0, 2, "event"), ("z", 0, 1, "event")]
+
+
+def test_a_session_has_the_records_that_touch_it_or_they_are_in_none(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    session = replace(MINUTE, kind="session", size=10.0, grace=20.0)
+    old, new = both(session)
+    driver = changed(log, store, clock, (replace(old, where="amount < 5"), new), ("a", 0, 1))
+    put(log, ("a", 8, 7), ("a", 9, 2), ("b", 9, 7), ("a", 100, 9))
+    driver.turns()
+    assert sorted(results(log)) == [("a", 0, 3, "event"), ("b", 9, 7, "event")]
+
+
+def test_a_longer_grace_of_the_new_rule_opens_no_window_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    rules = windowed_agent(), windowed_agent(replace(MINUTE, grace=100.0), compute=MOST)
+    driver = changed(log, store, clock, rules, ("a", 0, 1))
+    put(log, ("a", 100, 2), ("a", 30, 4), ("a", 101, 8), ("z", 1000, 0))
+    driver.turns()
+    assert results(log) == [("a", 0, 1, "event"), ("a", 60, 8, "event")]
+    assert dead(log) == [("2", "late")]
+    assert older(store) == 0
+
+
+# -- replays -----------------------------------------------------------------------------------------------------------
+
+SILENT = replace(MINUTE, idle=None, at_most=None)
+
+
+def shadow(log: Log, store: MemoryStore, rule: Agent) -> Shadowed:
+    app = App("app", "memory://", (rule,))
+    return Shadowing(app, rule, store, LogHistory(log, "app.sums"), ALL, NoWatch()).compare(rule)
+
+
+def test_a_shadow_waits_for_what_finishes(log: Log, store: MemoryStore, clock: ManualClock) -> None:
+    """Then it says how many results an earlier version made."""
+    rules = both(SILENT)
+    driver = changed(log, store, clock, rules, ("a", -70, 1), ("a", 0, 1))
+    put(log, ("a", 10, 2))
+    driver.turns(4)
+    with pytest.raises(ConfigurationError, match="earlier version of the rule still finish in in/0"):
+        shadow(log, store, rules[1])
+    put(log, ("z", 500, 0))
+    driver.turns(4)
+    compared = shadow(log, store, rules[1])
+    assert compared.notes == ["2 results of another version of the rule: they may differ"]
+    assert (compared.results.counts["identical"], compared.results.counts["changed"]) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "hopping", "session"])
+def test_a_rebuild_goes_on_with_what_finished_under_the_rule_of_the_file(
+    kind: str, log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """Each window still has one result. What an earlier rule counted otherwise is refused."""
+    window = replace(SILENT, kind=kind, size=10.0 if kind == "session" else 60.0, every=20.0 * (kind == "hopping"))
+    rules = both(window)
+    driver = changed(log, store, clock, rules, ("a", -70, 1), ("a", 0, 1), ("b", 1, 1))
+    put(log, ("a", 5, 2))
+    driver.turns(4)
+    clock.now += 1
+    driver.turns(4)
+    with pytest.raises(ConfigurationError, match="another rule or dedupe than now"):
+        rebuild(replace(rules[1], where="amount > 1"), memory(clock), log, clock)
+    rebuild(rules[1], store := memory(clock), log, clock)
+    put(log, ("a", 6, 4), ("z", 500, 0))
+    Driver(rules[1], store, log, clock).give(0).turns(6)
+    windows = [each[:2] for each in results(log)]
+    assert len(windows) == len({*windows})
+    assert ("a", 0, 4, "event") in results(log)
 
 
 # -- correlations ------------------------------------------------------------------------------------------------------

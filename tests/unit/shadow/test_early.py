@@ -1,11 +1,13 @@
 """The shadow and the rebuild of groups with early results, also where clauses leave some of them out."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sluicegate.streams.agent import Agent, Destination, Emit, Reducer
+from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.shadow.revisions import PublishedRevisions
 from tests.unit.engine.driver import memory
 from tests.unit.engine.rebuilding import emitted_twice, rebuild
@@ -71,6 +73,32 @@ def test_a_rebuilt_group_sends_no_id_a_second_time(emit: str, some: str) -> None
         scene.play(60)
         sent = [message for topic in ("out", "large") for part in scene.log.topics.get(topic, ()) for message in part]
         assert emitted_twice(sent) == [], seed
+
+
+def test_a_rebuild_that_is_not_told_which_groups_ended_says_so() -> None:
+    texts = set[str]()
+    for seed in range(3):
+        scene = played("sessions", "no last one", "all", seed, kill=0.0)
+        with pytest.raises(ConfigurationError) as error:
+            rebuild(scene.agent, memory(scene.clock), scene.log, scene.clock)
+        texts.add(re.sub(r"[0-9]+", "N", str(error.value)))
+    untold, lost = sorted(texts, reverse=True)
+    assert "emit with final: false), and when is not known; with `history` a topic tells it" in untold
+    assert "or a group ended without a result, which only `history` tells" in lost
+
+
+@pytest.mark.parametrize("kind", [*GROUPS, *WINDOWS])
+def test_after_a_rebuild_all_results_are_as_before(kind: str) -> None:
+    """Also if no row was left to send: numbers of rows go on above those that were sent before."""
+    scene = played(kind, "count", "all", 1, kill=0.0)
+    scene.store = memory(scene.clock)
+    [built, _] = rebuild(scene.agent, scene.store, scene.log, scene.clock)
+    assert not built.built.decided
+    found = scene.shadow()
+    assert all_identical(found), found.document()
+    scene.start()
+    scene.play(60)
+    assert all_identical(found := scene.shadow()), found.document()
 
 
 def test_the_twin_that_counts_only_what_was_published_differs(monkeypatch: pytest.MonkeyPatch) -> None:
