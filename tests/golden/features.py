@@ -60,6 +60,16 @@ def correlated(timeout: str = "30s", payment: str = "payments", more: str = "") 
 GROUPS = {
     "count": Feature(agent("count: 3"), orders(1, 2), orders(3, 4, 5, 6)),
     "reducers": Feature(agent(f"count: 4, compute: {{{ALL}}}"), orders(1, 2.5, 3), orders(4)),
+    "fractions": Feature(  # `sum` of Python 3.12 rounds them once, that of 3.11 at each step
+        agent("count: 12, compute: {s: {sum: amount}, m: {mean: amount}, v: {variance: amount}, d: {stddev: amount}}"),
+        orders(1e16, *[0.1] * 9),
+        orders(0.7, -1e16),
+    ),
+    "fractions in hopping windows": Feature(
+        windowed("hopping: 60s, every: 20s", "s: {sum: amount}, m: {mean: amount}, v: {variance: amount}"),
+        (*orders(*[0.1] * 9, at=10), *orders(1e16, at=30), *orders(0.7, at=50)),
+        LATER,
+    ),
     "variance": Feature(
         agent("count: 4, compute: {v: {variance: amount}, d: {stddev: amount}}"), orders(1, 2.5, 10**30), orders(4)
     ),

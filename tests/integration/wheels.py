@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import Unavailable, jars
+
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGED = (
     "sluicegate",
@@ -31,6 +33,20 @@ def ran(*command: str | Path, cwd: Path) -> str:
     done = subprocess.run([*map(str, command)], cwd=cwd, env=environ, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def interpreter(minor: int) -> Path:
+    """The program of Python 3.`minor`: the machine's own, or one that Maven brings. Skips the test if there is none."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for path in (shutil.which(f"python3.{minor}"), *sorted(versions.glob(f"3.{minor}.*/bin/python3"))):
+        if path and not subprocess.run([path, "-c", "import venv, ensurepip"], capture_output=True).returncode:
+            return Path(path)
+    if minor not in jars.PYTHONS:
+        pytest.skip(f"no Python 3.{minor} on this machine")
+    try:
+        return jars.python(minor)
+    except Unavailable as error:
+        pytest.skip(f"no Python 3.{minor} on this machine, and {error}")
 
 
 def python(folder: Path) -> Path:

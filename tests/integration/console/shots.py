@@ -39,7 +39,7 @@ def demo(browser: Any) -> None:
         for agent in ("delays", "carriers", "alarms"):
             page.get_by_role("button", name=f"kill -9 {agent}").click()
             page.get_by_text("1 of 1").nth(("delays", "carriers", "alarms").index(agent)).wait_for()
-        page.get_by_text("All is well").or_(page.get_by_text("1 thing to look at")).wait_for()
+        page.get_by_text("All is well").or_(page.get_by_text("No problem is reported")).wait_for()
         page.screenshot(path=PICTURES / "console-demo.png")
     finally:
         run.kill()

@@ -66,6 +66,8 @@ def test_three_workers_are_killed_by_a_button_and_no_flight_is_lost_or_counted_t
         "Repeated": "0",
         "Kills survived": "3",
     }
+    page.get_by_text(re.compile("[1-9],[0-9]+ dead letters: flights without a .* by design")).wait_for(timeout=PATIENCE)
+    assert page.get_by_text("to look at").count() == 0
     assert violations(page, axe) == []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})

@@ -37,6 +37,9 @@ export function waiting(row) {
 export const dead = (overview) =>
   overview.dead && Object.values(overview.dead).reduce((sum, each) => sum + each, 0);
 
+// Why dead letters are no problem, as a part of a sentence; empty where they are one.
+export const intended = { letters: "" };
+
 const total = (rows, name) => rows.reduce((sum, row) => sum + Math.max(0, row[name] || 0), 0);
 const late = (row) => row.next_deadline !== null && row.next_deadline !== undefined && row.next_deadline < -1;
 

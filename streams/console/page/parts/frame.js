@@ -1,7 +1,7 @@
 // The frame around each view: navigation, facts of the run, preferences.
 import { html } from "../core/html.js";
 import { live } from "../core/live.js";
-import { dead } from "../core/model.js";
+import { dead, intended } from "../core/model.js";
 import { link } from "../core/route.js";
 import { prefer, settings, THEMES, ZONES } from "../core/settings.js";
 import { Dialogs } from "./dialogs.js";
@@ -66,8 +66,10 @@ function Navigation({ view }) {
             <a href=${link(name)} id=${`tab-${name}`} aria-current=${name === at ? "page" : null}
               >${title}${
                 badges[name]
-                  ? html` <${Badge} kind="bad"
-                      >${badges[name].toLocaleString("en")}<span class="hidden"> to look at</span><//
+                  ? html` <${Badge} kind=${intended.letters ? "" : "bad"}
+                      >${badges[name].toLocaleString("en")}${
+                        intended.letters ? null : html`<span class="hidden"> to look at</span>`
+                      }<//
                     >`
                   : null
               }</a

@@ -1,6 +1,6 @@
 // Is all well, what is slow, what failed.
 import { html } from "../core/html.js";
-import { dead, partitions, totals } from "../core/model.js";
+import { dead, intended, partitions, totals } from "../core/model.js";
 import { keep, latest, past } from "../core/past.js";
 import { count, counted, short, span } from "../core/text.js";
 import { Badge, Empty, ReadAt, To } from "../parts/controls.js";
@@ -48,6 +48,7 @@ function problems(overview, rows) {
       fields: { agent: late[0].agent, late: "yes" },
       text: `overdue groups in ${counted(late.length, "partition")}`,
     });
+  if (intended.letters) return made;
   if (deaths) {
     const text = `${counted(deaths, "dead letter")}, counted ${ago(overview)}`;
     made.push({ kind: "bad", view: "dead", text });
@@ -61,8 +62,12 @@ function problems(overview, rows) {
 
 const ago = ({ dead_age }) => (dead_age < 1 ? "now" : `${span(dead_age)} ago`);
 
-const nothingDead = (overview) =>
-  dead(overview) === null ? "Dead letters are not counted." : `Nothing is dead, as counted ${ago(overview)}.`;
+function letters(overview) {
+  const deaths = dead(overview),
+    all = (deaths || 0) + overview.dead_since;
+  if (intended.letters && all) return `${counted(all, "dead letter")}: ${intended.letters}.`;
+  return deaths === null ? "Dead letters are not counted." : `Nothing is dead, as counted ${ago(overview)}.`;
+}
 
 function Verdict({ overview, rows }) {
   const made = problems(overview, rows),
@@ -77,7 +82,7 @@ function Verdict({ overview, rows }) {
           </ul>`
         : html`<p class="soft">
             Every worker is ready, no partition is halted, nothing is overdue.${" "}
-            ${nothingDead(overview)}${" "}
+            ${letters(overview)}${" "}
             ${lag ? `${counted(lag, "record")} to read.` : "All records are read."}
           </p>`
     }
@@ -93,7 +98,7 @@ function flow(agent, overview, rows) {
   if (agent.groups) parts.push(`${short(all.groups)} open`);
   if (all.lag) parts.push(`lag ${short(all.lag)}`);
   if (deaths) parts.push(`${short(deaths)} dead`);
-  const kind = all.halted.length || all.late.length ? "bad" : deaths || all.waits.length ? "warn" : "good";
+  const kind = all.halted.length || all.late.length ? "bad" : (deaths && !intended.letters) || all.waits.length ? "warn" : "good";
   return {
     name: agent.name,
     topics: agent.topics,

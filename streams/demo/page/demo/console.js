@@ -1,8 +1,10 @@
 // The console of the demo: that of each run, and above its overview the numbers of the demo.
 import { html } from "../core/html.js";
+import { intended } from "../core/model.js";
 import { VIEWS } from "../views/all.js";
 import { Numbers } from "./numbers.js";
 
+intended.letters = "flights without a departure delay end there by design";
 const { overview } = VIEWS;
 VIEWS.overview = {
   ...overview,
