@@ -150,12 +150,14 @@ def retry(
     the handler is called again.
 
     Only this agent processes the records again, not the other agents of the topic. Exit code 4: an item cannot be
-    retried. Exit code 5: an item was retried before, and was not retried again.
+    retried. Exit code 5: an item of these ids was retried before, and was not retried again. `--all`, `--cause` and
+    `--where` select no such item.
     """
     from sluicegate.streams.operations.dead import dead_changes
 
     with opened(file, name) as (app, agent, store):
         seen = _look(app, [agent], store, limit)
+        seen = seen if ids or again else seen.open
         rows, letters, done = _selected(app, agent, store, seen, DeadSelection(ids or (), all, cause, where))
         topics = _topics(app)
         if letters and not yes and (text := dead_changes.question(topics(), letters)):

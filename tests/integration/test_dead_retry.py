@@ -111,7 +111,7 @@ def test_two_at_once_send_each_record_once_and_for_its_agent_alone(
     again = retry(file)
     out, errors = again.communicate(timeout=120)
     assert f"{RECORDS} records sent" in out  # the new letters; the old ones were retried before
-    assert (again.returncode, errors.count("was retried before")) == (5, RECORDS)
+    assert (again.returncode, "was retried before" in errors) == (0, False)
 
 
 def test_a_reader_that_is_not_ours_is_named_and_asked_for(failed: None, file: str, kafka: str, ns: str) -> None:

@@ -160,8 +160,10 @@ def test_what_becomes_of_the_group_is_decided_again_once(case: Broken, scene: Ca
     done = made.dead("retry", "sums", "--all")
     assert (done.exit_code, "1 group to be " in done.stdout) == (0, True), done.output
     made.later()
-    again = made.dead("retry", "sums", "--all")
+    again = made.dead("retry", "sums", letter["id"])
     assert (again.exit_code, "was retried before" in again.stderr) == (5, True), again.output
+    again = made.dead("retry", "sums", "--all")
+    assert (again.exit_code, again.stdout, again.stderr) == (0, "nothing was sent\n", ""), again.output
     made.restart()
     made.later()
     sent = made.log.topics["out"][0]
