@@ -369,4 +369,6 @@ def _error_text(error: Exception, raised: Cause, value: bytes) -> str:
         return f"invalid UTF-8 at byte {_first_wrong(value, error.start)}"
     if isinstance(error, msgspec.DecodeError):
         return message(error)
+    if isinstance(error, RecursionError) and not raised.where:
+        return "is nested too deep to be decoded"
     return raised.text if raised.where else type(error).__name__

@@ -141,6 +141,8 @@ def _json(option: str, text: str) -> Any:
         return loads(text)
     except ValueError as error:
         raise ConfigurationError(f"{option} is not JSON: {error}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{option} is nested too deep to be decoded") from None
 
 
 def _proof(app: App, agent: Agent, record: "Record") -> "HeaderProof":

@@ -54,6 +54,14 @@ def test_a_document_that_is_nested_too_deep_is_a_dead_letter_where_its_values_ar
     assert of_every_depth(an_agent(), depths) == [("undecodable", nested(levels)) for levels in depths]
 
 
+def test_its_letter_says_so_in_plain_words() -> None:
+    with TestDriver(App("app", "memory://", (an_agent(),)), partitions=1) as driver:
+        for levels in (DEEPEST + 1, 200_000):
+            driver.send("in", nested(levels), key=str(levels))
+        errors = [each.headers["sluicegate-dead-error"] for each in driver.dead_letters()]
+    assert errors == [f"is nested deeper than {DEEPEST} levels", "is nested too deep to be decoded"]
+
+
 def test_without_the_limit_such_a_record_is_an_error_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate.schemas.json.DEEPEST", 10**9)
     with capture_logs() as lines:

@@ -356,6 +356,7 @@ def test_in_words(plain: Callable[..., Result]) -> None:
         (["--at", "orders/0/1"], "--at orders/0/1: the partition holds offsets 0 to 0"),
         (["--result", "[]"], "--result is not a JSON object"),
         (["--result", "{"], "--result is not JSON: "),
+        (["--result", "[" * 200_000], "--result is nested too deep to be decoded"),
     ],
 )
 def test_what_cannot_be_judged_is_usage(log: Log, plain: Callable[..., Result], args: list[str], said: str) -> None:
