@@ -150,8 +150,7 @@ def retry(
     the handler is called again.
 
     Only this agent processes the records again, not the other agents of the topic. Exit code 4: an item cannot be
-    retried. Exit code 5: an item of these ids was retried before, and was not retried again. `--all`, `--cause` and
-    `--where` select no such item.
+    retried. Exit code 5: one of the ids was retried before, and was not retried again; `--all` leaves it out.
     """
     from sluicegate.streams.operations.dead import dead_changes
 
