@@ -30,7 +30,7 @@ def aggregate(**keys: Any) -> Tree:
     return {"aggregate": keys}
 
 
-WINDOWS = frozenset({"tumbling", "hopping", "sessions", "sliding"})
+WINDOWS = frozenset({"tumbling", "calendar", "hopping", "sessions", "sliding"})
 AGGREGATIONS = WINDOWS | {"groups"}
 TABLE = frozenset({"table"})
 CORRELATIONS = frozenset({"correlation by event time", "correlation by the worker's clock"})
@@ -41,6 +41,7 @@ LEGS = {"order": "orders", "payment": {"from": "payments", "key": "id"}}
 KINDS: Mapping[str, Tree] = {
     "groups": {"from": "in", "aggregate": {"timeout": "30s"}, "to": {"topic": "out"}},
     "tumbling": {"from": "in", "to": {"topic": "out"}} | window(tumbling="1m"),
+    "calendar": {"from": "in", "to": {"topic": "out"}} | window(tumbling="day", zone="Europe/Vienna"),
     "hopping": {"from": "in", "to": {"topic": "out"}} | window(hopping="2m", every="1m"),
     "sessions": {"from": "in", "to": {"topic": "out"}} | window(session="1m"),
     "sliding": {"from": "in", "to": {"topic": "out"}} | window(sliding="1m"),
@@ -144,7 +145,7 @@ FEATURES: Mapping[str, Feature] = {
     "grace": Feature({"aggregate": {"window": {"grace": "10s"}}}, WINDOWS),
     "idle: never": Feature({"aggregate": {"window": {"idle": "never"}}}, WINDOWS),
     "at_most": Feature(
-        {"aggregate": {"window": {"at_most": "3m", "idle": "never"}}},
+        {"aggregate": {"window": {"at_most": "30h", "idle": "never"}}},
         WINDOWS,
         {"aggregate": {"window": {"idle": "never"}}},
     ),

@@ -98,7 +98,9 @@ function flow(agent, overview, rows) {
   if (agent.groups) parts.push(`${short(all.groups)} open`);
   if (all.lag) parts.push(`lag ${short(all.lag)}`);
   if (deaths) parts.push(`${short(deaths)} dead`);
-  const kind = all.halted.length || all.late.length ? "bad" : (deaths && !intended.letters) || all.waits.length ? "warn" : "good";
+  const bad = all.halted.length || all.late.length,
+    warns = (deaths && !intended.letters) || all.waits.length,
+    kind = bad ? "bad" : warns ? "warn" : "good";
   return {
     name: agent.name,
     topics: agent.topics,
