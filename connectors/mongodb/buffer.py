@@ -60,7 +60,7 @@ class MongoBuffer:
     def _run(self, name: str, work: Callable[[Document, ClientSession], T], last: int = 0, keep: int = 0) -> T:
         """Runs `work` in a transaction that holds the buffer's lock. `work` gets the lock document (see `locked`):
         `last` is the last row number given, `keep` the longest time for which an insert asked to keep keys."""
-        key = _lock(name)
+        key = f"buffer/{name}"
         counts = ({"$inc": {"last": last}} if last else {}) | ({"$max": {"keep": keep}} if keep else {})
         return self._steps.run(lambda session: work(locked(self._data, key, session, counts), session), key)
 
@@ -204,7 +204,8 @@ class MongoBuffer:
         free = {"token": "", "expires_at": _LONG_AGO, "attempts": batch.attempts if attempts is None else attempts}
 
         def work(_: Document, session: ClientSession) -> bool:
-            return self._sealed.update_one(_ours(name, batch), {"$set": free}, session=session).matched_count > 0
+            ours = {"_id": batch.id, "name": name, "token": batch.token}
+            return self._sealed.update_one(ours, {"$set": free}, session=session).matched_count > 0
 
         return self._run(name, work)
 
@@ -285,17 +286,9 @@ class MongoBuffer:
         return removed
 
 
-def _lock(name: str) -> str:
-    return f"buffer/{name}"
-
-
 def _place(name: str, topic_id: str, partition: int) -> Document:
     return {"name": name, "topic_id": topic_id, "partition": partition}
 
 
 def _leased_by(token: str) -> Document:
     return {"token": token} if token else {"token": {"$in": []}}
-
-
-def _ours(name: str, batch: SealedBatch) -> Document:
-    return {"_id": batch.id, "name": name, "token": batch.token}

@@ -144,7 +144,7 @@ class Product(Protocol):
         """Whether this error of a commit proves that nothing was committed."""
         return False
 
-    def said(self, error: Exception) -> str:
+    def text_of(self, error: Exception) -> str:
         """The error's text without the statement and its values."""
 
     def turned_away(self, error: Exception) -> SluicegateError | None:
@@ -264,7 +264,7 @@ class Database:
                 raise SystemNotReady(f"{name}: the store has no tables yet: run `sluicegate migrate`") from error
             if not code:
                 self._pool.forget()
-            text = f"{name}: {type(error).__name__} {code}: {self.product.said(error)[:300]}"
+            text = f"{name}: {type(error).__name__} {code}: {self.product.text_of(error)[:300]}"
             if absent := self.product.absent(error):
                 raise permanent(PersistenceError(f"{text}; {absent}")) from error
             raise self.product.turned_away(error) or PersistenceError(text) from error

@@ -82,7 +82,7 @@ class SqlLookups:
         return by_key(lookup, keys, rows)
 
     def _words(self, error: Exception) -> str:
-        code, text = self._product.code(error), self._product.said(error)[:300]
+        code, text = self._product.code(error), self._product.text_of(error)[:300]
         return text if code in text else f"{code} {text}"
 
     def _storable_page(

@@ -160,15 +160,15 @@ class Mysql(server.SqlServer):
             not code and not isinstance(error, pymysql.err.ProgrammingError | pymysql.err.NotSupportedError)
         )
 
-    def said(self, error: Exception) -> str:
+    def text_of(self, error: Exception) -> str:
         return "" if self.code(error) == SYNTAX_ERROR else " ".join(str(each) for each in error.args[1:])
 
     def turned_away(self, error: Exception) -> NotAuthenticated | None:
         if self.code(error) in ACCESS_DENIED:
             # MySQL answers the same when it requires a certificate of the user.
             certified = "" if self._target.get("ssl_cert") else " (which names no ssl_cert, should the user need one)"
-            return admission.refused(self.name, self.said(error), f"the store's URL{certified}")
-        text = self.said(error)
+            return admission.refused(self.name, self.text_of(error), f"the store's URL{certified}")
+        text = self.text_of(error)
         if {"ssl_cert", "host"} <= self._target.keys() and CUT_OFF.search(text):
             place = str(self._target["host"]), int(self._target.get("port", 3306))
             text = admission.alert(place, self._context(), _ask_for_tls) or text

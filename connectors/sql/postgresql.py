@@ -242,14 +242,14 @@ class Postgresql(server.SqlServer):
         severity = error.diag.severity_nonlocalized if isinstance(error, psycopg.Error) else None
         return severity == "ERROR" and not self.code(error).startswith(OUTAGES)
 
-    def said(self, error: Exception) -> str:
+    def text_of(self, error: Exception) -> str:
         if isinstance(error, psycopg.errors._WaitTimeout):
             return f"Timeout: no answer within {server.REPLY_SECONDS:g} s"
         primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
         return primary or " ".join(str(error).split())
 
     def turned_away(self, error: Exception) -> NotAuthenticated | None:
-        text = "" if self.code(error) else self.said(error)
+        text = "" if self.code(error) else self.text_of(error)
         if DENIED.search(text):
             return admission.refused(self.name, text, "the store's URL")
         if UNUSABLE.search(text):
@@ -265,7 +265,7 @@ class Postgresql(server.SqlServer):
         return nullcontext()
 
     def absent(self, error: Exception) -> str:
-        match = ABSENT.search("" if self.code(error) else self.said(error))
+        match = ABSENT.search("" if self.code(error) else self.text_of(error))
         return f"create the {match[1]}, or correct the store's URL" if match else ""
 
     def add_rows(self, db: StoreSession, insert: str, rows: Sequence[Row]) -> None:

@@ -121,7 +121,7 @@ class Sqlite(Product):
     def refused(self, error: Exception) -> bool:
         return isinstance(error, sqlite3.IntegrityError)
 
-    def said(self, error: Exception) -> str:
+    def text_of(self, error: Exception) -> str:
         return str(error)
 
     def turned_away(self, error: Exception) -> SluicegateError | None:

@@ -106,7 +106,9 @@ def _committed(database: Database, connection: Any, write: Callable[[StoreSessio
     except product.errors as error:
         code = product.code(error)
         if written and code not in product.retryable and product.refused(error):
-            raise NotCommitted(f"{product.name}: {type(error).__name__} {code}: {product.said(error)[:300]}") from error
+            raise NotCommitted(
+                f"{product.name}: {type(error).__name__} {code}: {product.text_of(error)[:300]}"
+            ) from error
         if not written and code in product.ended:
             raise ConfigurationError(ENDED) from error
         if not written and code in product.aborted:

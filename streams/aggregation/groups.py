@@ -79,7 +79,7 @@ class GroupLinks:
         while self._count > MOST_TRACES:
             self._take(next(iter(self._traces)))
 
-    def of(self, fire: Fire) -> list[str]:
+    def traces_of(self, fire: Fire) -> list[str]:
         """Return the values for a group that fired, each once, at most MOST_LINKS. A group that ended is removed."""
         shared = fire.goes_on or (fire.window is not None and fire.window.shared)
         traces = self._traces.get(fire.first, {}) if shared else self._take(fire.first)

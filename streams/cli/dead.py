@@ -294,16 +294,16 @@ def _topics(app: App) -> "OpenTopics":
 class _Waiting:
     """Waits for another command that changes the same journal, and prints a line when the wait is long."""
 
-    said = False
+    reported = False
 
     def wait(self, seconds: float) -> None:
         from sluicegate.streams.operations.dead.dead_letters import LOOK_EVERY
 
-        if seconds >= LOOK_EVERY and not self.said:
+        if seconds >= LOOK_EVERY and not self.reported:
             complain(
                 "sluicegate: another retry of the same records began less than 20 s ago: waiting until it has ended"
             )
-            self.said = True
+            self.reported = True
         time.sleep(seconds)
 
 

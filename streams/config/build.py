@@ -27,7 +27,7 @@ from sluicegate.streams.config.sections.dedupe import DeduplicationModel
 from sluicegate.streams.config.sections.leased import OutboxModel, built_schedules
 from sluicegate.streams.config.sections.models import FileModel
 from sluicegate.streams.config.sections.models_agent import AgentModel
-from sluicegate.streams.config.sections.models_groups import Aggregate, ReducerModel, UntilModel
+from sluicegate.streams.config.sections.models_groups import Aggregate, UntilModel
 from sluicegate.streams.config.sections.models_topics import DROP, DestinationModel
 from sluicegate.streams.config.text.scalars import Unknown
 
@@ -184,13 +184,11 @@ def _aggregation(agent: AgentModel, rule: Aggregate) -> run.Aggregation:
         key=agent.key.field if agent.key else None,
         **deadlines.built(rule.timeout),
         until=run.Until(rule.until.field, rule.until.equals) if isinstance(rule.until, UntilModel) else rule.until,
-        compute=tuple(_reducer(name, reducer) for name, reducer in rule.compute.items()),
+        compute=tuple(
+            run.Reducer(name, each.kind, each.field, each.function, each.option) for name, each in rule.compute.items()
+        ),
         max_items=rule.max_items or max(DEFAULT_MAX_ITEMS, rule.count or 0),
         **entries.values(run.GroupSettings, rule) | {"on_full": late.on_full(rule)},
         window=windows.built(rule, emits=agent.emit is not None),
         emit=emitting.built(agent.emit),
     )
-
-
-def _reducer(name: str, reducer: ReducerModel) -> run.Reducer:
-    return run.Reducer(name, reducer.kind, reducer.field, reducer.function, reducer.option)

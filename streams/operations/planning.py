@@ -205,7 +205,11 @@ def _holding(
 ) -> Holding:
     """The store's state of the old agent in the partitions of these topics, and in its shared buffer. `new` is the
     agent whose rule the groups would continue under, where they can."""
-    goes_on = new is not None and new.scope == "partition" and CONVERT in policies_for(old, new, _changed(old, new))
+    goes_on = (
+        new is not None
+        and new.scope == "partition"
+        and CONVERT in policies_for(old, new, changes(document(old), document(new)))
+    )
     groups = partitions = items = rows = fire = 0
     for partition in store.partitions(app):
         view = store.read(partition) if partition.agent == old.name and partition.topic in topics else None
@@ -222,10 +226,6 @@ def _holding(
         buffered = shared_groups(store.buffer, app, old, 0.0)
         groups, partitions = groups + len(buffered), partitions + len({each.partition for each in buffered})
     return Holding(groups, partitions, items, rows, fire if goes_on else None)
-
-
-def _changed(old: Agent, new: Agent) -> list[Change]:
-    return changes(document(old), document(new))
 
 
 def _ending(contents: PartitionContents, new: Agent) -> int:

@@ -110,9 +110,9 @@ def _warn_of_headers(
         if times:
             topic, number = owner.place
             meter.count("headers_refused", times, reason=reason)
-            if reason == UNPROVEN and owner.intake.proof.told:
+            if reason == UNPROVEN and owner.intake.proof.warned:
                 continue
-            owner.intake.proof.told = owner.intake.proof.told or reason == UNPROVEN
+            owner.intake.proof.warned = owner.intake.proof.warned or reason == UNPROVEN
             log.warning("headers.refused", topic=topic, partition=number, reason=reason, records=times)
 
 
@@ -125,10 +125,10 @@ def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.Filterin
     early, dedupe.seen.early = dedupe.seen.early, 0
     if early:
         meter.count("ids_forgotten", early)
-        if not dedupe.told:
+        if not dedupe.warned:
             topic, number = owner.place
             log.warning("dedupe.full", topic=topic, partition=number, max_ids=dedupe.seen.most, text=FORGOTTEN)
-        dedupe.told = True
+        dedupe.warned = True
     return dropped
 
 
@@ -151,4 +151,4 @@ def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Sp
                 "sluicegate.last": fire.last,
             }
             first = [] if fire.trace is None else [fire.trace]
-            spans.fired(owner.place, attributes, latency, first if links is None else links.of(fire))
+            spans.fired(owner.place, attributes, latency, first if links is None else links.traces_of(fire))

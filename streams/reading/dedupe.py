@@ -134,12 +134,12 @@ class DuplicateFilter:
     """Drops the duplicates of one partition. `dropped` counts them until it is reset to 0. `read_id` reads the id of a
     record."""
 
-    __slots__ = ("_rule", "dropped", "read_id", "seen", "told")
+    __slots__ = ("_rule", "dropped", "read_id", "seen", "warned")
 
     def __init__(self, rule: IdRule) -> None:
         self._rule, self.seen, self.read_id = rule, rule.seen(), rule.read
         self.dropped = 0
-        self.told = False  # whether the log has reported that ids are forgotten early
+        self.warned = False  # whether the log has reported that ids are forgotten early
 
     def runs(
         self, records: Sequence[Record], now: float, groups: Groups, inbox: Sequence[object] = ()

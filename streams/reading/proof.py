@@ -10,11 +10,11 @@ UNKNOWN = -1  # as the first offset: no record needs a MAC yet
 class HeaderProof:
     """Records from the offset `since` on need a MAC. `refused` counts the records whose headers were not trusted."""
 
-    __slots__ = ("mac", "refused", "since", "told")
+    __slots__ = ("mac", "refused", "since", "warned")
 
     def __init__(self, mac: Mac | None = None, since: int = UNKNOWN) -> None:
         self.mac, self.since = mac, since
-        self.refused, self.told = 0, False
+        self.refused, self.warned = 0, False
 
     def keys(self, record: Record) -> Mac | None:
         """The keys that must verify the record. None if its headers are trusted without a MAC."""

@@ -205,7 +205,13 @@ class ShadowFold:
         """The event with the reason and the window of the published result. One end ends all hopping windows of a key,
         but event time may have closed the first ones just before it."""
         live = self._witness.published.results.get(event.number) if isinstance(event, Fire) else None
-        if live is None or live.window is None or not live.told or not isinstance(event, Fire) or event.window is None:
+        if (
+            live is None
+            or live.window is None
+            or not live.replayable
+            or not isinstance(event, Fire)
+            or event.window is None
+        ):
             return event
         window = msgspec.structs.replace(event.window, by=live.window.by)
         return msgspec.structs.replace(event, reason=live.reason, window=window)

@@ -5,8 +5,8 @@ times at which its owner opened and closed the group. A dead letter has the offs
 id of the input topic, so messages about an earlier topic of the same name are recognized.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,6 +32,7 @@ from sluicegate.streams.contracts.headers import (
     by_name,
 )
 from sluicegate.streams.contracts.ids import dead_ids, fire_ids
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import GroupNumber, OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.reading.proof import HeaderProof
@@ -41,6 +42,7 @@ NATURAL = ("count", "until")
 """Reasons of a group that its last record completed."""
 
 OutputPartition = tuple[str, int]
+T = TypeVar("T")
 
 
 class PublishedOutput(NamedTuple):
@@ -88,7 +90,7 @@ class PublishedResult(msgspec.Struct, gc=False):
         return self.reason in NATURAL
 
     @property
-    def told(self) -> bool:
+    def replayable(self) -> bool:
         """Whether the input shows its end: a record ended it, or the watermark together with silence."""
         by_time = self.window is not None and self.window.by in ("event", "idle")
         return self.natural or by_time or self.reason == MERGED
@@ -97,6 +99,27 @@ class PublishedResult(msgspec.Struct, gc=False):
     def goes_on(self) -> bool:
         """Whether it is an early result."""
         return self.reason == EARLY
+
+
+class ShardIndex(Generic[T]):
+    """Finds the value of the input partition that a message is about. A message in one of `topics` must name its shard,
+    except a copy that `dead retry` sent. A message without proof comes from another program; `unproven` counts those
+    that name one of the partitions."""
+
+    def __init__(self, values: Mapping[Partition, T], topics: Collection[str | None]) -> None:
+        self._values = {"{}/{}/{}/{}".format(*partition).encode(): value for partition, value in values.items()}
+        self._topics, self.unproven = topics, 0
+
+    def find(self, record: Record, named: MessageHeaders, proof: HeaderProof) -> T | None:
+        """`proof` is that of the output partition. Raises UnreadableHeader for a message without a shard."""
+        shard = named.raw(SHARD)
+        value = self._values.get(shard.rpartition(b">")[0])
+        if not proof.believes(record):
+            self.unproven += value is not None
+            return None
+        if not shard and record.topic() in self._topics and not named.retried:
+            raise UnreadableHeader(SHARD)
+        return value
 
 
 class _DocumentTimes(msgspec.Struct):

@@ -76,7 +76,7 @@ def cuts(published: Published, begin: int, agent: Agent) -> Iterator[FoldStop]:
         results.sort(key=lambda live: in_order(live.number))
     at_once = defaultdict[object, list[PublishedResult]](list)
     for live in results:
-        if live.told and live.first >= begin:
+        if live.replayable and live.first >= begin:
             continue
         if live.window is not None and live.window.by == "at_most":
             yield FoldStop(live.window.next, CUT, live.key, live)

@@ -92,7 +92,7 @@ class Shadowed:
         if text not in self.notes:
             self.notes.append(text)
 
-    def found(self, wanted: frozenset[str] | set[str]) -> list[str]:
+    def matches(self, wanted: frozenset[str] | set[str]) -> list[str]:
         """The names among `wanted` that occurred: verdicts on results and open groups, and `dead` for dead letters that
         differ."""
         both = {name: self.results.counts[name] + self.open.counts[name] for name in VERDICTS}

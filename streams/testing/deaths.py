@@ -145,11 +145,11 @@ class MortalProducer:
 
     def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
         self._deaths.reach("row-offered")
-        return self._producer.produce(row, partial(self._told, report))
+        return self._producer.produce(row, partial(self._report, report))
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         return one_by_one(self.produce, rows, reports)
 
-    def _told(self, report: DeliveryReport, outcome: str, text: str) -> None:
+    def _report(self, report: DeliveryReport, outcome: str, text: str) -> None:
         self._deaths.reach("report-arrived")
         report(outcome, text)

@@ -36,12 +36,12 @@ class OriginGroups(Groups):
         "_asked",
         "_at_end",
         "_beat",
+        "_last_mark",
         "_mark",
+        "_marked_at",
         "_now",
         "_offset",
-        "_said",
         "_time",
-        "_told",
         "_was_at_end",
         "event",
         "window",
@@ -52,9 +52,9 @@ class OriginGroups(Groups):
         self.window, self._time = window, reader(window, rule.reader.message)
         self.event = EventClock(source(window))
         self._beat = beat(window.idle)
-        self._now, self._said, self._offset = 0.0, -inf, -1
+        self._now, self._marked_at, self._offset = 0.0, -inf, -1
         self._asked = -inf
-        self._told = FIRST  # the state and the time of the last mark
+        self._last_mark = FIRST  # the state and the time of the last mark
         self._at_end = self._was_at_end = self._answers = False
         self._mark: TimeMark | None = None  # the mark that waits for its commit
 
@@ -78,7 +78,7 @@ class OriginGroups(Groups):
 
     def set_back(self, now: float) -> None:
         """As in Groups, for the times from which silence and the interval of marks are measured."""
-        self._now, self._said, self._asked = now, min(self._said, now), -inf
+        self._now, self._marked_at, self._asked = now, min(self._marked_at, now), -inf
         if self.event.seen > now:
             self.event.saw(now)
 
@@ -119,7 +119,7 @@ class OriginGroups(Groups):
         return time > (self._now + self.window.max_ahead) * 1000
 
     def _state(self) -> str:
-        if self._told == FIRST:
+        if self._last_mark == FIRST:
             return BEHIND
         if self._at_end and self._asked >= self._idle_from():
             return IDLE
@@ -137,14 +137,14 @@ class OriginGroups(Groups):
 
     def _change_due(self) -> float:
         """The owner's time at which a mark with a new state or time is due; infinity if nothing changed."""
-        return inf if (self._state(), self.event.watermark) == self._told else self._said + LEAST
+        return inf if (self._state(), self.event.watermark) == self._last_mark else self._marked_at + LEAST
 
     def _end_due(self) -> float:
         """The owner's time at which a mark needs the answer of a broker: to repeat a state, or to report silence."""
         if not self._at_end:
             return inf
-        due = self._said + self._beat
-        return max(self._said + LEAST, due if self._state() == IDLE else min(due, self._idle_from()))
+        due = self._marked_at + self._beat
+        return max(self._marked_at + LEAST, due if self._state() == IDLE else min(due, self._idle_from()))
 
     def expire(self, now: float, most: int) -> int:
         self._now = now
@@ -157,9 +157,9 @@ class OriginGroups(Groups):
     def drain(self) -> Iterator[Fire | Decided]:
         """As in Groups, for a commit. The mark covers all records of the commit and is written after them."""
         if (mark := self._mark) is not None:
-            mark.state, mark.time = self._told = self._state(), self.event.watermark
+            mark.state, mark.time = self._last_mark = self._state(), self.event.watermark
             mark.offset, mark.said = self._offset, round(1000 * (self._asked if mark.state == IDLE else self._now))
-            self._said, self._mark, self._was_at_end = self._now, None, self._at_end
+            self._marked_at, self._mark, self._was_at_end = self._now, None, self._at_end
         return super().drain()
 
     def clock(self, whole: bool) -> ClockState | None:

@@ -5,7 +5,7 @@ from tests.mutation.guard import Guard
 OFFLINE = ("tests/unit/engine/test_offline_proof.py",)
 READ_AGAIN = ("tests/fuzz/test_read_again.py::test_a_letter_that_no_agent_wrote_keeps_no_command_from_the_others",)
 ROTATED = ("tests/unit/engine/test_key_rotation.py",)
-KNOWN, PLAN = "streams/operations/rebuilding/rebuild_known.py", "streams/operations/rebuilding/rebuild_plan.py"
+PLAN = "streams/operations/rebuilding/rebuild_plan.py"
 EXPLAINING, FOLD = "streams/operations/explaining.py", "streams/shadow/fold.py"
 LIVE, KEYS = "streams/versions/live_keys.py", "streams/versions/mac_keys.py"
 
@@ -19,10 +19,10 @@ GUARDS = (
     ),
     Guard(
         "a rebuild leaves out results that the app did not sign",
-        KNOWN,
+        "streams/shadow/published.py",
         "        if not proof.believes(record):",
         "        if False:",
-        OFFLINE,
+        ("tests/unit/engine/test_offline_proof.py::test_a_rebuild_leaves_out_forged_results_and_records_of_no_sender",),
     ),
     Guard(
         "a rebuild asks no proof of keys that were lost with the store",
@@ -40,10 +40,10 @@ GUARDS = (
     ),
     Guard(
         "a shadow leaves out results that the app did not sign",
-        "streams/operations/replaying/shadowing.py",
-        "                    if not proof.believes(record):",
-        "                    if False:",
-        OFFLINE,
+        "streams/shadow/published.py",
+        "        if not proof.believes(record):",
+        "        if False:",
+        ("tests/unit/engine/test_offline_proof.py::test_a_shadow_leaves_out_forged_results",),
     ),
     Guard(
         "explain believes headers of the input as the worker did",

@@ -47,7 +47,7 @@ class AgentReplay(NamedTuple):
 
     def has(self, wanted: set[str]) -> bool:
         """Whether one of these verdicts occurred. An agent that is not judged counts as uncertain."""
-        return "uncertain" in wanted if self.shadowed is None else bool(self.shadowed.found(wanted))
+        return "uncertain" in wanted if self.shadowed is None else bool(self.shadowed.matches(wanted))
 
 
 Replays = Mapping[str, AgentReplay]

@@ -54,7 +54,7 @@ def shadow(
         print_json({"format": 1, "agent": name, **shadowed.document()})
     else:
         _print(file, shadowed)
-    return NOT_ACCEPTED if shadowed.found(failing) else DONE
+    return NOT_ACCEPTED if shadowed.matches(failing) else DONE
 
 
 def _failing(text: str) -> set[str]:

@@ -35,7 +35,7 @@ def view(status: Status, screen: Any, height: int | None = None) -> Any:
     notes += [f"{row.topic}/{row.partition} of {row.agent}: {row.note}" for row in status.left_behind]
     others = AROUND + len(status.agents) + len(notes) + len({row.owner for row in status.partitions if row.owner})
     shown = status.partitions if height is None else _fitting(status.partitions, height - others)
-    numbered = {name: str(number) for number, name in enumerate(_owners(shown), 1)}
+    numbered = {name: str(number) for number, name in enumerate(sorted({row.owner for row in shown if row.owner}), 1)}
     rows = _rows(status, shown, {name: name for name in numbered})
     narrow = not _fits(_table(rows), screen)
     if numbered and narrow:
@@ -49,10 +49,6 @@ def view(status: Status, screen: Any, height: int | None = None) -> Any:
         notes.append(f"no room on this screen for {counted(hidden, 'partition')} more; --agent NAME shows one agent")
     parts = _below_names(rows, screen) if narrow else [_table(rows)]
     return Group(Text(_title(status)), *parts, *map(Text, notes))
-
-
-def _owners(shown: Sequence[PartitionProgress]) -> list[str]:
-    return sorted({row.owner for row in shown if row.owner})
 
 
 def _fits(made: Any, screen: Any) -> bool:

@@ -22,7 +22,6 @@ from sluicegate.streams.contracts.headers import (
     LAST,
     NUMBER,
     REASON,
-    SHARD,
     STATE,
     WINDOW,
     MessageHeaders,
@@ -34,7 +33,7 @@ from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.values import GroupNumber, Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.reading.proof import HeaderProof
-from sluicegate.streams.shadow.published import OutputPartition, Published
+from sluicegate.streams.shadow.published import OutputPartition, Published, ShardIndex
 from sluicegate.streams.shadow.refusals import timed_topics
 
 AT_ITS_LAST = ("count", "until")
@@ -185,28 +184,19 @@ class KnownOutputs:
 
 class Messages:
     """Passes each message of an agent to the KnownOutputs of its input partition. `results` are the topics of results
-    and of the history. Each of their messages must name its shard, except a copy that `dead retry` sent. A message that
-    its `proof` does not believe comes from another program; `unproven` counts such messages that name one of the
-    partitions."""
+    and of the history."""
 
     def __init__(
         self, known: Sequence[KnownOutputs], results: Collection[str | None], rekeys: bool, handled: bool = False
     ) -> None:
-        self._results, self._rekeys, self._handled = results, rekeys, handled
-        self.unproven = 0
-        self._known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in known}
+        self._rekeys, self._handled = rekeys, handled
+        self.index = ShardIndex({each.partition: each for each in known}, results)
 
     def take(self, record: Record, proof: HeaderProof) -> None:
         """`proof` is that of the output partition. Raises ConfigurationError."""
         named = by_name(headers(record))
-        shard = named.raw(SHARD)
-        if not proof.believes(record):
-            self.unproven += shard.rpartition(b">")[0] in self._known
-            return
-        known = self._known.get(shard.rpartition(b">")[0])
         try:
-            if not shard and record.topic() in self._results and not named.retried:
-                raise UnreadableHeader(SHARD)
+            known = self.index.find(record, named, proof)
             if known is not None:
                 known.take(record, named, self._rekeys, self._handled)
                 if not self._rekeys:

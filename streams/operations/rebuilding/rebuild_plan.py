@@ -214,8 +214,8 @@ class Plans:
                 for records in self._history.read(topic, number, low, high):
                     for record in records:
                         messages.take(record, proof)
-        if messages.unproven:
-            report(f"{counted(messages.unproven, 'message')} of the agent's name without proof of the app: left out")
+        if unproven := messages.index.unproven:
+            report(f"{counted(unproven, 'message')} of the agent's name without proof of the app: left out")
         if cut.get(self._agent.history) and not self._wanted.has_start:
             raise ConfigurationError(
                 f"agent {self._agent.name}: retention took the start of {self._agent.history}, so groups that ended "

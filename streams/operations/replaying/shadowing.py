@@ -10,7 +10,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.durable.entry import unpacked
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, OPENED
 from sluicegate.streams.contracts.headers import FIRST as FIRST_RECORD
-from sluicegate.streams.contracts.headers import ID, RULE, SHARD, by_name
+from sluicegate.streams.contracts.headers import ID, RULE, UnreadableHeader, by_name
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView, TopicFacts
@@ -27,7 +27,7 @@ from sluicegate.streams.ownership.registered import RegisteredSchemas
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.shadow import folded
 from sluicegate.streams.shadow.judge import GroupHandler
-from sluicegate.streams.shadow.published import Published
+from sluicegate.streams.shadow.published import Published, ShardIndex
 from sluicegate.streams.shadow.refusals import timed_topics, unshadowable
 from sluicegate.streams.shadow.verdicts import Shadowed
 from sluicegate.streams.shadow.witness import LiveGroup, Witness
@@ -214,28 +214,27 @@ class Shadowing:
             (topic, number, span) for topic in self._telling for number, span in enumerate(self._history.spans(topic))
         ]
         self._watch.expect(sum(high - low for _, _, (low, high) in spans))
-        known = {"{}/{}/{}/{}".format(*each.partition).encode(): each for each in published}
         outputs = {*self._telling} - ({self._live.dead_letters} - {to.topic for to in self._live.outputs})
+        index = ShardIndex({each.partition: each for each in published}, outputs)
         for topic, number, (low, high) in spans:
             proof = self._proofs.output(topic, number)
             for records in self._history.read(topic, number, low, high):
                 for record in records:
                     named = by_name(headers(record))
-                    shard = named.raw(SHARD)
-                    if not proof.believes(record):
-                        self._unproven += shard.rpartition(b">")[0] in known
-                        continue
                     place = f"{topic}/{number}/{record.offset()}"
-                    if not shard and topic in outputs and not named.retried:
+                    try:
+                        about = index.find(record, named, proof)
+                    except UnreadableHeader as error:
                         raise ConfigurationError(
-                            f"{place}: the message has no header {SHARD}: another program writes to the "
+                            f"{place}: the message has no header {error.name}: another program writes to the "
                             "topic, so what the agent published cannot be compared"
-                        )
-                    if about := known.get(shard.rpartition(b">")[0]):
+                        ) from None
+                    if about is not None:
                         if FIRST_RECORD in named and named.raw(RULE) not in (b"", self._digest):
                             self._earlier.add(named.text(ID))
                         about.take(topic, number, place, record.key(), record.value(), named)
                 self._watch.read(len(records))
+        self._unproven += index.unproven
         return {(topic, number) for topic, number, (low, _) in spans if low > 0}
 
     def witnesses(self, rule: Agent) -> Iterator[tuple[Partition, Witness]]:

@@ -161,7 +161,7 @@ def test_the_links_of_open_groups_are_bounded() -> None:
     links, header = GroupLinks(), [("traceparent", TRACEPARENT.encode())]
     for first in range(MOST_TRACES + 10):
         links.note(first, LogRecord("in", 0, first, b"k", MESSAGE, header))
-    ended = [links.of(Fire(b"k", 1, "count", first, first, 0.0, 0.0, None, {})) for first in (9, 10, 10)]
+    ended = [links.traces_of(Fire(b"k", 1, "count", first, first, 0.0, 0.0, None, {})) for first in (9, 10, 10)]
     assert ended == [[], [TRACEPARENT], []]
 
 

@@ -172,7 +172,7 @@ def test_a_dead_letter_is_compared_by_its_record(gone: bool) -> None:
     found = scene.shadow()
     verdict = "missing" if gone else "changed"
     assert (found.dead.counts["identical"], found.dead.counts[verdict]) == (whole - 1, 1)
-    assert found.found({"dead"}) == ["dead"]
+    assert found.matches({"dead"}) == ["dead"]
 
 
 def test_state_that_is_not_the_fold_of_the_input_is_found() -> None:
