@@ -189,7 +189,7 @@ class GroupSettings:
         ),
     ] = 1_000_000
     max_buffered_bytes: Annotated[
-        int, FileKey("The most bytes of open groups of a partition.", "512MiB", END, "size")
+        int, FileKey("The most bytes that open groups of a partition keep in memory.", "512MiB", END, "size")
     ] = 512 * 1024 * 1024
 
 

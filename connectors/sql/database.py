@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from sluicegate.connectors.sql.leased.lending import Lender
 
 ATTEMPTS = 4
-COLD_ROWS = 256
-"""Cold groups in one statement."""
+COLD_ROWS, COLD_BYTES = 256, 2 * 1024 * 1024
+"""Cold groups in one statement, and bytes of their states."""
 RUNS = 50
 """Runs of numbers in one statement."""
 
@@ -191,7 +191,8 @@ class Product(Protocol):
 
     def put_cold(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
         """Adds the groups. Each replaces a group of the same key."""
-        for page in pages(groups, COLD_ROWS):
+        largest = max(len(group.state) for group in groups)
+        for page in pages(groups, max(1, min(COLD_ROWS, COLD_BYTES // max(1, largest)))):
             marks = ", ".join(["(%s, %s, %s, %s)"] * len(page))
             values = [value for group in page for value in (key, *group)]
             db.run(f"{statements.ADD_COLD} values {marks} {self.replacing}", values)

@@ -222,10 +222,14 @@ class Groups:
         elif at < inf:
             heappush(self.heap, (at, key))
 
-    def reopen(self, key: bytes, state: GroupState, past: PastResults | None, timed: bool) -> None:
-        """Add a group that was cold. `timed`: it may time out."""
+    def reopen(self, key: bytes, state: GroupState, items: Bags, past: PastResults | None, timed: bool) -> None:
+        """Add a group that was cold. `items` are those of its bags: the next changelog entry has them, because the
+        entry of the eviction closed the group. `timed`: it may time out."""
         self.states[key] = self.touched[key] = state
         self.bytes += state[BYTES]
+        if items:
+            self.bags[key] = self.rule.plan.bags_of(items)
+            self.added[key] = items
         if timed:
             self._wait(key, self.rule.completion.due(state, self.idle))
         if past is not None or self.early.every < inf:

@@ -44,6 +44,13 @@ class Plan(NamedTuple):
         """The bags of a group without records."""
         return [bag.form.empty() for bag in self.bags]
 
+    def bags_of(self, items: Bags) -> Bags:
+        """The bags with these items. Raises TypeError, ValueError, AttributeError and LookupError for invalid ones."""
+        bags = self.empty_bags()
+        for kind, bag, each in zip(self.bags, bags, items, strict=True):
+            kind.form.extend(bag, each)
+        return bags
+
     def items(self, bags: Bags) -> Bags:
         """The items of these bags, in the form of the changelog."""
         return [kind.form.items(bag) for kind, bag in zip(self.bags, bags, strict=True)]

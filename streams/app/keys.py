@@ -38,7 +38,7 @@ class AggregateKeys(TypedDict, total=False):
     - `max_groups` (int; 1000000 by default): The most open groups of a partition.
     - `hot_groups` (int; 1000000 by default): The most open groups of a partition in memory. Beyond it, the least
       recently used are rows of the store.
-    - `max_buffered_bytes` (str; '512MiB' by default): The most bytes of open groups of a partition.
+    - `max_buffered_bytes` (str; '512MiB' by default): The most bytes that open groups of a partition keep in memory.
     - `window` (FileKeys | None): Windows of event time. Each key has one group for each window.
     """
 

@@ -14,7 +14,7 @@ from sluicegate.streams.aggregation.durable.entry import Section
 from sluicegate.streams.aggregation.events import WINDOW, Event, Fire, KeptItem, Unhandled
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import Changes, Claim, CrashMark, OutboxRow, Partition, Source, TopicFacts
-from sluicegate.streams.errors import Halt, HandlerFailed, PersistenceError, ProduceStopped
+from sluicegate.streams.errors import Halt, HandlerFailed, ProduceStopped
 from sluicegate.streams.handlers.handling import decided
 from sluicegate.streams.handlers.held import WaitingItems, offset_of
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
@@ -29,7 +29,7 @@ from sluicegate.streams.ownership.generations import Generations
 from sluicegate.streams.ownership.intake import Intake
 from sluicegate.streams.ownership.partition_groups import PartitionGroups
 from sluicegate.streams.ownership.setting import AgentRuntime
-from sluicegate.streams.ownership.store_clock import BACK, StoreClock
+from sluicegate.streams.ownership.store_clock import StoreClock
 from sluicegate.streams.ownership.timers import with_timers
 
 Late = tuple[list[bytes], Section, list[bytes]]
@@ -354,8 +354,7 @@ class Owner:
         jump = self.clock.answered(self.claim.store_time, monotonic, took)
         if self.clock.set_back:
             self.set_back()
-            if self.groups.newest.cold.count and self.changelog.paging.at > self.clock.last + BACK:
-                raise PersistenceError("the store's clock was set back: the deadlines of cold groups are computed anew")
+            self.groups.cold.set_back(self.clock.last)
         return jump
 
     def set_back(self) -> None:

@@ -15,20 +15,22 @@ from sluicegate.streams.errors import ChangelogIncomplete
 from sluicegate.streams.ownership.beginning import fired
 from sluicegate.streams.ownership.store_clock import BACK
 
-PAGE = 5_000  # groups that one commit of a take-over reads
+PAGE, PAGE_OF_BAGS = 5_000, 500  # groups that one commit of a take-over reads, without bags and with them
 DUE = 1_000  # groups that one expiry makes hot
 EVER = 1e18
 
 
 class ColdReads:
     """The cold groups of `partition` in the store. `still_ours` raises Fenced after a later claim: then the rows may
-    belong to another rule. All methods raise PersistenceError, ChangelogIncomplete and Fenced."""
+    belong to another rule. `_ahead` are the pages of rows whose deadlines a clock that was ahead may have computed. All
+    methods raise PersistenceError, ChangelogIncomplete and Fenced."""
 
     def __init__(
         self, store: ColdGroups, partition: Partition, groups: Groups, paging: Paging, still_ours: Callable[[], None]
     ) -> None:
         self._store, self._partition, self._groups, self.paging = store, partition, groups, paging
         self._still_ours = still_ours
+        self._ahead: Iterator[Sequence[ColdGroup]] | None = None
 
     def look_up(self, records: Sequence[Record], now: float) -> None:
         """Make the cold groups of these records hot, and note the keys without a cold group. Call it before the records
@@ -67,9 +69,28 @@ class ColdReads:
                 return hot
             limit *= 2
 
+    def set_back(self, now: float) -> None:
+        """The owner's time is `now` because the clock was ahead. If rows were written by that clock, the next expiries
+        compute the deadlines of all rows again, a page in each."""
+        if self.paging.count and self.paging.at > now + BACK:
+            self._ahead, self.paging.nearest = self._pages(self._groups), -inf
+
+    def _compute_again(self, pages: Iterator[Sequence[ColdGroup]], now: float) -> bool:
+        """Make a page of rows hot, with times that are not after `now`. Returns False after the last page. Until then
+        `at` stays, so a later claim begins anew."""
+        rows = next(pages, None)
+        if rows is None:
+            self._ahead, self.paging.at, self.paging.changed = None, now, True
+            return False
+        self._warm(rows)
+        self._groups.set_back(now)
+        return True
+
     def expire(self, now: float) -> None:
         """Make the due groups hot, and find the next deadline of the others. The next commit deletes the due rows, also
         those of hot groups. So they are not read again."""
+        if self._ahead is not None and self._compute_again(self._ahead, now):
+            return
         rows = self._store.due(self._partition, EVER, DUE + 1)
         late = [row for row in rows[:DUE] if (row.due or 0.0) <= now]
         self._warm(late)
@@ -83,7 +104,7 @@ class ColdReads:
 
     def warm_all(self, groups: Groups) -> Iterator[None]:
         """Make all cold groups hot, in `groups`, and delete all rows. Yields after each page, for its commit."""
-        for rows in self._pages():
+        for rows in self._pages(groups):
             self._warm(rows, groups)
             self.paging.remove(rows)
             yield
@@ -94,9 +115,10 @@ class ColdReads:
             self.paging.emptied()
             yield
 
-    def _pages(self) -> Iterator[Sequence[ColdGroup]]:
+    def _pages(self, groups: Groups) -> Iterator[Sequence[ColdGroup]]:
         after: bytes | None = None
-        while rows := self._store.keys(self._partition, after, PAGE):
+        most = PAGE_OF_BAGS if groups.rule.plan.bags else PAGE
+        while rows := self._store.keys(self._partition, after, most):
             after = rows[-1].key
             yield rows
 
@@ -114,7 +136,7 @@ class ColdReads:
         groups, paging = self._groups, self.paging
         back, ends = paging.at > now + BACK, ends_of(groups)
         if paging.count and (back or paging.ends != ends):
-            for rows in self._pages():
+            for rows in self._pages(groups):
                 keys = self._warm(rows)
                 if back:
                     groups.set_back(now)

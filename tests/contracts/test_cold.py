@@ -1,5 +1,7 @@
 """Cold groups: rows that a commit adds and removes, read by key, by deadline and in pages."""
 
+import random
+
 import pytest
 
 from sluicegate.streams.contracts.stores import Store
@@ -106,3 +108,14 @@ def test_a_key_over_the_limit_is_refused_before_anything_changes(store: Store, p
 def test_a_partition_that_was_never_claimed_has_none(store: Store, partition: Partition) -> None:
     assert list(store.cold(partition, [b"a"])) == list(store.due(partition, EVER, 9)) == []
     assert list(store.keys(partition, None, 9)) == []
+
+
+def test_large_groups_are_written_in_one_commit_and_read(store: Store, partition: Partition) -> None:
+    """More bytes than a statement may have, which do not become shorter."""
+    chance = random.Random(7)
+    many = [group(f"key-{number:03}", float(number), chance.randbytes(72 * 1024)) for number in range(256)]
+    many.append(group("large", None, chance.randbytes(4 * 1024 * 1024)))
+    claim = store.commit(claimed(store, partition), Changes(1, put_cold=many))
+    assert sorted(store.cold(partition, [each.key for each in many])) == many
+    store.commit(claim, Changes(2, put_cold=[each._replace(state=b"less") for each in many]))
+    assert {each.state for each in store.keys(partition, None, 300)} == {b"less"}

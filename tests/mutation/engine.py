@@ -10,6 +10,7 @@ HANDED = (f"{E}test_handed.py",)
 MAC = (f"{E}test_mac.py",)
 HAND_OVER = (f"{E}test_hand_over.py",)
 COLD = ("tests/unit/engine/test_cold_groups.py",)
+COLD_BAGS = ("tests/unit/engine/test_cold_bags.py",)
 CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice",)
 OWNERSHIP, SEEK_AGAIN = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_seek_again.py",)
@@ -140,8 +141,8 @@ GUARDS = (
     Guard(
         "a cold group is closed in the changelog",
         "streams/aggregation/durable/paging.py",
-        "            state, _ = groups.drop(key)\n",
-        "            state = groups.states.pop(key)\n",
+        "            row = _row(*groups.drop(key), past, groups)\n",
+        "            row = _row(groups.states.pop(key), groups.bags.pop(key, []), past, groups)\n",
         COLD,
     ),
     Guard(
@@ -248,6 +249,55 @@ GUARDS = (
         "(back or paging.ends != ends):",
         "paging.ends != ends:",
         COLD,
+    ),
+    Guard(
+        "the same under a claim that goes on",
+        "streams/ownership/owner.py",
+        "            self.groups.cold.set_back(self.clock.last)\n",
+        "",
+        COLD,
+    ),
+    Guard(
+        "the items of a cold group are in its row",
+        "streams/aggregation/durable/paging.py",
+        "    items = [groups.rule.plan.items(bags)] if bags else []\n",
+        "    items = [groups.rule.plan.items(groups.rule.plan.empty_bags())] if bags else []\n",
+        COLD_BAGS,
+    ),
+    Guard(
+        "the items of a group that is hot again are in the changelog",
+        "streams/aggregation/groups.py",
+        "            self.added[key] = items\n",
+        "",
+        COLD_BAGS,
+    ),
+    Guard(
+        "a cold group has the bags of its rule",
+        "streams/aggregation/durable/paging.py",
+        " or len(items) != bags:",
+        ":",
+        COLD_BAGS,
+    ),
+    Guard(
+        "a group with many bytes has no row",
+        "streams/aggregation/durable/paging.py",
+        "            if states[key][BYTES] > largest:\n",
+        f"            {NEVER}\n",
+        COLD_BAGS,
+    ),
+    Guard(
+        "groups become rows before their bags fill the partition",
+        "streams/aggregation/durable/paging.py",
+        "        return rule.max_buffered_bytes / 2 if self.most < rule.max_groups else inf\n",
+        "        return inf\n",
+        COLD_BAGS,
+    ),
+    Guard(
+        "one commit writes rows of a slice of bytes",
+        "streams/aggregation/durable/paging.py",
+        "        while len(rows) < most and groups.bytes > enough and (",
+        "        while len(rows) < most and (",
+        COLD_BAGS,
     ),
     Guard(
         "cold groups count for max_groups",

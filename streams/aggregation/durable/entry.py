@@ -159,19 +159,21 @@ def _unframed(blob: bytes) -> bytes:
     return content
 
 
-def packed_state(state: GroupState) -> bytes:
+def packed_state(state: GroupState, compress: bool = False) -> bytes:
     """Encode the state of a cold group."""
     try:
-        return framed(_encode(state))
+        body = _encode(state)
     except OverflowError:
-        return framed(_encode(_with_big_ints(state)))
+        body = _encode(_with_big_ints(state))
+    return framed(LZ4 + bytes(lz4.frame.compress(body)) if compress and len(body) > 512 else body)
 
 
 def unpacked_state(blob: bytes) -> GroupState:
     """Decode the state of a cold group. Raises ChangelogIncomplete."""
+    body = _unframed(blob)
     try:
-        return _state(_unframed(blob))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return _state(lz4.frame.decompress(body[1:]) if body[:1] == LZ4 else body)
+    except (msgspec.MsgspecError, RuntimeError, ValueError, MemoryError) as error:
         raise ChangelogIncomplete(f"the row of a cold group cannot be read: {type(error).__name__}") from error
 
 

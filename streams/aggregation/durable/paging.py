@@ -12,12 +12,14 @@ from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
 from sluicegate.streams.aggregation.durable.entry import ColdState, PastResults, packed_state, unpacked_state
-from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import DEADLINE_SLOTS, GroupState
+from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
+from sluicegate.streams.aggregation.layout import BYTES, DEADLINE_SLOTS, Bags, GroupState
 from sluicegate.streams.contracts.values import COLD_KEY, ColdGroup
 from sluicegate.streams.errors import ChangelogIncomplete
 
 LEAST = 2_000  # each commit may evict at least this number of groups
+ROW_BYTES = 64 * 1024  # the most bytes in the bags of a cold group
+PART = 4_000  # the bags of a cold group have at most this part of max_buffered_bytes
 STALE = 10_000  # touched keys that may be remembered, beyond two for each hot group
 SORTED = 100_000  # keys that are sorted at once
 
@@ -98,14 +100,20 @@ class Paging:
         older. `groups` are the groups of their generation. Returns the keys. Raises ChangelogIncomplete."""
         keys, width, timed = list[bytes](), groups.width, groups.rule.completion.timed
         touched, states, reopen, fits = groups.touched, groups.states, groups.reopen, groups.fits
+        bags = len(groups.rule.plan.bags)
         for key, _, blob in rows:
             if key in touched or key in states:
                 continue
-            state = unpacked_state(blob)
-            past = _past_of(state, width) if len(state) != width else None
-            if not fits(state):
+            state, items = unpacked_state(blob), Bags()
+            past = _past_of(state, width + bool(bags)) if len(state) != width else None
+            if bags:
+                items = state.pop() if state else items
+            if not fits(state) or type(items) is not list or len(items) != bags:
                 raise ChangelogIncomplete("the row of a cold group does not have the fields of this rule")
-            reopen(key, state, past, timed)
+            try:
+                reopen(key, state, items, past, timed)
+            except (TypeError, LookupError, ValueError, AttributeError) as error:
+                raise ChangelogIncomplete(f"the row of a cold group has no items ({type(error).__name__})") from error
             keys.append(key)
         self._rows.update(keys)
         self._groups.cold.count -= len(keys)
@@ -117,14 +125,15 @@ class Paging:
         takes the changes of the groups."""
         groups = self._groups
         gone = self._ended()
-        over = len(groups.states) - self.most if self.most and not self.suspended else 0
-        if over <= 0:
+        evicts = self.most and not self.suspended
+        over, large = (len(groups.states) - self.most, groups.bytes - self._room()) if evicts else (0, 0)
+        if over <= 0 and large <= 0:
             self._order, self._queue, self._recent = deque(), deque(), set()
             return [], gone
         self._recent |= groups.touched.keys()
         if len(self._recent) > 2 * len(groups.states) + STALE:
             self._recent &= groups.states.keys()
-        evicted = self._evicted(min(over, max(LEAST, 2 * len(groups.touched))))
+        evicted = self._evicted(over, large)
         if evicted:
             groups.cold.count += len(evicted)
             self.at, self.changed = max(self.at, now), True
@@ -140,12 +149,22 @@ class Paging:
             gone |= dict.fromkeys(ended)
         return list(gone)
 
-    def _evicted(self, most: int) -> list[ColdGroup]:
-        """Close up to `most` groups that this commit did not touch, and return their rows."""
+    def _room(self) -> float:
+        """The bytes of bags that stay in memory: half of `max_buffered_bytes`. The rest is for the groups that records
+        and deadlines make hot between two commits. If `hot_groups` bounds nothing, bytes evict no group."""
+        rule = self._groups.rule.aggregation
+        return rule.max_buffered_bytes / 2 if self.most < rule.max_groups else inf
+
+    def _evicted(self, over: int, large: float) -> list[ColdGroup]:
+        """Close groups that this commit did not touch, and return their rows: up to `over` groups, or more until their
+        bags have `large` bytes. One commit evicts no more than about twice what it touches, or a slice."""
         groups, rows = self._groups, list[ColdGroup]()
         states, early = groups.states, groups.early
         fresh, turned = set(groups.touched), False
-        while len(rows) < most:
+        most, least = max(LEAST, 2 * len(fresh)), groups.bytes - large
+        grown = sum(states[key][BYTES] for key in fresh if key in states) if groups.bytes else 0
+        enough, largest = groups.bytes - max(SLICE_BYTES, 2 * grown), largest_row(groups)
+        while len(rows) < most and groups.bytes > enough and (len(rows) < over or groups.bytes > least):
             if not self._queue:
                 if not self._order:
                     if turned:
@@ -158,11 +177,12 @@ class Paging:
             key = self._queue.popleft()
             if key in fresh or key in self._recent or key not in states or len(key) > COLD_KEY:
                 continue
+            if states[key][BYTES] > largest:
+                continue
             due, past = groups.due_at(key), early.past.get(key) if early.past else None
-            state, _ = groups.drop(key)
+            row = _row(*groups.drop(key), past, groups)
             self._rows.discard(key)
-            content = state if past is None else [*state, [*past]]  # the early results follow the fields
-            rows.append(ColdGroup(key, None if due == inf else due, packed_state(content)))
+            rows.append(ColdGroup(key, None if due == inf else due, row))
         return rows
 
     def _turn(self) -> None:
@@ -171,6 +191,12 @@ class Paging:
         self._order = deque(key for key in states if key not in recent)
         self._order += [key for key in states if key in recent]
         self._recent = set()
+
+
+def _row(state: GroupState, bags: Bags, past: PastResults | None, groups: Groups) -> bytes:
+    """The fields, then the items of the bags, then the early results."""
+    items = [groups.rule.plan.items(bags)] if bags else []
+    return packed_state([*state, *items, *([] if past is None else [[*past]])], compress=bool(bags))
 
 
 def _past_of(state: GroupState, width: int) -> PastResults | None:
@@ -182,15 +208,20 @@ def _past_of(state: GroupState, width: int) -> PastResults | None:
     return results, records, since
 
 
+def largest_row(groups: Groups) -> float:
+    """The most bytes that the bags of a cold group may have. All groups of a batch may become hot at once."""
+    rule = groups.rule
+    return min(ROW_BYTES, rule.aggregation.max_buffered_bytes // PART) if rule.plan.bags else inf
+
+
 def unknown(groups: Groups, keys: Collection[bytes | None]) -> list[bytes]:
     """The keys for which the store must be asked for a cold group."""
     return [key for key in keys if key is not None and key not in groups.states and key not in groups.touched]
 
 
 def pageable(groups: Groups) -> bool:
-    """Whether groups of this rule may be cold. They must have no windows and no bags, and belong to one partition."""
-    rule = groups.rule
-    return type(groups) is Groups and rule.grouped and not rule.plan.bags and not rule.shared
+    """Whether groups of this rule may be cold. They must have no windows, and belong to one partition."""
+    return type(groups) is Groups and groups.rule.grouped and not groups.rule.shared
 
 
 def ends_of(groups: Groups) -> tuple[float, ...]:

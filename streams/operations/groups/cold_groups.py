@@ -16,7 +16,7 @@ from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Parti
 from sluicegate.streams.operations.groups.contents import PartitionContents
 from sluicegate.streams.windows.opening import groups_of
 
-PAGE = 5_000
+PAGE = 1_000
 
 
 def pages(store: ColdGroups, partition: Partition) -> Iterator[Sequence[ColdGroup]]:
@@ -57,6 +57,7 @@ def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
     groups = contents.groups
     for part in parts(contents, store):
         groups.states |= part.groups.states
+        groups.bags |= part.groups.bags
     groups.cold.count = 0
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     return contents

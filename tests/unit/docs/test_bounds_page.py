@@ -12,6 +12,7 @@ from sluicegate.schemas import avro_logical, avro_sizes, json, protobuf_values
 from sluicegate.streams import cardinality, frequent, quantiles, reducers
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Lookup, Window
 from sluicegate.streams.aggregation import deadline, group_faults, groups
+from sluicegate.streams.aggregation.durable import paging
 from sluicegate.streams.config.text import document
 from sluicegate.streams.engine import worker
 from sluicegate.streams.expressions import lexer, parse, times, values
@@ -73,6 +74,7 @@ LIMITS: dict[str, list[str]] = {
         kibibytes(of_class(Aggregation, "max_buffered_bytes")),
     ],
     "the groups of a partition in memory": [f"{of_class(Aggregation, 'hot_groups'):,}"],
+    "what a group that is a row of the store has collected": [kibibytes(paging.ROW_BYTES), f"{paging.PART:,}"],
     "an output": [kilobytes(sizes.MESSAGE_BYTES), kibibytes(sizes.LARGEST)],
     "a dead letter": [kibibytes(sizes.LONGEST_HEAD)],
     "dead rows, which Kafka refuses": [kibibytes(relay.MOST_DEAD)],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.agent import Agent, Aggregation, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, Reducer, Window
 from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PAGED, STALE, packed_state, unpacked_state
 from sluicegate.streams.contracts.values import Partition
@@ -43,6 +43,11 @@ class Scene:
 
     def started(self, agent: Agent, **more: Any) -> Driver:
         return Driver(agent, self.store, self.log, self.clock, **more).give(0).turns(4)
+
+    def feed(self, key: str, amount: int) -> None:
+        """A record in turns of its own."""
+        feed(self.log, (key, amount))
+        self.driver.turns(3).later(1)
 
     @property
     def rows(self) -> list[str]:
@@ -143,8 +148,8 @@ def test_more_groups_are_due_than_one_expiry_reads(monkeypatch: pytest.MonkeyPat
     assert sorted(key for key, *_ in totals(scene.log)) == KEYS
 
 
-def test_bags_and_windows_keep_all_groups_hot() -> None:
-    scene = Scene(paged_agent(compute=(Reducer("all", "collect", "amount"),)))
+def test_windows_keep_all_groups_hot() -> None:
+    scene = Scene(paged_agent(window=Window(60.0, time="amount", unit="s"), count=None, since_first=None))
     assert (scene.cold, len(scene.owner.groups.newest.states)) == ([], 20)
 
 
@@ -235,7 +240,10 @@ def test_a_shorter_timeout_counts_for_cold_groups() -> None:
     assert sorted(key for key, *_ in totals(scene.log)) == KEYS
 
 
-def test_a_store_clock_that_was_ahead_does_not_delay_cold_groups() -> None:
+@pytest.mark.parametrize("claims", [False, True])
+def test_a_store_clock_that_was_ahead_does_not_delay_cold_groups(claims: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the same claim, and under the next one."""
+    monkeypatch.setattr(paged, "PAGE", 3)
     scene = Scene(most=0)
     right = scene.store._clock
     scene.store._clock = lambda: right() + 3600.0
@@ -244,9 +252,13 @@ def test_a_store_clock_that_was_ahead_does_not_delay_cold_groups() -> None:
         scene.driver.turns(2).later(1)
     assert len(scene.cold) == 16
     scene.store._clock = right
+    owner = scene.owner
+    if claims:
+        scene.driver = scene.started(scene.agent)
     for _ in range(16):
         scene.driver.later(60).turns(4)
     assert sorted(key for key, *_ in totals(scene.log)) == KEYS
+    assert (scene.owner is owner) is not claims
 
 
 @pytest.mark.parametrize("policy", ["finish", "convert", "flush", "drop"])
