@@ -43,8 +43,8 @@ RECORDS = """\
     - advance: 1s
     - deploy: {file: new.yaml, open: finish}
     - send: {topic: orders, key: ann, value: {at: 1700000009, amount: 5, shop: s}}
-    - send: {topic: orders, key: bob, value: {at: 1700000009, amount: 7, shop: t}}
-    - send: {topic: orders, key: bob, value: {at: 1700000010, amount: 4, shop: t}}
+    - send: {topic: orders, key: bob, value: {at: 1700000049, amount: 7, shop: t}}
+    - send: {topic: orders, key: bob, value: {at: 1700000050, amount: 4, shop: t}}
     - send: {topic: orders, key: cid, value: {at: 1700000300, amount: 4, shop: u}}
     - advance: 300s
 """
