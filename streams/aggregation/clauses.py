@@ -35,10 +35,10 @@ from sluicegate.streams.expressions.exact import Evaluate, ReaderOf, exact
 from sluicegate.streams.expressions.faults import EvaluationError, ExpressionError
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import NamePath, paths, roots
-from sluicegate.streams.expressions.templates import statements
+from sluicegate.streams.expressions.templates import expression, statements
 from sluicegate.streams.expressions.times import EPOCH, duration_text, time_text
 from sluicegate.streams.expressions.tree import Node
-from sluicegate.streams.expressions.typed import NotTyped, TypedCode
+from sluicegate.streams.expressions.typed import OUTSIDE, NotTyped, TypedCode, unproven
 from sluicegate.streams.expressions.types import INTEGER, TEXT, TIME, ValueType, map_of, nullable, record_of
 from sluicegate.streams.expressions.values import StepBudget
 
@@ -234,13 +234,46 @@ class Where:
 
 
 def typed_code(lets: Sequence[Let], known: Mapping[NamePath, ast.expr] = MappingProxyType({})) -> TypedCode:
-    """The code generator for clauses over these computed fields. `known` is the code for parts of `group`."""
+    """The code generator for clauses over these computed fields. `known` is the code for parts of `group`.
+    The parts of `message` are read when they are used."""
     trees = {name: let.node for name, let in computed(lets, [let.name for let in lets]).items()}
-    return TypedCode({name.removeprefix("let."): node for name, node in trees.items()}, (MESSAGE, GROUP), known)
+    message: dict[NamePath, ast.expr] = {(MESSAGE, part): expression(text) for part, text in _MESSAGE.items()}
+    lets_by_name = {name.removeprefix("let."): node for name, node in trees.items()}
+    return TypedCode(lets_by_name, (MESSAGE, GROUP), {**message, **known}, (GROUP,))
 
 
-def decoder_of(code: TypedCode, codec: Codec) -> Callable[[bytes], Any]:
-    """The decoder of the record that the code reads."""
+# not `value`: the exact form decodes it before it evaluates the expression, so a broken one is always refused
+_MESSAGE = {
+    "key": "text_of(record.key())",
+    "headers": "headers_of(record)",
+    "timestamp": "moment_of(record)",
+    "topic": "record.topic()",
+    "partition": "record.partition()",
+    "offset": "record.offset()",
+}
+
+
+def _short_text(value: bytes | None) -> str | None:
+    text = _text(value)
+    if text is not None and len(text) > OUTSIDE:
+        unproven()
+    return text
+
+
+def _short_headers(record: Record) -> dict[str, str]:
+    made = _headers(record)
+    if sum(map(len, made.values())) > OUTSIDE:
+        unproven()
+    return made
+
+
+def names_of(code: TypedCode, codec: Codec) -> dict[str, Any]:
+    """The free names of the code, and `decode`: the decoder of the record that it reads."""
+    message = {"text_of": _short_text, "headers_of": _short_headers, "moment_of": _moment}
+    return {**code.constants(), **message, "decode": _decoder_of(code, codec)}
+
+
+def _decoder_of(code: TypedCode, codec: Codec) -> Callable[[bytes], Any]:
     scalars = code.scalars()
     kinds: dict[str, FieldKind] = {name: "scalar" if name in scalars else "any" for name in code.fields}
     want = wanted([Field(name, code.decoded.get(name, kinds[name]), name in code.decoded) for name in code.fields])
@@ -275,7 +308,7 @@ def _loop_of(where: Clause, lets: Sequence[Let], codec: Codec) -> MadeFunction |
     if not code.fields or not codec.fields:
         return None
     body = statements(_ANSWERS, WHERE=[stage("where"), *code.checks()], CONDITION=condition)
-    names = {**code.constants(), "decode": decoder_of(code, codec), "most": code.largest()}
+    names = {**names_of(code, codec), "most": code.largest()}
     return function("where", ("records", "largest", "exactly"), body, names)
 
 

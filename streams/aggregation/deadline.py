@@ -28,15 +28,17 @@ _SECOND = timedelta(seconds=1)
 
 
 class DeadlineClause:
-    """The expressions under `timeout`. They read the record. `is_instant`: they return a time, not a duration."""
+    """The expressions under `timeout`. They read the record. `is_instant`: they return a time, not a duration.
+    `gives` and `cancels` are their trees."""
 
-    __slots__ = ("_answer", "_cancels", "_fields", "_name", "_unit", "is_instant")
+    __slots__ = ("_answer", "_cancels", "_fields", "_name", "_unit", "cancels", "gives", "is_instant")
 
     def __init__(self, deadline: DataDeadline, lets: Sequence[Let], codec: Codec) -> None:
         """Raises ConfigurationError."""
         self.is_instant, self._unit = bool(deadline.at), deadline.unit
-        gives = _or_null(clause(f"timeout.{deadline.name}", deadline.at or deadline.after))
-        cancels = clause("timeout.cancel", deadline.cancel) if deadline.cancel else None
+        plain = clause(f"timeout.{deadline.name}", deadline.at or deadline.after)
+        gives, cancels = _or_null(plain), clause("timeout.cancel", deadline.cancel) if deadline.cancel else None
+        self.gives, self.cancels = plain.node, None if cancels is None else cancels.node
         self._name = gives.name
         self._fields = Fields([gives] if cancels is None else [gives, cancels], lets, codec)
         self._answer = self._fields.function(gives)
@@ -49,9 +51,10 @@ class DeadlineClause:
         if self._cancels is not None and answered("timeout.cancel", self._cancels(seen)):
             return CANCELLED
         value = self._answer(seen)
-        return None if value is None else self._seconds(value)
+        return None if value is None else self.seconds(value)
 
-    def _seconds(self, value: Any) -> float:
+    def seconds(self, value: Any) -> float:
+        """The deadline in seconds. Raises ClauseFailed."""
         try:
             seconds = _instant(value, self._unit) if self.is_instant else _duration(value, self._unit)
         except EvaluationError as error:

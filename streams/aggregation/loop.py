@@ -20,7 +20,7 @@ from msgspec import ValidationError
 
 from sluicegate.schemas.json import document, encode, flat, key_text, same, shallow
 from sluicegate.streams.agent import Until
-from sluicegate.streams.aggregation.clauses import clause, decoder_of, needed, typed_code
+from sluicegate.streams.aggregation.clauses import clause, names_of, needed, typed_code
 from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
 from sluicegate.streams.aggregation.groups import LARGEST_ITEM
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, LAST, SEEN
@@ -54,24 +54,32 @@ finally:
 _START_OF_IDS = """
 exactly = with_care(duplicates=duplicates)
 seen = duplicates.seen
-accepted_at, horizon, read_id, ids = seen.accepted_at, seen.horizon, duplicates.read_id, {}
+accepted, horizon, ids = seen.accepted, seen.horizon, []
+accepted_at = accepted.get
+"""
+_HEADER = """
+identity = None
+for header, content in record.headers() or ():
+    if header == N:
+        identity = content
 """
 _ID = """
 if not 0 < len(identity) <= longest_id:
     unproven()
 since = accepted_at(identity)
-if identity in ids or (since is not None and now - since < horizon):
-    if seen.size + len(ids) > seen.most:
+if since is not None and now - since < horizon:
+    if seen.size > seen.most:
         unproven()
     duplicates.dropped += 1
     continue
 """
 _NOTED = """
-ids[identity] = None
+accepted[identity] = now
+ids.append(identity)
 """
 _FLUSH_IDS = """
-seen.note([*ids], now)
-ids.clear()
+seen.order(ids, now)
+ids = []
 """
 _LOOP = """
 touched = groups.touched
@@ -254,7 +262,12 @@ _FULL = """
 if groups.full:
     AGAIN
 """
-_GIVEN = "deadline = deadline_of(record)"
+_GIVEN = "deadline = None if (answer := X) is None else seconds(answer)"
+_GIVEN_OR_CANCELLED = """
+deadline = inf
+if not CANCELS:
+    GIVEN
+"""
 _OVER = "over = deadline is not None and groups.give_deadline(key, state, deadline, now)"
 _TIMED_OUT = 'groups.fire(key, "timeout", now)'
 _EARLY = """
@@ -335,7 +348,7 @@ def _compiled(
     names |= {"blank": plan.blank, "name_of_until": rule.ending.name if rule.ending is not None else ""}
     names |= {"flat": flat, "document": document, "shallow": shallow, "ValidationError": ValidationError}
     names |= {"most": min(most, values.largest())}
-    names |= {"deadline_of": rule.deadline.evaluate} if rule.deadline is not None else {}
+    names |= {"seconds": rule.deadline.seconds, "inf": inf} if rule.deadline is not None else {}
     names |= {"with_care": partial(partial, exactly), "longest_id": LONGEST_ID}
     return function("rule", ("groups", "records", "now", "duplicates"), body, names)
 
@@ -353,7 +366,8 @@ class _Values:
         self._numbers = frozenset(numbers)
         self.code: TypedCode | None = None
         by_field = self.dedupe is not None and self.dedupe.by == "field"
-        if (asks and rule.agent.where) or rule.reader.lets is not None or rule.ending is not None or by_field:
+        clauses = rule.reader.lets is not None or rule.ending is not None or rule.deadline is not None
+        if (asks and rule.agent.where) or clauses or by_field:
             group = of_group(rule.places, rule.aggregation.correlation is not None) if rule.ending is not None else {}
             self.code = typed_code(rule.agent.let, group)
         self.where = None
@@ -434,7 +448,7 @@ class _Values:
     def names(self) -> dict[str, Any]:
         if self.code is None:
             return {"decode": self._rule.reader.unchecked or self._rule.reader.decode, **self._getters}
-        return {"decode": decoder_of(self.code, self._rule.reader.codec), **self._getters, **self.code.constants()}
+        return {**names_of(self.code, self._rule.reader.codec), **self._getters}
 
 
 def _body(rule: Rule, values: _Values, asks: bool, placing: Placing) -> list[ast.stmt]:
@@ -465,6 +479,7 @@ def _each(rule: Rule, values: _Values, placing: Placing) -> list[ast.stmt]:
     key, ends, find = _key(rule, values), _until(rule, values), _find_group(placing, values)
     key += _identity(values)
     values.compute(needed(rule.agent))
+    deadline = _read_deadline(rule, values)
     collect = [made for bag, _ in bags for made in _collected(bag, len(bags), values)]
     if (values.code or rule.reader.unchecked) and any(map(reads_messages, rule.aggregation.compute)):
         items = [*statements(_DOCUMENT), *items]
@@ -481,7 +496,7 @@ def _each(rule: Rule, values: _Values, placing: Placing) -> list[ast.stmt]:
         _EACH,
         READ=values.read(),
         WHERE=_where(values, placing),
-        VALUES=[stage("values and key"), *values.statements, *key, *_read_deadline(rule)],
+        VALUES=[stage("values and key"), *values.statements, *key, *deadline],
         FIND=find,
         ITEMS=[stage("items of bags"), *items] if items else [],
         FLUSH=flush,
@@ -514,7 +529,7 @@ def _identity(values: _Values) -> list[ast.stmt]:
         local = values.local(dedupe.name or "", "any", False)
         code = statements("identity = N.encode() if type(N) is str else key_text(N)", N=local)
     else:
-        code = statements("identity = record.key()" if dedupe.by == "key" else "identity = read_id(record)")
+        code = statements("identity = record.key()" if dedupe.by == "key" else _HEADER, N=ast.Constant(dedupe.name))
     return [stage("dedupe"), *code, *statements(_ID)]
 
 
@@ -554,9 +569,16 @@ def _key(rule: Rule, values: _Values) -> list[ast.stmt]:
     return statements("key = N.encode() if type(N) is str else key_text(N)", N=local)
 
 
-def _read_deadline(rule: Rule) -> list[ast.stmt]:
+def _read_deadline(rule: Rule, values: _Values) -> list[ast.stmt]:
     """The code that reads the deadline from the record."""
-    return [] if rule.deadline is None else [stage("deadline"), *statements(_GIVEN)]
+    if rule.deadline is None or values.code is None:
+        return []
+    cancels, gives = rule.deadline.cancels, rule.deadline.gives
+    condition = None if cancels is None else values.code.condition(cancels)
+    code = statements(_GIVEN, X=values.code.result(gives))
+    if condition is not None:
+        code = statements(_GIVEN_OR_CANCELLED, CANCELS=condition, GIVEN=code)
+    return [stage("deadline"), *code]
 
 
 def _until(rule: Rule, values: _Values) -> ast.expr | None:

@@ -7,7 +7,7 @@ of memory and 38 bytes of the log.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import repeat
 
 LEAST_FORGOTTEN = 1_000  # expired ids to forget per commit, beyond twice the number of new ids
@@ -20,14 +20,15 @@ SeenIds = tuple[float, list[bytes]]
 
 class KnownIds:
     """The ids of records, for `dedupe`. `source` names the part of the record that holds the id; ids of another source
-    do not count. `early` counts the ids that were forgotten before their horizon. The reader resets it to 0."""
+    do not count. `accepted` has the time of each id. `early` counts the ids that were forgotten before their horizon.
+    The reader resets it to 0."""
 
-    __slots__ = ("_at", "_fresh", "_order", "_when", "bytes", "early", "horizon", "most", "source")
+    __slots__ = ("_fresh", "_order", "_when", "accepted", "bytes", "early", "horizon", "most", "source")
 
     def __init__(self, source: str, horizon: float, most: int) -> None:
         self.source, self.horizon, self.most = source, horizon, most
         self.bytes = self.early = 0
-        self._at: dict[bytes, float] = {}
+        self.accepted: dict[bytes, float] = {}
         # in order of acceptance; an id that was accepted again after its horizon occurs twice
         self._order: deque[bytes] = deque()
         self._when: deque[float] = deque()
@@ -36,35 +37,37 @@ class KnownIds:
     @property
     def size(self) -> int:
         """The number of known ids."""
-        return len(self._at)
-
-    @property
-    def accepted_at(self) -> Callable[[bytes], float | None]:
-        """When an id was accepted; None for one that is not known."""
-        return self._at.get
+        return len(self.accepted)
 
     def holds(self, identity: bytes, now: float) -> bool:
         """Whether this id was accepted within the horizon."""
-        at = self._at.get(identity)
+        at = self.accepted.get(identity)
         return at is not None and now - at < self.horizon
 
     def note(self, ids: list[bytes], now: float) -> None:
         """Add ids that are accepted now."""
+        self.accepted.update(zip(ids, repeat(now), strict=False))
+        self.order(ids, now)
+
+    def order(self, ids: list[bytes], now: float) -> None:
+        """Put ids that were added to `accepted` now behind the others."""
         if ids:
-            self._append(ids, now)
+            self._order.extend(ids)
+            self._when.extend(repeat(now, len(ids)))
+            self.bytes += weight(ids)
             self._fresh.append((now, ids))
             self._keep_to_limit(now)
 
     def withdraw(self, ids: Iterable[bytes]) -> None:
         """Remove ids of records that were not accepted in the end."""
         for identity in ids:
-            self._at.pop(identity, None)
+            self.accepted.pop(identity, None)
 
     def set_back(self, now: float) -> None:
         """The owner's clock was ahead; its time is now `now`. Move later acceptance times back to `now`."""
-        ahead = [identity for identity, at in self._at.items() if at > now]
+        ahead = [identity for identity, at in self.accepted.items() if at > now]
         if ahead:
-            self._at.update(zip(ahead, repeat(now), strict=False))
+            self.accepted.update(zip(ahead, repeat(now), strict=False))
             self._fresh.append((now, ahead))
             self.settle(now)
 
@@ -86,7 +89,7 @@ class KnownIds:
         oldest: list[SeenIds] = []
         while queue and budget > 0:
             identity = queue.popleft()
-            at = self._at.get(identity)
+            at = self.accepted.get(identity)
             if at is None or now - at >= self.horizon:
                 continue
             if not oldest or oldest[-1][0] != at:
@@ -99,24 +102,18 @@ class KnownIds:
         """Apply one changelog entry. `settle` follows the last one."""
         if source == self.source:
             for at, ids in batches:
-                self._at.update(zip(ids, repeat(at), strict=False))
+                self.accepted.update(zip(ids, repeat(at), strict=False))
 
     def settle(self, now: float) -> None:
         """After the last entry, restore the order by time. `now` is the time of that entry."""
-        order = sorted(self._at, key=self._at.__getitem__)
-        self._order, self._when = deque(order), deque(map(self._at.__getitem__, order))
+        order = sorted(self.accepted, key=self.accepted.__getitem__)
+        self._order, self._when = deque(order), deque(map(self.accepted.__getitem__, order))
         self.bytes = weight(order)
         self._keep_to_limit(now)
         self.early = 0
 
-    def _append(self, ids: Sequence[bytes], now: float) -> None:
-        self._at.update(zip(ids, repeat(now), strict=False))
-        self._order.extend(ids)
-        self._when.extend(repeat(now, len(ids)))
-        self.bytes += weight(ids)
-
     def _keep_to_limit(self, now: float) -> None:
-        while len(self._at) > self.most:
+        while len(self.accepted) > self.most:
             at = self._forget()
             self.early += at is not None and now - at < self.horizon
 
@@ -124,15 +121,15 @@ class KnownIds:
         """Forget the oldest id. Returns its time, or None if the id was accepted again later and stays."""
         identity, at = self._order.popleft(), self._when.popleft()
         self.bytes -= len(identity) + LOGGED
-        if self._at.get(identity) != at:
+        if self.accepted.get(identity) != at:
             return None
-        del self._at[identity]
+        del self.accepted[identity]
         return at
 
 
 def weight(ids: Collection[bytes]) -> int:
     """The approximate size of these ids in the log, in bytes."""
-    return sum(map(len, ids)) + LOGGED * len(ids)
+    return len(b"".join(ids)) + LOGGED * len(ids)
 
 
 def halves(batches: Sequence[SeenIds]) -> Iterator[list[SeenIds]]:

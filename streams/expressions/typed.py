@@ -9,14 +9,14 @@ decides about the record. So where the typed form has a value, the exact form ha
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 from typing import Literal as OneOf
 
 from sluicegate.schemas.json import DEEPEST, deep
 from sluicegate.streams.expressions import values
-from sluicegate.streams.expressions.exact import ORDERS, Evaluate, exact
+from sluicegate.streams.expressions.exact import ORDERS, Evaluate, ReaderOf, exact
 from sluicegate.streams.expressions.scope import NamePath, joined, path_of, paths, roots
 from sluicegate.streams.expressions.templates import expression, name, statements
 from sluicegate.streams.expressions.tree import FunctionCall, Has, ListOf, Literal, Node
@@ -53,6 +53,8 @@ _CALLED: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "_/_": ("divide", values.divide),
     "_%_": ("remainder", values.remainder),
 }
+OUTSIDE = 4096
+"""Characters of a text that is not a part of the record's value, such as its key."""
 _TEXTS = {"startsWith": "X.startswith(Y)", "endsWith": "X.endswith(Y)", "contains": "Y in X"}
 _NOTHING: Mapping[NamePath, ast.expr] = MappingProxyType({})
 
@@ -121,22 +123,26 @@ class TypedCode:
     `decoded`: what the decoder must prove of fields that the code uses for each record.
     `whole`: the code uses values that may be lists or maps, so a record that is nested too deeply must not get here.
     `lets` are the trees of the computed fields, in order. `elsewhere` are names that are no fields; `known` has code
-    for some of their paths. The code of one expression uses the values and proofs of the code before it, so it must run
-    after it.
+    for some of their paths. No exact part reads the names in `sealed`. The code of one expression uses the values and
+    proofs of the code before it, so it must run after it.
     """
 
     def __init__(
-        self, lets: Mapping[str, Node], elsewhere: Iterable[str] = (), known: Mapping[NamePath, ast.expr] = _NOTHING
+        self,
+        lets: Mapping[str, Node],
+        elsewhere: Iterable[str] = (),
+        known: Mapping[NamePath, ast.expr] = _NOTHING,
+        sealed: Iterable[str] = (),
     ) -> None:
         self.fields: dict[str, str] = {}
         self.decoded: dict[str, Proof] = {}
         self.whole = False
-        self._lets, self._order, self._elsewhere = lets, [*lets], frozenset(elsewhere)
-        self._outside = known
+        self._lets, self._elsewhere = lets, frozenset(elsewhere)
+        self._outside, self._sealed = known, frozenset(sealed)
         self._known: dict[NamePath, Operand] = {}
         self._locals: dict[NamePath, str] = {}
         self._temporaries = 0
-        self._closures: list[Node] = []
+        self._closures: list[tuple[Node, ReaderOf]] = []
         self._named: set[NamePath] = set()  # the paths of the clause whose code is being made
         self._unsure: set[NamePath] = set()  # the paths that earlier clauses named and did not prove
         self._passed_over: set[NamePath] = set()  # the same, where `where` is false
@@ -192,6 +198,19 @@ class TypedCode:
         self._wide.add(path[0])
         return self._inside_of(path)
 
+    def result(self, node: Node) -> ast.expr:
+        """The code of an expression of any type, which may not run for each record. Its value is None for a field that
+        is missing. Raises NotTyped."""
+        path = path_of(node)
+        self._named |= paths(node)
+        with self._perhaps():
+            if path is not None and path[0] not in self._lets:
+                code = self.optional(path)
+            else:
+                code = self._checked(self._code(node)).code
+        self._look_back()
+        return code
+
     def _result(self, path: NamePath, operand: Operand, pattern: str) -> ast.expr:
         if path[0] not in self._lets:
             return operand.code
@@ -231,7 +250,7 @@ class TypedCode:
     def constants(self) -> dict[str, Any]:
         """The functions that the code calls, by name."""
         steps = MAX_STEPS // (2 * len(self._closures) or 1)
-        closures = {f"g{n}": exact(node, self._reader, steps) for n, node in enumerate(self._closures)}
+        closures = {f"g{n}": exact(node, reader, steps) for n, (node, reader) in enumerate(self._closures)}
         orders = {f"order{n}": order for n, order in enumerate(ORDERS.values())}
         checks = {"unproven": unproven, "sized": sized, "plain": plain, "plain_or_none": plain_or_none}
         checks["leaf"] = leaf
@@ -303,14 +322,26 @@ class TypedCode:
 
     def _exact(self, node: Node) -> Operand:
         """A call of the exact form, for an expression without a typed form."""
-        free = roots(node)
-        if free & (self._lets.keys() | self._elsewhere):
+        free, read, reader = sorted(roots(node)), expression("read"), self._reader
+        if not self._lets.keys().isdisjoint(free) or not self._elsewhere.isdisjoint(free):
+            read = ast.Tuple([self._of_root(root, node) for root in free], ast.Load())
+            reader = {root: itemgetter(at) for at, root in enumerate(free)}.__getitem__  # type: ignore[assignment]
+        else:
+            for root in free:
+                self._attribute(root)
+        self.whole = self.whole or not self._elsewhere.issuperset(free)
+        self._closures.append((node, reader))
+        return Operand(expression("G(X)", G=f"g{len(self._closures) - 1}", X=read), "any")
+
+    def _of_root(self, root: str, node: Node) -> ast.expr:
+        """The code of what an exact part reads of a name."""
+        if root not in self._elsewhere:
+            return self._path((root,)).code if root in self._lets else self._field(root)
+        inside = sorted(path[:2] for path in paths(node) if path[0] == root)
+        if root in self._sealed or not self._outside.keys() >= {*inside}:
             raise NotTyped
-        for root in sorted(free):
-            self._attribute(root)
-        self.whole = True
-        self._closures.append(node)
-        return Operand(expression("G(read)", G=f"g{len(self._closures) - 1}"), "any")
+        parts = {part: self._path(part).code for part in inside}
+        return ast.Dict([ast.Constant(part) for _, part in parts], [*parts.values()])
 
     def _attribute(self, root: str) -> str:
         return self.fields.setdefault(root, f"f{len(self.fields)}")
@@ -331,11 +362,13 @@ class TypedCode:
             return self._let(path[0])
         else:
             code = expression("(T := X)", T=local, X=self._field(path[0]))
-        return self._remembered(path, Operand(code, "any", True, path))
+        size = 1, OUTSIDE if path[:2] in self._outside else 0
+        return self._remembered(path, Operand(code, "any", True, path, size))
 
     def _let(self, field: str) -> Operand:
         """The code of a computed field, which is evaluated once."""
-        if self._inside and self._order.index(field) >= self._order.index(self._inside[-1]):
+        order = [*self._lets]
+        if self._inside and order.index(field) >= order.index(self._inside[-1]):
             raise NotTyped
         self._inside.append(field)
         self._named |= paths(self._lets[field])

@@ -131,13 +131,12 @@ def _computed(path: str, lets: Lets) -> ReadId:
 
 
 class DuplicateFilter:
-    """Drops the duplicates of one partition. `dropped` counts them until it is reset to 0. `read_id` reads the id of a
-    record."""
+    """Drops the duplicates of one partition. `dropped` counts them until it is reset to 0."""
 
-    __slots__ = ("_rule", "dropped", "read_id", "seen", "warned")
+    __slots__ = ("_rule", "dropped", "seen", "warned")
 
     def __init__(self, rule: IdRule) -> None:
-        self._rule, self.seen, self.read_id = rule, rule.seen(), rule.read
+        self._rule, self.seen = rule, rule.seen()
         self.dropped = 0
         self.warned = False  # whether the log has reported that ids are forgotten early
 

@@ -23,7 +23,17 @@ import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Correlation, Destination, Let, Reducer, Until, Window
+from sluicegate.streams.agent import (
+    Agent,
+    Aggregation,
+    Correlation,
+    DataDeadline,
+    Destination,
+    Let,
+    Reducer,
+    Until,
+    Window,
+)
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import fill, taken
 from sluicegate.streams.windows.opening import accept_into, groups_of
@@ -50,6 +60,7 @@ SLIDING = Window(1.0, max_ahead=inf, kind="sliding", grace=1.0)
 LAST = Window(0.0, max_ahead=inf, kind="sliding", grace=1.0, last=100)
 CALENDAR = Window(90_000.0, max_ahead=inf, kind="calendar", calendar="day", zone="Europe/Vienna")
 J1 = Aggregation(count=100, since_first=600.0, compute=(COUNT, SUM, MAX))
+AFTER = DataDeadline(after="amount + 600", unit="s")
 TWICE = (COUNT, Reducer("sum", "sum", "twice"), Reducer("max", "max", "twice"))
 RULES = {
     "count only": Aggregation(count=100, compute=(COUNT,)),
@@ -86,7 +97,10 @@ AGENTS |= {
     for name, rule, where, lets in (
         ("where of comparisons", J1, 'amount >= 100 && id != "none"', ()),
         ("where that computes", J1, "amount * 2 + 7 > 107 && size(id) == 10", ()),
+        ("where of the key", J1, 'message.key != "none"', ()),
+        ("where of a function of a computed field", J1, 'string(twice) != "7"', (Let("twice", "amount * 2 + 1"),)),
         ("over a computed field", replace(J1, compute=TWICE), "", (Let("twice", "amount * 2 + 1"),)),
+        ("a deadline from the data", replace(J1, since_first=None, deadline=AFTER), "", ()),
     )
 }
 

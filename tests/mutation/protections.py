@@ -337,11 +337,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "dedupe": (
         Edit("streams/reading/dedupe.py", "            elif known:\n", "            elif False:\n"),
-        Edit(
-            "streams/aggregation/loop.py",
-            "if identity in ids or (since is not None and now - since < horizon):",
-            "if False:",
-        ),
+        Edit("streams/aggregation/loop.py", "if since is not None and now - since < horizon:", "if False:"),
     ),
     # -- what a person does --------------------------------------------------------------------------------------------
     "retried": (

@@ -53,6 +53,10 @@ WHERES = (
     'has(b) && (b > 2 || s in ["x", "y"])',
     "items.exists(i, i > 1)",
     'message.key == "k1"',
+    'message.headers["sla"] != "x" && (message.offset > 3 || int(twice) > 2) && size(message.topic) > 1',
+    'message.timestamp > timestamp("1970-01-01T00:16:41Z") || a == 4',
+    "message.value.a == 4",
+    'message.key.split("k")[1] == "2" || has(message.headers["id"]) && message.key > "k"',
 )
 UNTILS = (
     Until("s", "x"),
@@ -65,6 +69,7 @@ UNTILS = (
     "has(group.least) && group.least > twice",
     "group.kinds >= 2 && b < 10",
     "group.spread > 1.5",
+    'group.n >= 2 && (string(twice) > "5" || message.key == "k2")',
 )
 COMPLETES = (
     "has(group.a) && has(group.s)",
@@ -82,6 +87,8 @@ DEADLINES = (
     DataDeadline(after="sla", cancel="due == null"),
     DataDeadline(after="sla", since="last"),
     DataDeadline(after="o.x", since="last", unit="ms", cancel='s == "y"'),
+    DataDeadline(after="b", since="last", unit="ms", cancel="a > 3"),
+    DataDeadline(after='a > 2 ? duration("5s") : duration(message.headers["sla"])', cancel='s == "y" && b > 2'),
 )
 WITH_NUMBER = ("first_n", "last_n", "percentile", "top")
 REDUCERS = (
@@ -148,7 +155,8 @@ def a_rule(chance: random.Random) -> Agent:
 def a_dedupe(chance: random.Random) -> Deduplication | None:
     if chance.random() < 0.6:
         return None
-    by, name = chance.choice([("key", None), *(("field", field) for field in ("t", "t", "due", "o.x", "twice"))])
+    fields = [("field", field) for field in ("t", "t", "due", "o.x", "twice")]
+    by, name = chance.choice([("key", None), ("header", "id"), *fields])
     on_missing: Any = chance.choice(["dead-letter", "accept"])
     horizon, most = chance.choice([5.0, 1000.0]), chance.choice([3, 20, 1000])
     return Deduplication(by, name, horizon=horizon, on_missing=on_missing, max_ids=most)
@@ -220,8 +228,17 @@ def records(chance: random.Random, size: int) -> list[Any]:
         odds, at = chance.random(), 1_000_000 + offset * 30
         if odds < 0.2:
             at = chance.choice([at - 1_000, at - 3_000, at - 9_000, at + 900, at + 90_000, -1, 10**18])
-        made.append(LogRecord("in", 0, offset, key, a_value(chance, at), at=at))
+        made.append(LogRecord("in", 0, offset, key, a_value(chance, at), headers(offset), at=at))
     return made
+
+
+def headers(offset: int) -> list[tuple[str, bytes | None]] | None:
+    """Most records have an id, some of them the id of an earlier record, and some two of them."""
+    chance = random.Random(offset)
+    if chance.random() < 0.1:
+        return None
+    ids = [b"%d" % (offset - chance.choice([0, 0, 1, 7])), chance.choice([None, b"", b"\xff", b"x" * 70])]
+    return [*(("id", each) for each in ids[: chance.choice([1, 1, 1, 2])]), ("sla", b"30s")]
 
 
 class Both:

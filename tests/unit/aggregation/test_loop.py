@@ -7,12 +7,14 @@ import pytest
 
 from sluicegate.schemas import codec
 from sluicegate.schemas.json import Field, FieldDecoder, wanted
-from sluicegate.streams.agent import Aggregation, Reducer, Until
+from sluicegate.streams.agent import Aggregation, DataDeadline, Reducer, Until
 from sluicegate.streams.aggregation import clauses, loop, loop_group
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.aggregation.taking import exactly, fill
 from sluicegate.streams.expressions import typed
+from sluicegate.streams.expressions.values import MAX_LENGTH
 from sluicegate.streams.windows import placing, sessions
 from tests.unit.aggregation.random_rules import compare
 from tests.unit.aggregation.turning import an_agent, record
@@ -75,19 +77,22 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "time of the newest": ("_SEEN", ("state[SEEN] = now", "pass")),
     "whole messages": ("_DOCUMENT", ("flat(value)", "pass")),
     "a duplicate": ("_ID", ("since is not None and now - since < horizon", "False")),
-    "a duplicate of the same batch": ("_ID", ("identity in ids or ", "")),
+    "a duplicate of the same batch": ("_NOTED", ("accepted[identity] = now", "pass")),
     "an id that is old": ("_ID", ("now - since < horizon", "True")),
-    "an id that may be forgotten": ("_ID", ("seen.size + len(ids) > seen.most", "False")),
+    "an id that may be forgotten": ("_ID", ("seen.size > seen.most", "False")),
     "a long id": ("_ID", ("not 0 < len(identity) <= longest_id", "False")),
     "dropped": ("_ID", ("duplicates.dropped += 1", "pass")),
-    "an id of a record that counts": ("_NOTED", ("ids[identity] = None", "pass")),
-    "ids before a record with care": ("_FLUSH_IDS", ("seen.note([*ids], now)", "pass")),
-    "ids that are noted once": ("_FLUSH_IDS", ("ids.clear()", "pass")),
+    "an id of a record that counts": ("_NOTED", ("ids.append(identity)", "pass")),
+    "the id in a header": ("_HEADER", ("header == N", "True")),
+    "ids before a record with care": ("_FLUSH_IDS", ("seen.order(ids, now)", "pass")),
+    "ids that are noted once": ("_FLUSH_IDS", ("ids = []", "pass")),
     "until": ("_UNTIL", ("N == X", "N != X")),
     "end": ("_END", ("if X:", "if False:")),
     "a group that is full": ("_FULL", ("groups.full", "False")),
     "missing": ("_MISSING", ("if N is None:", "if False:")),
     "first and last of merged groups": ("_KEEP_WITH_OFFSET", ("state[OFFSET] = state[LAST]", "pass")),
+    "deadline": ("_GIVEN", ("seconds(answer)", "seconds(answer) + 1")),
+    "a record that takes the deadline away": ("_GIVEN_OR_CANCELLED", ("if not CANCELS:", "if True:")),
     "answer of until": ("_JUDGED", ("ends = X", "ends = not X")),
     "until sees a copy": ("_JUDGED", ("known.copy()", "known")),
     "what until has seen counts": ("_TAKE_OVER", ("state[COLUMNS:BEHIND] = after[COLUMNS:BEHIND]", "pass")),
@@ -141,6 +146,39 @@ def test_a_type_that_the_decoder_does_not_prove_is_seen(monkeypatch: pytest.Monk
 def test_a_type_that_is_not_proven_is_seen(proof: typed.Proof, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(typed._CHECKS, proof, "(T := X)")
     assert differs()
+
+
+@pytest.mark.parametrize(
+    ("part", "other"), [("offset", "record.partition()"), ("key", "record.topic()"), ("headers", "{}")]
+)
+def test_a_part_of_the_message_that_is_wrong_is_seen(part: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(clauses._MESSAGE, part, other)
+    assert differs()
+
+
+def test_a_text_beside_the_value_that_is_too_long_is_left_to_the_careful_way() -> None:
+    groups = Groups(Rule(an_agent(Aggregation(), where='message.key + "x" != ""'), codec("json")))
+    fill(groups, [record(0, b"k" * MAX_LENGTH, b"{}"), record(1, b"k", b"{}")], 0.0)
+    assert [(event.record.offset(), event.reason) for event in groups.events] == [(0, "expression-failed")]
+    assert loop.loop_of(groups.rule, True, exactly) is not None
+
+
+def test_until_reads_a_field_again_that_a_cancelled_deadline_did_not_read() -> None:
+    deadline = DataDeadline(after="b", unit="s", cancel="a == 1")
+    rule = Rule(an_agent(Aggregation(until="group.count >= 2 && b > 5", deadline=deadline)), codec("json"))
+    groups = Groups(rule)
+    cancelled = [record(offset, b"k2", b'{"a": 1, "b": 1}') for offset in (1, 2)]
+    accept(groups, [record(0, b"k1", b'{"a": 0, "b": 9}'), *cancelled], 0.0)
+    assert loop.loop_of(rule, False, carefully) is not None
+    assert not groups.events
+
+
+def test_an_exact_part_of_until_reads_no_group() -> None:
+    """The loop has no list of the items, only their number."""
+    compute = (Reducer("all", "collect", "a"),)
+    for until in ("group.all.exists(each, each > 3)", 'string(group.count) == "3"'):
+        rule = Rule(an_agent(Aggregation(until=until, compute=compute)), codec("json"))
+        assert loop.loop_of(rule, False, carefully) is None
 
 
 def test_a_sum_beyond_the_range_of_a_double_is_infinite() -> None:
