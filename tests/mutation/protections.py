@@ -413,7 +413,11 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "Changes(-1, entries=blobs)",
             "Changes(built.offset, entries=blobs)",
         ),
-        Edit("streams/operations/rebuilding/rebuild_write.py", "Changes(-1, outbox=", "Changes(built.offset, outbox="),
+        Edit(
+            "streams/operations/rebuilding/rebuild_write.py",
+            "Changes(-1, outbox=made",
+            "Changes(built.offset, outbox=made",
+        ),
         Edit(
             "streams/operations/rebuilding/rebuild_write.py",
             "def _marked(store: Store, claim: Claim) -> Claim:",
@@ -425,7 +429,11 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    blob = packed(ChangelogEntry(number, claim.store_time, {}, {}, {}, {}, {}), compress=False)\n"
             "    claim = store.commit(claim, Changes(begun, entries=[blob], keep_from=number))",
         ),
-        Edit("streams/operations/rebuilding/rebuild_write.py", "Changes(-1, dispatched=", "Changes(begun, dispatched="),
+        Edit(
+            "streams/operations/rebuilding/rebuild_write.py",
+            "Changes(-1, dispatched=[row.",
+            "Changes(begun, dispatched=[row.",
+        ),
     ),
     "fresh-secrets": (
         Edit(

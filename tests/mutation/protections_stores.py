@@ -117,8 +117,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/mongodb/buffer.py",
-            '    return {"_id": batch.id, "name": name, "token": batch.token}',
-            '    return {"_id": batch.id, "name": name}',
+            'ours = {"_id": batch.id, "name": name, "token": batch.token}',
+            'ours = {"_id": batch.id, "name": name}',
         ),
     ),
     "timeout-lease": (

@@ -5,10 +5,10 @@ which object an attribute belongs to (test_attributes.py does so for modules and
 import ast
 import builtins
 import importlib
-import importlib.util
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -102,11 +102,13 @@ def names(module: object) -> Iterator[str]:
 
 def words(library: str, wanted: Collection[str]) -> Iterator[str]:
     """Those of the wanted words that the library has."""
-    spec = importlib.util.find_spec(library) if library not in OURS else None
-    if spec is None:
+    if library in OURS:
         return
     if library in sys.stdlib_module_names:
         yield from names(importlib.import_module(library))
+    spec = PathFinder.find_spec(library)  # other tests may have a module of this name without a spec
+    if spec is None:
+        return
     sources = [path for folder in spec.submodule_search_locations or () for path in Path(folder).rglob("*.py*")]
     for path in sources or [Path(spec.origin or "")]:
         if path.suffix in (".py", ".pyi"):

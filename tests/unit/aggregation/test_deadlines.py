@@ -15,7 +15,6 @@ from sluicegate.streams.aggregation import accept as accepting
 from sluicegate.streams.aggregation import groups as groups_module
 from sluicegate.streams.aggregation import loop
 from sluicegate.streams.aggregation.completion import Completion
-from sluicegate.streams.aggregation.deadline import DeadlineClause
 from sluicegate.streams.aggregation.durable import changelog as log_module
 from sluicegate.streams.aggregation.events import EARLY
 from sluicegate.streams.aggregation.groups import Groups
@@ -177,14 +176,14 @@ def _of_the_rule(self: Completion, state: Any, idle: float = 0.0) -> float:
     return DUE(replace(self, from_data=False), state, idle)
 
 
-GIVE, EVALUATE, DUE = Groups.give_deadline, DeadlineClause.evaluate, Completion.due
+GIVE, DUE = Groups.give_deadline, Completion.due
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "a deadline that has passed": (Groups, "give_deadline", lambda *args: GIVE(*args) and False),
     "no deadline is kept": (Groups, "give_deadline", _never),
     "the time since the first record": (Groups, "give_deadline", _at_once),
     "the last one wins": (Groups, "give_deadline", _first_wins),
     "an earlier deadline": (Groups, "give_deadline", _forgets),
-    "cancel": (DeadlineClause, "evaluate", lambda *args: None if (made := EVALUATE(*args)) == inf else made),
+    "cancel": (loop, "_GIVEN_OR_CANCELLED", loop._GIVEN_OR_CANCELLED.replace("inf", "None")),
     "the nearest counts": (Completion, "due", _of_the_rule),
 }
 

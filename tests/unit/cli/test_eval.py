@@ -121,7 +121,7 @@ def answers(part: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("agent", "comments"),
     [
-        ("sums", ["where"]),
+        ("sums", ["where", "values and key", "group", "reducers", "end"]),
         ("lines", ["values and key", "group", "end"]),
         ("calls", ["where"]),
         ("pallets", ["values and key", "until", "reducers", "group", "end"]),
