@@ -39,7 +39,7 @@ def opened(page: Any, shop: Shop, view: str) -> None:
         page.locator("canvas").first.wait_for()
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.partition("?")[0])
 def test_a_view_has_no_violation(page: Any, shop: Shop, axe: str, view: str) -> None:
     opened(page, shop, view)
     assert violations(page, axe) == []
@@ -53,7 +53,7 @@ def test_a_dialog_has_no_violation(page: Any, shop: Shop, axe: str) -> None:
         assert violations(page, axe) == []
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.partition("?")[0])
 def test_a_view_fits_on_each_screen(browser: Any, shop: Shop, view: str, tmp_path: Path) -> None:
     for width in WIDTHS:
         context = browser.new_context(viewport={"width": width, "height": 900})
