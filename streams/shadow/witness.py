@@ -51,9 +51,11 @@ class LiveSpans:
     def __init__(self, witness: Witness, windowed: bool) -> None:
         ended = {live.first: live.key for live in witness.published.results.values()}
         self.begins = ended | {group.first: key for key, group in witness.open.items()}
-        self._ends = witness.published.ends(windowed)
-        last = self.begins if windowed else {*self._ends, *(group.first for group in witness.open.values())}
-        self._known_ends = frozenset(last)
+        self._open = frozenset(group.first for group in witness.open.values())
+        self._known_ends = frozenset(self.begins if windowed else {*witness.published.ends(windowed), *self._open})
+        self._reached = dict[int, int]()  # the last published record of each group
+        for live in witness.published.results.values():
+            self._reached[live.first] = max(live.last, self._reached.get(live.first, -1))
 
     def tells_end(self, first: int) -> bool:
         """Whether the group that begins with the record `first` has a last result, or is open: an early result tells no
@@ -61,9 +63,9 @@ class LiveSpans:
         return first in self._known_ends
 
     def reach(self, first: int, offset: int) -> bool:
-        """Whether the group that begins with the record `first` takes records at `offset`."""
-        live = self._ends.get(first)
-        return first in self.begins if live is None else offset <= live.last
+        """Whether the group that begins with the record `first` certainly takes records at `offset`. After an early
+        result it may have ended without another one."""
+        return first in self._open or offset <= self._reached.get(first, -1)
 
 
 class Codecs(NamedTuple):

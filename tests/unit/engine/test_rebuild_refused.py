@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
-from sluicegate.streams.agent import Agent, Aggregation, Destination, Handler, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Emit, Handler, Reducer
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.operations.groups.open_groups import drop, open_groups
 from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
@@ -60,6 +60,18 @@ def changed(log: Log, topic: str, offset: int, change: Callable[[dict[str, bytes
     headers = dict(m.h or ())
     change(headers)
     log.topics[topic][0][offset] = LogRecord(m.t, m.p, m.o, m.k, m.v, list(headers.items()), m.at)
+
+
+def test_a_group_that_may_have_ended_behind_its_early_result_is_refused(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    silent = an_agent(count=None, since_last=10.0, emit=Emit(every=5.0, final=False))
+    amounts(log, clock, "aaab")
+    driver = Driver(silent, store, log, clock).give(0).turns().later(6.0).turns().later(20.0).turns()
+    amounts(log, clock, "aab")
+    driver.turns().later(0.5).turns()
+    assert [message.k for message in log.topics["out"][0]] == [b"a", b"b"]
+    assert "2 groups, the first at offset 3, may have ended without a result" in refusal(silent, log, clock)
 
 
 @pytest.mark.parametrize(
