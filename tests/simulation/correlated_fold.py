@@ -1,6 +1,7 @@
 """The judge of correlations: a key ends once, and no group times out while a record of it lay unread at the claim."""
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any
 
 from sluicegate.streams.agent import Agent
@@ -31,14 +32,17 @@ class Correlated(Fold):
         return [*super().left(world, partition), *self._absences(world, partition)]
 
     def _absences(self, world: Any, partition: Partition) -> Iterator[str]:
-        """Late records that were in the log before the owner claimed that called their leg absent."""
+        """Late records that were in the log before the owner claimed that called their leg absent. Records behind the
+        end that the broker named at the claim do not count. A leader names no end that is too low (KIP-207), but the
+        fault `stale` lets it."""
         claims = dict(world.claims.get(partition, []))
         fires = {self.identify(fire[2]): fire for fires in self.oracle.fires.values() for fire in fires}
         for each in self._sent:
             fire = fires.get(each.headers.get("sluicegate-fire", ""))
             if fire is None or fire[0] != "timeout":
                 continue
-            claimed = claims.get(each.headers["sluicegate-shard"].rpartition("#")[2], 0.0)
-            unread = [late.o for late in self._late if late.k == each.key and late.at < int(claimed * 1000)]
+            token = each.headers["sluicegate-shard"].rpartition("#")[2]
+            before, high = int(1000 * claims.get(token, 0.0)), world.highs.get(token, inf)
+            unread = [late.o for late in self._late if late.k == each.key and late.at < before and late.o < high]
             if unread:
                 yield f"{partition}: {each.key!r} timed out while its records {unread} waited to be read"

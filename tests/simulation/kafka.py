@@ -82,6 +82,7 @@ class Input:
         self._ends: dict[TopicPartition, int] = {}
         self.away = 0
         self.ahead = self.stale = 0
+        self.highs: dict[TopicPartition, float] = {}  # the ends of partitions in the last answers about them
         self._early: dict[TopicPartition, int] = {}  # the position of the last answer that came too early
 
     def __getattr__(self, name: str) -> Any:
@@ -125,6 +126,7 @@ class Input:
         behind, self.stale = min(self.stale, facts.high - facts.low), 0
         if behind:
             self._process.world.note("stale", f"{topic}/{number} {facts.high}-{behind}")
+        self.highs[topic, number] = facts.high - behind
         return facts._replace(high=facts.high - behind)
 
     def start(self, topic: str, number: int, offset: int, epoch: int) -> None:

@@ -24,7 +24,7 @@ HELD = 10_200
 """The seeds below this number held when they were run last. The seeds of a day are 340 of them."""
 BLOCK = SHARDS * EACH
 FIRST = int(os.environ.get("SLUICEGATE_SEED") or today() % (HELD // BLOCK) * BLOCK)
-SWARMS, SWARMS_HELD = 80, 480
+SWARMS, SWARMS_HELD = 80, 3_040
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -71,6 +71,11 @@ def test_a_window_that_waits_for_silence_is_waited_for() -> None:
 def test_marks_of_several_partitions_do_not_keep_a_run_from_its_end() -> None:
     """Each of four partitions writes a mark every second: at most times one is on its way."""
     assert run(swarm(732)).findings == ()
+
+
+def test_a_correlation_waits_for_the_records_that_the_broker_named_at_the_claim() -> None:
+    """The broker named an end that was too low."""
+    assert run(swarm(2762)).findings == ()
 
 
 def test_the_swarms_of_the_day_hold() -> None:

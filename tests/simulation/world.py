@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from sluicegate.connectors.memory.state import MemoryStore
@@ -45,6 +46,7 @@ class World(Scheduler):
         self.deployed = deployed.first(plan)
         self.files: dict[str, Agent] = {}  # of the process that claimed, by the claim's token
         self.claims: dict[Partition, list[tuple[str, float]]] = {}  # the tokens, and when
+        self.highs: dict[str, float] = {}  # the end of the partition at the claim, as the broker named it
         self.takers: set[str] = set()  # tokens of the claims under which records were taken for good
         started = [(agent, number) for agent in plan.agents for number in range(plan.workers)]
         self.processes = [Process(self, self._file(agent, number), number) for agent, number in started]
@@ -145,6 +147,7 @@ class World(Scheduler):
         self.tokens[partition] = token
         self.files[token] = process.agent
         self.claims.setdefault(partition, []).append((token, self.clock.time()))
+        self.highs[token] = process.input.highs.get((partition.topic, partition.number), inf)
         mark = self.store._rows[partition].claim.trying
         if mark is not None:
             self.marks.setdefault((partition, mark.offset), set()).update(marked(mark))
