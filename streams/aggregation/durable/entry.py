@@ -12,6 +12,7 @@ from sluicegate.streams.aggregation.seen import halves as seen_halves
 from sluicegate.streams.contracts.values import GroupNumber
 from sluicegate.streams.errors import BufferFull, ChangelogIncomplete
 
+SHORT = 512  # bytes up to which nothing is compressed
 PLAIN, LZ4 = b"\x00", b"\x01"
 REBUILDING = b"\x02"
 """The first entry of a state that `sluicegate replay --rebuild` has not finished."""
@@ -116,10 +117,15 @@ def packed(entry: ChangelogEntry, compress: bool) -> bytes:
         body = _encode(entry)
     except OverflowError:
         body = _encode(_with_big_ints(msgspec.to_builtins(entry, builtin_types=(bytes,), str_keys=False)))
-    content = LZ4 + bytes(lz4.frame.compress(body)) if compress and len(body) > 512 else PLAIN + body
+    content = _compressed(body) if compress else PLAIN + body
     if entry.cold is not None:
         content = (STALE if entry.cold.stale else PAGED) + content
     return framed(GENERATION + content if entry.generation else content)
+
+
+def _compressed(body: bytes, plain: bytes = PLAIN) -> bytes:
+    """The compressed body after its mark; a short body as it is, after the mark `plain`."""
+    return LZ4 + bytes(lz4.frame.compress(body)) if len(body) > SHORT else plain + body
 
 
 def framed(content: bytes) -> bytes:
@@ -165,7 +171,7 @@ def packed_state(state: GroupState, compress: bool = False) -> bytes:
         body = _encode(state)
     except OverflowError:
         body = _encode(_with_big_ints(state))
-    return framed(LZ4 + bytes(lz4.frame.compress(body)) if compress and len(body) > 512 else body)
+    return framed(_compressed(body, plain=b"") if compress else body)
 
 
 def unpacked_state(blob: bytes) -> GroupState:
