@@ -25,12 +25,14 @@ SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
 
 class Buffer:
     """`lost`: the reply of the next call that acts; `late`: its bytes land so many steps later, which says that its
-    result is unknown."""
+    result is unknown; `alone`: the batch that the process runs alone, as it told the store, and the
+    token of its lease."""
 
     def __init__(self, inner: Any, process: Any) -> None:
         self._inner, self._process = inner, process
         self.late = 0
         self.lost = False
+        self.alone: tuple[str, str] | None = None
         self._last = True  # a process that is gone has one call on its way
 
     def __getattr__(self, name: str) -> Any:
@@ -47,12 +49,20 @@ class Buffer:
             raise PersistenceError("this process is gone")
         self._last = process.alive
         if world.number < process.away:
+            self.unreported()
             raise PersistenceError("the store does not answer: by the simulation")
+        if name == "renew" and len(parts) > 3:
+            batches = self._inner._buffer(parts[0]).batches
+            self.alone = next(((id, parts[1]) for id, batch in batches.items() if batch.token == parts[1]), None)
+        if name == "complete_all":
+            world.batches |= {message.id: batch.id for batch, messages in parts[1] for message in messages}
         if name in ACTS and self.late:
             later, self.late = world.number + self.late, 0
             world.calls.append((later, name, act))
             raise PersistenceError("no answer, the bytes are under way: by the simulation")
         result = act()
+        if name in ("complete_all", "release") or (name == "renew_all" and not any(result)):
+            self.alone = None
         if name == "due":
             world.findings.extend(too_far(self._inner, *parts[:2]))
         if name in ACTS and self.lost:
@@ -60,6 +70,12 @@ class Buffer:
             world.note("shared reply lost", name)
             raise PersistenceError("no answer, and it acted: by the simulation")
         return result
+
+    def unreported(self) -> None:
+        """The process died, stands still or does not reach the store, while it runs a batch alone."""
+        if self.alone is not None:
+            batch, lease = self.alone
+            self._process.world.unreported.setdefault(batch, set()).add(lease)
 
 
 def too_far(buffer: Any, name: str, gate: Gate) -> list[str]:
@@ -101,7 +117,8 @@ def _innocent(world: Any, number: int, crashed: set[int]) -> list[int]:
 
 
 def judge(world: Any) -> list[str]:
-    """Every record that can be used is in one result, every other is a dead letter, once each."""
+    """Every record that can be used is in one result, every other is a dead letter, once each. The group that ends its
+    process is a dead letter; another only after three runs alone of which the store did not hear the end."""
     agent = world.plan.agents[0]
     wanted, ends, letters, found = Counter[int](), set[int](), 0, list[str]()
     for number, records in enumerate(world.log.topics["in"]):
@@ -123,7 +140,8 @@ def judge(world: Any) -> list[str]:
     for row in world.store.outbox._rows.values():
         document = json.loads(row.message.value)
         got.update(document["all"])
-        if (row.message.topic == "dead") is not (DEADLY in document["all"]):
+        letter, runs = row.message.topic == "dead", world.unreported.get(world.batches[row.message.id], set())
+        if not letter if DEADLY in document["all"] else letter and len(runs) < 3:
             found.append(f"{row.message.id} went to {row.message.topic}: {document}")
         if len(document["all"]) != document["count"] or (document["reason"] == "count") != (
             document["count"] == agent.aggregation.count

@@ -78,6 +78,12 @@ def test_a_correlation_waits_for_the_records_that_the_broker_named_at_the_claim(
     assert run(swarm(2762)).findings == ()
 
 
+def test_an_innocent_group_of_a_shared_buffer_is_given_up_after_three_runs_whose_end_the_store_did_not_hear() -> None:
+    """One process stalled, one was killed, and of one the call returned while the store did not answer until its lease
+    had ended."""
+    assert run(swarm(3622)).findings == ()
+
+
 def test_the_swarms_of_the_day_hold() -> None:
     first = today() % (SWARMS_HELD // SWARMS) * SWARMS
     swarms_hold(range(first, first + SWARMS))

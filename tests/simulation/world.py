@@ -33,6 +33,8 @@ class World(Scheduler):
         self.wire: list[tuple[int, Claim, Changes]] = []
         self.suspects: set[str] = set()  # names in crash marks of processes that died or stood still then
         self.marks: dict[tuple[Partition, int], set[str]] = {}  # names that claims found in the mark of this offset
+        self.batches: dict[str, str] = {}  # batches of shared buffers, by the ids of their messages
+        self.unreported: dict[str, set[str]] = {}  # by batch: leases of runs alone whose end the store did not hear
         self.cut_off: list[tuple[str, Partition, int]] = []  # process, and what its slow handlers had begun then
         self.kept: dict[int, State] = {}
         self.tokens: dict[Partition, str] = {}  # of the last claims
@@ -163,6 +165,8 @@ class World(Scheduler):
         """It may be what crash marks say of it; and what its slow handlers had begun is cut off."""
         for row in self.store._rows.values() if suspect else ():
             self.suspects |= marked(row.claim.trying) & {process.worker._setting.process}
+        if suspect:
+            process.store.buffer.unreported()
         for owner in process.worker._owners.values():
             cut = {held.number for held in owner.sealed.held.values() if held.attempts} | set(owner.sealed.ours)
             self.cut_off += [(process.name, owner.partition, number) for number in sorted(cut)]
