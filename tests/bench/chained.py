@@ -27,6 +27,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer
 
 from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.cli.child import COLLECTIONS
 from sluicegate.streams.contracts.mac import Mac
 from tests.bench import load
 from tests.bench.__main__ import alternating, say
@@ -116,7 +117,7 @@ def on_a_log(records: int, kind: str) -> Spent:
         log.append("in", int(key[1:]) % load.PARTITIONS, key.encode(), value)
     store, mac = memory(clock), Mac("app", (b"k" * 32,)) if kind == KEYS else None
     drivers = [Driver(agent, store, log, clock, mac=mac).give(*range(load.PARTITIONS)).turns(5) for agent in agents]
-    gc.set_threshold(100_000, 50, 100)  # as the processes of `run`
+    gc.set_threshold(*COLLECTIONS)
     begin, cpu = time.monotonic(), time.thread_time()
     for driver in drivers:
         driver.turns(records // TURN + 20)

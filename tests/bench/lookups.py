@@ -25,6 +25,7 @@ from confluent_kafka import Producer
 from sluicegate.connectors import open_store
 from sluicegate.connectors.kafka.table import KafkaTable
 from sluicegate.streams.agent import Agent, Destination, Lookup
+from sluicegate.streams.cli.child import COLLECTIONS
 from sluicegate.streams.lookups.tables import TopicTable
 from sluicegate.streams.ownership.owner import Owner
 from tests.bench.load import create
@@ -128,7 +129,7 @@ def main() -> None:
     if asked.rows:
         return loaded(asked.rows)
     chosen = random.Random(7)
-    gc.set_threshold(100_000, 50, 100)  # as a worker has it
+    gc.set_threshold(*COLLECTIONS)
     with ExitStack() as stack:
         server = open_server(Postgres())
         stack.callback(server.destroy)

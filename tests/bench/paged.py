@@ -14,6 +14,7 @@ of them have sent their results.
 """
 
 import argparse
+import gc
 import itertools
 import multiprocessing
 import random
@@ -31,6 +32,7 @@ import psutil
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Reducer
+from sluicegate.streams.cli.child import COLLECTIONS
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import BatchReports
 from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
@@ -233,11 +235,16 @@ def taken_over(case: Case, out: Any) -> None:
     out.put(time.monotonic() - began)
 
 
+def collecting(work: Callable[..., None], case: Case, out: Any) -> None:
+    gc.set_threshold(*COLLECTIONS)
+    work(case, out)
+
+
 def apart(work: Callable[..., None], case: Case) -> Any:
-    """The work in a process of its own."""
+    """The work in a process of its own, with the collections of garbage of a worker's process."""
     context = multiprocessing.get_context("spawn")
     out = context.Queue()
-    process = context.Process(target=work, args=(case, out))
+    process = context.Process(target=collecting, args=(work, case, out))
     process.start()
     answer = out.get()
     process.join()

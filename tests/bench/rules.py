@@ -17,6 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from sluicegate.streams.agent import Agent, Destination, Emit
+from sluicegate.streams.cli.child import COLLECTIONS
 from sluicegate.streams.testing.log import Log, ManualClock
 from tests.bench import load
 from tests.bench.hotpath import J1, SLIDING
@@ -70,7 +71,7 @@ def spent(agent: Agent, orders: Sequence[tuple[str, int, bytes]]) -> Spent:
 
 
 def main() -> None:
-    gc.set_threshold(100_000, 50, 100)  # as the processes of `run`
+    gc.set_threshold(*COLLECTIONS)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
