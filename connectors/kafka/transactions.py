@@ -86,7 +86,9 @@ class KafkaTransactions:
 
     def open(self) -> Cursor:
         self.close()
-        self._producer, self._lost, self._added = self._made(), "", False
+        reports = {"on_delivery": self._on_delivery, "error_cb": self._on_error}
+        self._producer = problems.client(Producer, settings.transactional(self._kafka, self._identity) | reports)
+        self._lost, self._added = "", False
         try:
             self._producer.init_transactions(OPENING)
             return self._cursors.read(self._partition)
@@ -166,10 +168,6 @@ class KafkaTransactions:
         if inner.code() in problems.FENCED:
             raise Fenced(f"Kafka: {self._identity}: {text}") from error
         raise SystemNotReady(f"Kafka: a transaction of {self._identity} failed: {text}") from error
-
-    def _made(self) -> Any:
-        ours = {"on_delivery": self._on_delivery, "error_cb": self._on_error}
-        return problems.client(Producer, {**settings.transactional(self._kafka, self._identity), **ours})
 
     def _on_delivery(self, error: KafkaError | None, _message: Any) -> None:
         if error is not None:

@@ -60,7 +60,8 @@ def claim(
         move_lanes(data, outbox["lanes"], session, space)
     own = {"state": "pending", "lane": lane} | app_field(space)
     chosen, some, waiting = _sent_next(data, own, after, limit, (now, now + pause), session)
-    rows = _read(data, chosen, after, session)
+    pages = data[MESSAGE].find({"_id": {"$in": chosen}}, _LEAN, session=session).sort("first") if chosen else ()
+    rows = [row for page in pages for row in _lane_rows(page, rows_of(page)) if row.number > after]
     last = lock.get("last", 0)
     if waiting is None and some < limit:
         numbered = _numbered(data, own, last, limit - some, session)
@@ -101,11 +102,6 @@ def _sent_next(
         if some >= limit:
             break
     return chosen, some, None
-
-
-def _read(data: MongoDatabase, chosen: list[object], after: int, session: ClientSession) -> list[LaneRow]:
-    pages = data[MESSAGE].find({"_id": {"$in": chosen}}, _LEAN, session=session).sort("first") if chosen else ()
-    return [row for page in pages for row in _lane_rows(page, rows_of(page)) if row.number > after]
 
 
 def _numbered(data: MongoDatabase, own: Document, last: int, limit: int, session: ClientSession) -> list[LaneRow]:

@@ -78,7 +78,7 @@ def plan(
     reads: dict[str, ReadReducer] = {}
     for place in places(compute, lenient, merged, table):
         reducer = place.reducer
-        kind, get = parts_of(reducer, merged, table), getters.get(reducer.field or "", _nothing)
+        kind, get = parts_of(reducer, merged, table), getters.get(reducer.field or "", lambda record: None)
         reads[reducer.name] = kind.read(place, shown)
         if place.own and kind.slots is not None:
             blank += kind.slots.blank(place)
@@ -149,7 +149,3 @@ def together(adders: Sequence[Add]) -> Add | None:
 def apply(fold: Fold, state: GroupState, message: Any) -> bytes:
     """Return the encoded accumulator after this message. Raises the exceptions of the user's function."""
     return _pack(fold.function(_unpack(state[fold.slot]), message))
-
-
-def _nothing(record: Any) -> Any:
-    return None

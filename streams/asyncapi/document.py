@@ -38,7 +38,7 @@ def document(app: App, version: str) -> dict[str, Any]:
     without a schema."""
     operations = [operation for agent in app.agents for operation in _operations(agent)]
     operations += [_scheduled(schedule) for schedule in app.schedules]
-    servers = _servers(app)
+    servers = {cluster: _brokers(app.brokers.of(cluster), app.brokers.name) for cluster in app.brokers.names}
     channels: dict[str, Any] = {}
     for operation in operations:
         known = channels.setdefault(operation.topic, {**operation.channel, "messages": {}})
@@ -59,11 +59,6 @@ def document(app: App, version: str) -> dict[str, Any]:
         },
     }
     return {name: value for name, value in made.items() if value}
-
-
-def _servers(app: App) -> dict[str, dict[str, Any]]:
-    """The brokers to begin with, by cluster. None for the embedded broker."""
-    return {cluster: _brokers(app.brokers.of(cluster), app.brokers.name) for cluster in app.brokers.names}
 
 
 def _brokers(kafka: Clusters, default: str) -> dict[str, Any]:

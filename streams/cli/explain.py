@@ -55,7 +55,9 @@ def explain(file: FileArgument, words: AgentAndId, limit: LookBackLimit = NEWEST
             "and dead letters, and it is the fire id of no record that the inputs still hold: retention took it, or "
             "another app wrote it"
         )
-    made = _explained(app, topics, match, mac)
+    made = _by_span(app, topics, match, mac)
+    if not match.output.proven:
+        made = made._replace(notes=[UNPROVEN, *made.notes])
     document = _document(match.output, made)
     print_json(document) if json else _print(document, made)
     return DONE
@@ -122,11 +124,6 @@ def _identified(app: App) -> "list[tuple[Agent, Partition, str]]":
             and view.claim.source is not None
             for era in range(view.claim.source.era, -1, -1)
         ]
-
-
-def _explained(app: App, topics: "BrokerTopics", match: AgentOutput, mac: "Mac | None") -> "Explained":
-    made = _by_span(app, topics, match, mac)
-    return made if match.output.proven else made._replace(notes=[UNPROVEN, *made.notes])
 
 
 def _by_span(app: App, topics: "BrokerTopics", match: AgentOutput, mac: "Mac | None") -> "Explained":

@@ -38,7 +38,7 @@ def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
     from sluicegate.streams.operations.groups import group_changes
 
     with _opened(file, name) as (app, agent, store):
-        listed = _found(app, agent, store)
+        listed = group_changes.every(app.name, agent, store, time.time())
     columns = _columns(agent)
     print_list(
         json, "groups", [group_changes.document(each) for each in listed], columns, [_row(each) for each in listed]
@@ -154,12 +154,6 @@ def history_outputs(app: App, agent: Agent) -> Iterator["OutputFacts | None"]:
 
     with closing(open_producer(app.brokers)) as producer:
         yield producer
-
-
-def _found(app: App, agent: Agent, store: "Store") -> list["OpenGroup"]:
-    from sluicegate.streams.operations.groups.group_changes import every
-
-    return every(app.name, agent, store, time.time())
 
 
 def _named(app: App, agent: Agent, store: "Store", key: str, window: str | None = None) -> list["OpenGroup"]:

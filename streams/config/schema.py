@@ -72,15 +72,11 @@ def _kafka() -> dict[str, Any]:
 
 def _setting(kind: str | int, *rest: str | int) -> dict[str, Any]:
     if kind == "choice":
-        return {"enum": _cases(rest)}
+        return {"enum": sorted({case for word in map(str, rest) for case in (word, word.upper(), word.lower())})}
     if kind in _KINDS:
         limits = {"minimum": rest[0], "maximum": rest[1]} if rest else {}
         return {"type": _KINDS[str(kind)], **limits}
     return {"type": ["string", "number", "boolean"]}
-
-
-def _cases(words: tuple[str | int, ...]) -> list[str]:
-    return sorted({case for word in map(str, words) for case in (word, word.upper(), word.lower())})
 
 
 def _of_keys(node: Any) -> Any:

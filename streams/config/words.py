@@ -70,10 +70,6 @@ def meaning(agent: Agent) -> list[str]:
     return sentences + _unusable(agent)
 
 
-def _as(agent: Agent) -> str:
-    return f"as the leg {agent.leg}" if agent.leg else "unchanged"
-
-
 def _where(agent: Agent) -> str:
     return (
         " and partition"
@@ -166,7 +162,8 @@ def dispatching(app: App) -> list[str]:
 def _rekeyed(agent: Agent, rule: Aggregation, topic: str) -> str:
     if agent.keeps_rows:
         return f"keeps the row of each key, and writes how the groups change to {topic}, under the key {agent.key}"
-    return f"writes each record {_as(agent)} to {topic}, under the {_key(rule)}"
+    form = f"as the leg {agent.leg}" if agent.leg else "unchanged"
+    return f"writes each record {form} to {topic}, under the {_key(rule)}"
 
 
 def _dispatches(app: App) -> bool:

@@ -104,7 +104,8 @@ class Throttled(Keyed):
         for item, key in zip(ready, keys, strict=True):
             if free[key] > 0:
                 free[key] -= 1
-                self._note_admission(key)
+                with self._lock:
+                    self._admitted.setdefault(key, deque()).append(self._monotonic())
                 admitted.append(item)
             else:
                 self._delayed()
@@ -120,10 +121,6 @@ class Throttled(Keyed):
             if not calls:
                 self._admitted.pop(key, None)
             return self._tokens.count(key, self._latency) - len(calls)
-
-    def _note_admission(self, key: bytes) -> None:
-        with self._lock:
-            self._admitted.setdefault(key, deque()).append(self._monotonic())
 
     def enter(self, item: SealedItem, cancelled: Event) -> bool:
         key = self._key(item)

@@ -114,10 +114,12 @@ class Forwarding(RecordProcessor):
         """The record as a message with its outputs, or refused if no route matches. Raises ClauseFailed, Unsendable,
         and the errors of decoders."""
         seen = self._fields.read(record, value)
-        outputs = [
-            (number, self._topics[number], self._value(number, each, seen, record))
-            for number, each in taking(self._routes, seen, outcomes)
-        ]
+        outputs: list[tuple[int, str, bytes | None]] = []
+        for number, each in taking(self._routes, seen, outcomes):
+            write = self._writes[number]
+            outputs.append(
+                (number, self._topics[number], record.value() if write is None else write(each, seen, record))
+            )
         if not outputs:
             unrouted = Refused(record, "expression", "unrouted", "no route of `to` takes it")
             return Message(Forwarded([], None, ()), record) if self._drops else unrouted
@@ -134,10 +136,6 @@ class Forwarding(RecordProcessor):
             text = f"{size} bytes are more than a message may have ({self._most - OVERHEAD})"
             raise Unsendable("too-large", text)
         return Message(Forwarded(kept, key, outputs), record)
-
-    def _value(self, number: int, route: Route, seen: Any, record: Record) -> bytes | None:
-        write = self._writes[number]
-        return record.value() if write is None else write(route, seen, record)
 
     def _sent(self, message: Message, identity: str) -> list[Event]:
         """The outputs of a record, numbered in order. A value that was encoded anew is not the original event."""

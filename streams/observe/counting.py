@@ -15,15 +15,11 @@ def count_events(events: Sequence[Event], latency: float, meter: Meter) -> None:
             continue
         meter.count("fires" if kind is Fire else "records_dead", times, reason=reason)
         if reason == WINDOW:
-            _count_windows(events, meter)
+            closings = (event.window.by for event in events if isinstance(event, Fire) and event.window is not None)
+            for by, closed in Counter(filter(None, closings)).items():
+                meter.count("windows_closed", closed, closed_by=by)
         if kind is Fire:
             meter.observe("fire_latency_seconds", latency, times)
-
-
-def _count_windows(events: Sequence[Event], meter: Meter) -> None:
-    closings = (event.window.by for event in events if isinstance(event, Fire) and event.window is not None)
-    for by, times in Counter(filter(None, closings)).items():
-        meter.count("windows_closed", times, closed_by=by)
 
 
 def count_answers(answers: Mapping[tuple[str, str], int], meter: Meter) -> None:

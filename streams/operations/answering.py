@@ -20,7 +20,7 @@ from sluicegate.streams.aggregation.deadline import CANCELLED
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.events_read import one_as_read
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.results import ResultFields, Results, Route, clauses, results, rfc3339
+from sluicegate.streams.aggregation.results import ResultFields, Results, clauses, results, rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import taken
 from sluicegate.streams.contracts.record import Record, headers
@@ -235,13 +235,9 @@ def _of_results(made: Results) -> Iterator[tuple[str, Callable[[ResultFields], A
     for route in made.routes or ():
         if route.where is not None:
             yield route.name, _condition(route.name, route.where)
-        yield from _selects(route)
-
-
-def _selects(route: Route) -> Iterator[tuple[str, Callable[[ResultFields], Any]]]:
-    for name, ask in route.select:
-        if ask is not None:
-            yield f"select.{name}", _as_field(ask)
+        for name, ask in route.select:
+            if ask is not None:
+                yield f"select.{name}", _as_field(ask)
 
 
 def _condition(name: str, ask: Callable[[ResultFields], Any]) -> Callable[[ResultFields], Any]:

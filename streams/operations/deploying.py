@@ -142,7 +142,7 @@ def _steps(
     agents = [agent for agent in app.agents if agent.name in names]
     refused = [text for agent in agents for text in _unexpected(agent.name, deployments, options)]
     if not options.leave:
-        refused += _left_behind(store, app)
+        refused += [f"{text}, or add --leave" for text in texts(app, left_behind(store, app)).values()]
     steps = []
     for agent in agents:
         before = deployments.get(agent.name, UNVERSIONED)
@@ -230,11 +230,6 @@ def _too_many(store: Store, app: App, agent: Agent, policy: str) -> list[str]:
                 "end them with `sluicegate groups fire`, or add --open flush"
             ]
     return []
-
-
-def _left_behind(store: Store, app: App) -> list[str]:
-    """The reasons why agents and topics that the file no longer has need `--leave`."""
-    return [f"{text}, or add --leave" for text in texts(app, left_behind(store, app)).values()]
 
 
 def _changed(

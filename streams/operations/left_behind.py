@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sluicegate.streams.agent import Agent, App
+from sluicegate.streams.agent import App
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
@@ -86,7 +86,8 @@ def _buffered(store: Store, app: App, deployed: Mapping[str, Deployed]) -> dict[
 
 def _holding(partition: Partition, view: PartitionView, deployed: Deployed, buffered: int) -> Holding | None:
     """What the partition holds. None: it has entries, and no rule that can read them."""
-    agent = _agent(view, deployed)
+    version = view.claim.source.version if view.claim.source is not None else 0
+    agent = (deployed.agent(version) if version else None) or deployed.agent(deployed.number)
     try:
         if agent is None:
             return None if view.entries else Holding(rows=view.unsent)
@@ -95,9 +96,3 @@ def _holding(partition: Partition, view: PartitionView, deployed: Deployed, buff
         return None
     groups = contents.open_groups + buffered
     return Holding(groups, bool(groups), len(contents.sealed.held), view.unsent)
-
-
-def _agent(view: PartitionView, deployed: Deployed) -> Agent | None:
-    """The agent under the rule that filled the groups of the partition, or else under the newest rule."""
-    version = view.claim.source.version if view.claim.source is not None else 0
-    return (deployed.agent(version) if version else None) or deployed.agent(deployed.number)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
-from sluicegate.streams.aggregation.events import Event
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import (
@@ -177,7 +176,9 @@ class Claims:
             with engine_faults():
                 for events in taking.steps:
                     if events is not None:
-                        self._ended(taking.owner, events)
+                        self._versions[taking.owner.partition] = seen(taking.owner.claim)
+                        count_events(events, 0.0, self._meter)
+                        trace_fires(taking.owner, events, 0.0, self._spans)
                     if self._clock() >= deadline:
                         return
                 if self.probing.passed(taking.owner, self._clock()):
@@ -186,12 +187,6 @@ class Claims:
             self._taking.pop(place, None)
             self.owners.pop(place, None)
             self._give_up(place, taking.owner, error, owned=False)
-
-    def _ended(self, owner: Owner, events: Sequence[Event]) -> None:
-        """Count the groups that a commit of the take-over ended."""
-        self._versions[owner.partition] = seen(owner.claim)
-        count_events(events, 0.0, self._meter)
-        trace_fires(owner, events, 0.0, self._spans)
 
     def _ready(self, place: TopicPartition, taking: Takeover) -> None:
         owner = taking.owner
@@ -363,9 +358,8 @@ class Claims:
     def others(self) -> list[PartitionReport]:
         """The reports of assigned partitions without an owner in this worker."""
         states = {**dict.fromkeys(self._taking, "restoring"), **dict.fromkeys(self.retries.waiting, "claiming")}
-        reports = [self._failing(place, state) for place, state in states.items()]
-        return [*self._halted.reports(), *reports]
-
-    def _failing(self, place: TopicPartition, state: str) -> PartitionReport:
-        text = self.failure(place)
-        return PartitionReport(*place, state, error=None if text is None else FAILED, detail=text)
+        reports = [*self._halted.reports()]
+        for place, state in states.items():
+            text = self.failure(place)
+            reports.append(PartitionReport(*place, state, error=None if text is None else FAILED, detail=text))
+        return reports

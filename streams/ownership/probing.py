@@ -59,7 +59,9 @@ class Probing:
                 return True
             self.waiting[place] = owner
         if place not in self._running and len(self._running) < MOST:
-            self._begin(owner)
+            offset = owner.intake.offset
+            self._log.warning("partition.probed", topic=place[0], partition=place[1], offset=offset, text=WHY)
+            self._running[place] = self._source.probe(*place, offset)
         fetchable = self._running[place].result() if place in self._running else None
         if fetchable is None:
             return False
@@ -83,11 +85,6 @@ class Probing:
 
     def text(self, place: TopicPartition) -> str | None:
         return WHY if place in self.waiting else None
-
-    def _begin(self, owner: Owner) -> None:
-        place = owner.place
-        self._log.warning("partition.probed", topic=place[0], partition=place[1], offset=owner.intake.offset, text=WHY)
-        self._running[place] = self._source.probe(*place, owner.intake.offset)
 
     def _halt(self, owner: Owner, fetchable: Fetchable, monotonic: float) -> None:
         owner.halt(monotonic)

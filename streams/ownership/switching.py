@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.rule import earlier_agent
 from sluicegate.streams.contracts.values import Generation, Partition, Source
 from sluicegate.streams.errors import ConfigurationError, RuleBehind
@@ -54,15 +53,9 @@ def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -
     same = before.rule == setting.rule.fingerprint
     if same and (before.version in (0, deployed.number) or policy in (CONVERT, REFUSE)):
         return Switch(older, None, before.generation)
-    agent = _agent(before, setting)
+    agent = deployed.agent(before.version) or earlier_agent(setting.agent, before.rule)
     previous = Generation(before.generation, before.version, policy, agent_text(agent), before.idle)
     return Switch(older, previous, before.generation + 1)
-
-
-def _agent(before: Source, setting: AgentRuntime) -> Agent:
-    """The agent with the rule of the newest groups in the row."""
-    known = setting.deployed.agent(before.version)
-    return earlier_agent(setting.agent, before.rule) if known is None else known
 
 
 def refuse_left(previous: Generation, groups: int, partition: Partition) -> None:

@@ -126,14 +126,12 @@ class ReceivedShards:
         believed = proof.refuse(record, shard)
         if record.value() is None and any(name == STATE for name, _ in pairs):
             return ()
-        if sender is None or not (self._seen(shard, number) or self.note(UNPROVEN + shard, number, now)):
+        known = self.shards.get(shard)
+        repeat = known is not None and number in known.numbers
+        if sender is None or not (repeat or self.note(UNPROVEN + shard, number, now)):
             return (believed,)
         self.dropped += 1
         return ()
-
-    def _seen(self, shard: str, number: int) -> bool:
-        known = self.shards.get(shard)
-        return known is not None and number in known.numbers
 
     def receipts(self) -> tuple[int, int, int]:
         """The numbers of dropped repeats, accepted late records and forgotten shards since the last call."""

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any
@@ -131,16 +131,13 @@ def _first(fields: CallFields) -> int:
 def _page(groups: Sequence[OpenGroup]) -> list[dict[str, Any]]:
     """The first groups as JSON: at least one, and no more than PAGE and PAGE_BYTES."""
     page, size = list[dict[str, Any]](), 0
-    for made in map(_shown, groups[:PAGE]):
-        size += len(_encoded(made))
+    for group in groups[:PAGE]:
+        content = {**document(group), "values": plain(group.values)}
+        size += len(_encoded(content))
         if page and size > PAGE_BYTES:
             break
-        page.append(made)
+        page.append(content)
     return page
-
-
-def _shown(group: OpenGroup) -> dict[str, Any]:
-    return {**document(group), "values": plain(group.values)}
 
 
 def _tag(page: Sequence[Mapping[str, Any]], first: int, many: int) -> str:
@@ -150,11 +147,8 @@ def _tag(page: Sequence[Mapping[str, Any]], first: int, many: int) -> str:
 
 
 def _matches(wanted: str, tag: str) -> bool:
-    return wanted.strip() == "*" or tag.removeprefix("W/") in _tags(wanted)
-
-
-def _tags(header: str) -> Iterator[str]:
-    return (each.strip().removeprefix("W/") for each in header.split(","))
+    tags = [each.strip().removeprefix("W/") for each in wanted.split(",")]
+    return tags == ["*"] or tag.removeprefix("W/") in tags
 
 
 def _json(status: HTTPStatus, content: Any, headers: Mapping[str, str] = {}) -> Answer:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from sluicegate.streams.agent import Agent, App, Lookup
+from sluicegate.streams.agent import App
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.testing.log import ManualClock
@@ -29,10 +29,6 @@ def require_sqlalchemy() -> None:
         raise ConfigurationError(
             'a test of a session plays on SQLite and needs SQLAlchemy: pip install "sluicegate[sqlite]"'
         )
-
-
-def _of_stores(agent: Agent) -> list[Lookup]:
-    return [lookup for lookup in agent.lookups if lookup.kind != "topic"]
 
 
 class TestStore:
@@ -88,9 +84,8 @@ class TestStore:
 
     def put_row(self, source: str, key: str | int, value: Mapping[str, Any] | None) -> None:
         """Raises ConfigurationError when no lookup has this source, and for a row that the table does not take."""
-        lookup = next(
-            (store for agent in self._app.agents for store in _of_stores(agent) if store.source == source), None
-        )
+        lookups = [lookup for agent in self._app.agents for lookup in agent.lookups if lookup.kind != "topic"]
+        lookup = next((lookup for lookup in lookups if lookup.source == source), None)
         if lookup is None:
             raise ConfigurationError(f"no lookup has the source {source!r}")
         with cast(Any, self.store).transaction() as session:

@@ -152,7 +152,7 @@ def _first(store: Store, app: str, now: float) -> SigningKeys:
 
 
 def _write(store: Store, claim: Claim, keys: SigningKeys) -> None:
-    write_entry(store, claim, _packed(keys))
+    write_entry(store, claim, framed(KEYS + msgspec.msgpack.encode(keys)))
 
 
 def _used(store: Store, app: str) -> bool:
@@ -161,10 +161,6 @@ def _used(store: Store, app: str) -> bool:
         return True
     outbox: OutboxStore = store.outbox
     return any(outbox.count(state) for state in ("pending", "dispatched", "dead"))
-
-
-def _packed(keys: SigningKeys) -> bytes:
-    return framed(KEYS + msgspec.msgpack.encode(keys))
 
 
 def _unpacked(blob: bytes) -> SigningKeys | None:

@@ -147,11 +147,11 @@ GUARDS = (
     Guard(
         "an answer of the state API has a bounded number of groups",
         RESOURCES,
-        "for made in map(_shown, groups[:PAGE]):",
-        "for made in map(_shown, groups):",
+        "for group in groups[:PAGE]:",
+        "for group in groups:",
         STATE,
     ),
-    Guard("an entity tag is of one state", RESOURCES, 'tag.removeprefix("W/") in _tags(wanted)', "bool(wanted)", STATE),
+    Guard("an entity tag is of one state", RESOURCES, 'tag.removeprefix("W/") in tags', "bool(wanted)", STATE),
     Guard("a key in a path is percent-encoded", RESOURCES, "if not ENCODED.fullmatch(path):", NEVER, STATE),
     Guard(
         "the client follows no redirect with its token",

@@ -27,7 +27,7 @@ def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[System
         if options is None or not options.registry or agent.rekeys:
             continue
         try:
-            read = _read_with(options, client)
+            read = client.schema(options.pinned, options.kind) if options.pinned else options.schema
         except UnknownId as error:
             hint = "correct schema: SUBJECT:VERSION, or register the missing schema"
             yield SystemFinding("registry", False, f"agent {agent.name}: {error}", hint)
@@ -50,10 +50,6 @@ def mistyped(agent: Agent, schema: str) -> Iterator[tuple[str, str]]:
     for problem in problems:
         if not problem.is_warning:
             yield f"{dotted(problem.finding.path)}: {problem.finding.message}", problem.finding.hint
-
-
-def _read_with(options: SchemaOptions, client: SchemaRegistry) -> str:
-    return client.schema(options.pinned, options.kind) if options.pinned else options.schema
 
 
 def _subjects(agent: Agent, options: SchemaOptions) -> list[str]:

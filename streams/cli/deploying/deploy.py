@@ -50,7 +50,8 @@ def deploy(
     chosen = None if policy is None else policy.value
     with shared_store(app) as store, rewinds(app, store, chosen) as check:
         options = DeployOptions(chosen, None, True, expect, leave, check)
-        _check_migrated(store)
+        if to_do := store.migrate(dry_run=True):
+            raise SystemNotReady(f"the store is not migrated ({', '.join(to_do)}): run {command('migrate FILE')}")
         steps, deployed = _deployed(store, app, names, options, person(why, by), yes)
         progress = [] if no_wait else _waited(store, app, deployed, None if json else _said)
     if json:
@@ -69,11 +70,6 @@ def _names(app: App, chosen: Sequence[str] | None) -> list[str]:
         if name not in known:
             raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(known)}")
     return [agent.name for agent in app.agents if not chosen or agent.name in chosen or agent.rekeys in chosen]
-
-
-def _check_migrated(store: "Store") -> None:
-    if steps := store.migrate(dry_run=True):
-        raise SystemNotReady(f"the store is not migrated ({', '.join(steps)}): run {command('migrate FILE')}")
 
 
 def _deployed(

@@ -363,11 +363,7 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
             hint = f"write a list of routes under to{every}"
             yield FileFinding((*place, key), "belongs to one of several routes", hint, ((*place, key),))
     if agent.routes:
-        yield from _list_of_routes(agent, (*path, "to"))
-
-
-def _list_of_routes(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
-    yield from _never_reached(agent, to)
+        yield from _never_reached(agent, (*path, "to"))
 
 
 def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:

@@ -148,7 +148,7 @@ class Rebuild:
             for run in self._intake.new(record, groups):
                 self._accept(run)
                 self._drain()
-                key = self._key()
+                key = next((key for key, state in self._groups.touched.items() if state is not None), None)
                 if key is not None and record.offset() in self._known.results:
                     self._begin(key, run)
                 if key is not None:
@@ -160,10 +160,6 @@ class Rebuild:
 
     def _accept(self, run: Sequence[Record]) -> None:
         accept(self._groups, run, self._intake.now)
-
-    def _key(self) -> bytes | None:
-        """The key of the group that took the record; there is at most one."""
-        return next((key for key, state in self._groups.touched.items() if state is not None), None)
 
     def _begin(self, key: bytes, run: Sequence[Record]) -> None:
         """A known result begins with this record, so earlier groups of its key had ended."""

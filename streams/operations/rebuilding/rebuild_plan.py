@@ -186,9 +186,6 @@ class Plans:
                 source.known.partition.topic, source.known.partition.number
             )
 
-    def _output_proof(self, topic: str, number: int) -> HeaderProof:
-        return HeaderProof() if self._keys_lost else self._proofs.output(topic, number)
-
     def _begin(self, topic: str, number: int, facts: TopicFacts) -> tuple[int, bool]:
         """The first offset to read, and the value of Lost.whole."""
         wanted, start = self._wanted, self._agent.start
@@ -210,7 +207,7 @@ class Plans:
             cut[topic] = [number for number, (low, _) in enumerate(spans) if low > 0]
             for number, (low, high) in enumerate(spans):
                 report(f"reading {topic}/{number}: {high - low} messages")
-                proof = self._output_proof(topic, number)
+                proof = HeaderProof() if self._keys_lost else self._proofs.output(topic, number)
                 for records in self._history.read(topic, number, low, high):
                     for record in records:
                         messages.take(record, proof)

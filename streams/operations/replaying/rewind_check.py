@@ -39,13 +39,10 @@ class RewindCheck:
         Raises PersistenceError and SystemNotReady."""
         place = old.name, before.number
         if place not in self._known:
-            mine = self._partitions(old)
+            mine = [partition for partition in self._store.partitions(self._app) if partition.agent == old.name]
             texts = [text for each in mine if (text := self._judge(old, before, each))]
             self._known[place] = [*self._compacted(old, mine), *self._unclaimed(old, mine), *texts]
         return self._known[place]
-
-    def _partitions(self, agent: Agent) -> list[Partition]:
-        return [partition for partition in self._store.partitions(self._app) if partition.agent == agent.name]
 
     def _unclaimed(self, agent: Agent, known: Sequence[Partition]) -> list[str]:
         """The partitions without a claim. A worker that does not know the newest version yet may claim them first, and

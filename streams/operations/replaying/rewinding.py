@@ -27,7 +27,14 @@ from sluicegate.streams.operations.proofs import row_proof
 from sluicegate.streams.operations.replaying import record_replay, replays
 from sluicegate.streams.operations.replaying.handler_calls import group_handler
 from sluicegate.streams.operations.replaying.replays import Corrected, Replay, ReplaySource
-from sluicegate.streams.operations.replaying.shadowing import RUN_UP, ShadowHistory, Shadowing, ShadowRange, Watch
+from sluicegate.streams.operations.replaying.shadowing import (
+    RUN_UP,
+    ShadowHistory,
+    Shadowing,
+    ShadowRange,
+    Watch,
+    watched,
+)
 from sluicegate.streams.outbox.rows import renumbered
 from sluicegate.streams.outbox.sizes import longest
 from sluicegate.streams.ownership.registered import RegisteredSchemas
@@ -237,7 +244,8 @@ class Rewinding:
         writer.mark(self._sent_before(claim, replay.into))
         place, counted = (source.topic, source.partition), 0
         before = self._run_up(source)
-        records = self._records(source)
+        history = self._history.read(source.topic, source.partition, source.begin, source.end)
+        records = watched(history, self._watch)
         replayed = (
             record_replay.corrected(self._rule, witness, records, corrections, replay.into, before)
             if self._rule.sends_on
@@ -272,11 +280,6 @@ class Rewinding:
         low = self._history.facts(source.topic, source.partition).low
         begin = max(low, source.begin - RUN_UP)
         return self._history.read(source.topic, source.partition, begin, source.begin)
-
-    def _records(self, source: ReplaySource) -> Iterator[Sequence[Record]]:
-        for records in self._history.read(source.topic, source.partition, source.begin, source.end):
-            yield records
-            self._watch.read(len(records))
 
     def _sent_before(self, claim: Claim, into: str) -> set[int]:
         """The numbers of rows that an earlier run sent but could not mark as sent."""

@@ -72,6 +72,13 @@ class Watch(Protocol):
         """The number of records that were read."""
 
 
+def watched(history: Iterator[Sequence[Record]], watch: Watch) -> Iterator[Sequence[Record]]:
+    """The records, reported to the watch."""
+    for records in history:
+        yield records
+        watch.read(len(records))
+
+
 class _Source(NamedTuple):
     """One partition that the agent has processed up to `offset`."""
 
@@ -218,7 +225,7 @@ class Shadowing:
         index = ShardIndex({each.partition: each for each in published}, outputs)
         for topic, number, (low, high) in spans:
             proof = self._proofs.output(topic, number)
-            for records in self._history.read(topic, number, low, high):
+            for records in watched(self._history.read(topic, number, low, high), self._watch):
                 for record in records:
                     named = by_name(headers(record))
                     place = f"{topic}/{number}/{record.offset()}"
@@ -233,7 +240,6 @@ class Shadowing:
                         if FIRST_RECORD in named and named.raw(RULE) not in (b"", self._digest):
                             self._earlier.add(named.text(ID))
                         about.take(topic, number, place, record.key(), record.value(), named)
-                self._watch.read(len(records))
         self._unproven += index.unproven
         return {(topic, number) for topic, number, (low, _) in spans if low > 0}
 
@@ -276,18 +282,13 @@ class Shadowing:
         witness, notes = self._witness(source, cut)
         begin, place = witness.begin, (source.partition.topic, source.partition.number)
         before = self._history.read(*place, max(source.facts.low, begin - RUN_UP), begin) if rule.receive else ()
-        records = self._watched(*place, begin, source.end)
+        records = watched(self._history.read(*place, begin, source.end), self._watch)
         if rule.sends_on:
             verdict = compared(rule, witness, records, only, self._most, before, bool(cut))
         else:
             verdict = folded(rule, self._live, witness, records, only, self._most, before, handle)
         verdict.notes += notes
         return verdict
-
-    def _watched(self, topic: str, number: int, begin: int, end: int) -> Iterator[Sequence[Record]]:
-        for records in self._history.read(topic, number, begin, end):
-            yield records
-            self._watch.read(len(records))
 
     def _moved(self, source: _Source, cut: set[tuple[str, int]]) -> tuple[int, list[str]]:
         """Moves the begin of the range to where no result can be missing because of retention. Earlier results were
