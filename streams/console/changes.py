@@ -59,8 +59,9 @@ class ConsoleChanges:
     def _group(self, store: Store, fields: CallFields) -> OpenGroup:
         agent, key = agent_of(self._app, fields), text(fields, "key")
         group_changes.require_groups(agent)
-        groups = group_changes.named(self._app.name, agent, store, time.time(), key, optional(fields, "window"))
-        return group_changes.only(groups, _shown(key), text(fields, "place"))
+        window, place = optional(fields, "window"), text(fields, "place")
+        groups = group_changes.named(self._app.name, agent, store, time.time(), key, window, place)
+        return group_changes.only(groups, _shown(key), place)
 
     def retry(self, fields: CallFields) -> dict[str, Any]:
         """As `dead retry`. `ask` in the answer is the question to which the operator must agree (`yes`) first."""

@@ -64,10 +64,10 @@ def dead_counts(dead: DeadShown | None) -> dict[str, int] | None:
 
 def dead_page(dead: DeadShown, fields: CallFields) -> dict[str, Any]:
     """One page of the selected records, and all causes of the selection. Raises ConfigurationError."""
-    first, (key, descending) = number(fields, "first", 0, 10**9), ordered(fields, ORDERS, "age")
+    first, (order, descending) = number(fields, "first", 0, 10**9), ordered(fields, ORDERS, "age")
     there = [item for item in dead.items if optional(fields, "retried") or not item.shown["retried"]]
     chosen = [item for item in reversed(there) if _is_chosen(item, fields)]
-    page = sorted(chosen, key=key, reverse=descending)[first : first + PAGE]
+    page = sorted(chosen, key=ORDERS[order], reverse=descending)[first : first + PAGE]
     return {
         "dead": [{**item.shown, "cause": item.cause} for item in page],
         "causes": [cause._asdict() for cause in dead_causes.causes(chosen)[:PAGE]],

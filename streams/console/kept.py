@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 import structlog
@@ -9,6 +10,7 @@ import structlog
 SHARE = 0.005  # the part of the time that is spent reading
 LEAST = 2.0  # seconds from one reading to the next
 AFTER_CHANGE = 4  # extra readings within LEAST after a change: the owner needs a few seconds for it
+AFTER_LONG = 1  # the same if a reading takes LEAST or longer
 
 T = TypeVar("T")
 
@@ -26,6 +28,8 @@ class KeptValue(Generic[T]):
         self._expired = 0  # the number of calls of `expire`
         self._soon = 0  # the number of extra readings
         self._begun = 0  # the number of readings that began
+        self._took = 0.0  # seconds of the last reading
+        self._awaited: Future[tuple[T, float]] | None = None  # the first reading, while callers wait for it
 
     def get(self) -> tuple[T, float]:
         """The value, and its age in seconds. Raises the error of `read` if there is no value."""
@@ -51,12 +55,43 @@ class KeptValue(Generic[T]):
         value = self._found
         return None if value is None else (value[0], max(0.0, self._clock() - value[1]))
 
+    def within(self, seconds: float) -> tuple[T, float] | None:
+        """Same as `get`; None if there is no value after so many seconds. The reading goes on."""
+        if self._found is None:
+            awaited = self._awaited
+            if awaited is None:
+                awaited = self._awaited = Future()
+                threading.Thread(target=self._await, args=(awaited,), name="console", daemon=True).start()
+            try:
+                awaited.result(seconds)
+            except TimeoutError:
+                if not awaited.done():
+                    return None
+                raise
+        return self.get()
+
+    def _await(self, awaited: "Future[tuple[T, float]]") -> None:
+        try:
+            awaited.set_result(self._first())
+        except Exception as error:
+            awaited.set_exception(error)
+        finally:
+            self._awaited = None
+
+    def renew(self) -> None:
+        """Let the next caller start a reading in a thread, as if one were due."""
+        self._due = self._clock()
+
     def expire(self) -> None:
         """Let the next caller read the value again, and let AFTER_CHANGE readings exceed their share of the time. The
-        result of a reading that is in progress is dropped."""
+        result of a reading that is in progress is dropped. A value that takes LEAST or longer to read is kept until it
+        is read again."""
         self._expired += 1
-        self._soon = AFTER_CHANGE
-        self._found = None
+        if self._took < LEAST:
+            self._soon, self._found = AFTER_CHANGE, None
+        else:
+            self._soon = AFTER_LONG
+            self.renew()
 
     def _first(self) -> tuple[T, float]:
         with self._reading:
@@ -76,7 +111,8 @@ class KeptValue(Generic[T]):
         try:
             value = self._read(), self._clock()
         finally:
-            pause = LEAST if self._soon else max(LEAST, (self._clock() - began) / SHARE)
+            self._took = self._clock() - began
+            pause = LEAST if self._soon else max(LEAST, self._took / SHARE)
             self._soon, self._due = max(0, self._soon - 1), self._clock() + pause
         if expired == self._expired:
             self._found = value

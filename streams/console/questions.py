@@ -2,20 +2,22 @@
 
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.console.dead_page import DeadShown, dead_facts, dead_page, dead_shown, letter_counts
+from sluicegate.streams.console.group_table import ORDERS, GroupFilter, GroupTable
 from sluicegate.streams.console.kept import LEAST, SHARE, KeptValue
 from sluicegate.streams.console.planning import plan_of_the_file
 from sluicegate.streams.console.progress import progress
 from sluicegate.streams.console.ruling import rule_text
 from sluicegate.streams.console.schedules import schedule_documents
-from sluicegate.streams.console.snapshot import PartitionShown, StoreSnapshot, identity, taken
+from sluicegate.streams.console.snapshot import PartitionShown, StoreSnapshot, taken
 from sluicegate.streams.console.systems import ConsoleSystems
-from sluicegate.streams.console.wording import PAGE, agent_of, number, optional, ordered, seconds, text
+from sluicegate.streams.console.wording import PAGE, StillReading, agent_of, number, optional, ordered, seconds, text
+from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.handlers.values import plain
 from sluicegate.streams.observe.board import Board
@@ -26,21 +28,16 @@ from sluicegate.streams.operations.dead import dead_changes
 from sluicegate.streams.operations.dead.dead_changes import DeadListing
 from sluicegate.streams.operations.dead.dead_documents import payload
 from sluicegate.streams.operations.desk import StoreDesk
-from sluicegate.streams.operations.groups.group_changes import document, key_of, where
-from sluicegate.streams.operations.groups.open_groups import OpenGroup, waits_for, why
+from sluicegate.streams.operations.groups.group_changes import document, every, key_of, where
+from sluicegate.streams.operations.groups.open_groups import OpenGroup, why
 from sluicegate.streams.operations.stored_messages import message_document, time_text, timeout_document
 from sluicegate.streams.rules.versions import UNVERSIONED
 from sluicegate.streams.versions import catalogue
+from sluicegate.streams.wording import counted
 
 LETTERS = 1000  # the newest dead letters of each partition
 LANE_ROWS = 1000  # pending rows that are read for the lanes
-ORDERS: Mapping[str, Callable[[OpenGroup], Any]] = {
-    "age": lambda group: group.age,
-    "key": lambda group: group.key,
-    "count": lambda group: group.records,
-    "bytes": lambda group: group.bytes,
-    "due": lambda group: (group.fires_in is None, group.fires_in or 0.0),
-}
+PATIENCE = 0.5  # seconds that an answer waits for the first reading of the store
 Facts = dict[str, Any]
 
 
@@ -72,48 +69,49 @@ class Questions:
         return {**self._history.document(seconds(fields, "since")), "again": LEAST}
 
     def partitions(self, _: CallFields) -> Facts:
-        snapshot, age = self.snapshot.get()
-        return {
-            "partitions": [_partition(partition) for partition in snapshot.partitions],
-            "unread": snapshot.unread,
-            "age": age,
-        }
+        snapshot, age = self._snapshot_now()
+        return {"partitions": [_partition(partition) for partition in snapshot.partitions], "age": age}
 
     def groups(self, fields: CallFields) -> Facts:
         """One page of the open groups of an agent with the text `search` in their key. Filters: one partition
         (`place`), overdue groups (`late`), groups `older` than this number of seconds, and groups with the same reason
-        to wait (`waits`)."""
-        agent, search = agent_of(self.app, fields), text(fields, "search", "").casefold()
-        place, late, waits = optional(fields, "place"), optional(fields, "late"), optional(fields, "waits")
-        older = number(fields, "older", 0, 10**9)
-        first, (key, descending) = number(fields, "first", 0, 10**9), ordered(fields, ORDERS, "-age")
-        snapshot, age = self.snapshot.get()
-        every = self._of(snapshot, agent)
-        matches = [
-            each
-            for each in every
-            if (not search or search in each.key.decode(errors="replace").casefold())
-            and (place is None or where(each) == place)
-            and (late is None or (each.fires_in is not None and each.fires_in < age))
-            and each.age + age >= older
-            and (waits is None or waits_for(each, agent) == waits)
-        ]
-        page = sorted(matches, key=key, reverse=descending)[first : first + PAGE]
-        groups = [{**_group(each, age), "waits": waits_for(each, agent)} for each in page]
-        facts = {"open": len(every), "waits": sorted({waits_for(each, agent) for each in every})}
-        return {"groups": groups, **facts, "found": len(matches), "first": first, "page": PAGE, "age": age}
+        to wait (`waits`). `open` counts all groups, also the `unlisted` ones, which are in no page. With `fresh` the
+        store is read again; until then the answers have what was read before."""
+        agent, first = agent_of(self.app, fields), number(fields, "first", 0, 10**9)
+        order, descending = ordered(fields, ORDERS, "-age")
+        wanted = GroupFilter(
+            text(fields, "search", "").casefold(),
+            text(fields, "place", ""),
+            text(fields, "waits", ""),
+            bool(optional(fields, "late")),
+            number(fields, "older", 0, 10**9),
+            order,
+            descending,
+        )
+        if optional(fields, "fresh"):
+            self.snapshot.renew()
+        snapshot, age = self._snapshot_now()
+        table = snapshot.groups[agent.name]
+        with _Paced(self._clock) as paced:
+            matches = table.selected(wanted, age)
+            groups = [_row(table, row, age) for row in matches[first : first + PAGE]]
+        facts = {"open": len(table) + table.unlisted, "unlisted": table.unlisted, "waits": sorted(table.waits)}
+        pages = {"found": len(matches), "first": first, "page": PAGE}
+        again = paced.again if wanted.grows else LEAST
+        return {"groups": groups, **facts, **pages, "age": age, "again": again}
 
     def why(self, fields: CallFields) -> Facts:
         """The reasons why the groups of this key are open, and their computed fields."""
         agent = agent_of(self.app, fields)
-        key, window = key_of(text(fields, "key")), optional(fields, "window")
-        snapshot, age = self.snapshot.get()
-        answers = [
-            {**_group(each, age), "why": why(each, agent), "values": plain(each.values)}
-            for each in self._of(snapshot, agent)
-            if each.key == key and identity(each)[0] == text(fields, "place") and window in (None, _window(each))
-        ]
-        return {"groups": answers[:PAGE], "age": age}
+        key, place, window = key_of(text(fields, "key")), text(fields, "place"), optional(fields, "window")
+        with self.desk.store() as store:
+            groups = every(self.app.name, agent, store, time.time(), key, place)
+        groups = [group for group in groups if window in (None, _window(group))][:PAGE]
+        return {
+            "groups": [
+                {**_group(group, 0.0), "why": why(group, agent), "values": plain(group.values)} for group in groups
+            ]
+        }
 
     def timeouts(self, fields: CallFields) -> Facts:
         key = optional(fields, "key")
@@ -169,7 +167,7 @@ class Questions:
     def progress(self, _: CallFields) -> Facts:
         """Deployments and replays of each agent."""
         deployments, age = self._progress.get()
-        snapshot, _age = self.snapshot.get()
+        snapshot, _age = self._snapshot_now()
         switching = [_partition(partition) for partition in snapshot.partitions if partition.earlier]
         return {"agents": deployments, "switching": switching, "age": age}
 
@@ -181,7 +179,7 @@ class Questions:
     def audit(self, fields: CallFields) -> Facts:
         """The changes by operators, newest first."""
         first, search = number(fields, "first", 0, 10**9), text(fields, "search", "").casefold()
-        snapshot, age = self.snapshot.get()
+        snapshot, age = self._snapshot_now()
         with self.desk.store() as store:
             changes = [*snapshot.changes, *auditing.noted(self.app, store)]
         changes.sort(key=lambda change: -change[0].at)
@@ -196,17 +194,24 @@ class Questions:
         self.snapshot.expire()
         self.dead_shown.expire()
 
-    def _of(self, snapshot: StoreSnapshot, agent: Agent) -> Sequence[OpenGroup]:
-        return snapshot.groups.get(agent.name, ())
+    def _snapshot_now(self) -> tuple[StoreSnapshot, float]:
+        """The snapshot and its age. Raises StillReading."""
+        snapshot = self.snapshot.within(PATIENCE)
+        if snapshot is None:
+            groups = counted(sum(self._reported().values()), "open group")
+            raise StillReading(f"The store is being read: {groups} in all.")
+        return snapshot
+
+    def _reported(self) -> dict[Partition, int]:
+        """The numbers of open groups that the workers reported."""
+        return {
+            Partition(self.app.name, report.agent, partition.topic, partition.number): partition.groups
+            for report in self._board.reports()
+            for partition in report.partitions
+        }
 
     def _snapshot(self) -> StoreSnapshot:
-        counts: dict[str, int] = {}
-        for report in self._board.reports():
-            counts[report.agent] = counts.get(report.agent, 0) + sum(
-                partition.groups for partition in report.partitions
-            )
-        with self.desk.store() as store:
-            return taken(self.app, store, counts)
+        return taken(self.app, self.desk.store, self._reported())
 
     def _dead(self) -> DeadShown:
         topics, counts = self.systems.open_topics, letter_counts(self._board.reports())
@@ -265,8 +270,14 @@ def _partition(shown: PartitionShown) -> Facts:
     return {**place, **facts, "version": shown.version, "earlier": earlier, "again": shown.again, "note": shown.note}
 
 
+def _row(table: GroupTable, row: int, age: float) -> Facts:
+    window = table.window(row)
+    shown = {} if window is None else {"window": rfc3339(window / 1000)}
+    return {**_group(table.group(row), age), **shown, "waits": table.waits_of(row)}
+
+
 def _group(group: OpenGroup, age: float) -> Facts:
-    """`age` is the age of the snapshot in seconds. `name` identifies the group in questions and changes."""
+    """`age` is the age of the reading in seconds. `name` identifies the group in questions and changes."""
     fires_in = None if group.fires_in is None else group.fires_in - age
     text = {"text": group.key.decode(errors="replace"), "name": f"base64:{_base64(group.key)}", "place": where(group)}
     return {**document(group), **text, "age": group.age + age, "fires_in": fires_in}

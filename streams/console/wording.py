@@ -1,7 +1,7 @@
 """Checks the fields of a question, and converts errors to answers."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
@@ -17,6 +17,10 @@ PAGE = 100  # rows of one answer
 LONGEST = 4096  # characters of a field
 
 
+class StillReading(Exception):
+    """The answer needs a value that is being read. The page asks again."""
+
+
 def answering(call: Callable[[CallFields], Any]) -> AnswerCall:
     """The call with its result as JSON. An error of the product becomes an answer with `error`."""
 
@@ -24,6 +28,8 @@ def answering(call: Callable[[CallFields], Any]) -> AnswerCall:
     def answer(fields: CallFields) -> Answer:
         try:
             return _json_answer(HTTPStatus.OK, call(fields))
+        except StillReading as reading:
+            return _json_answer(HTTPStatus.ACCEPTED, {"reading": str(reading)})
         except ConfigurationError as error:
             return _json_answer(HTTPStatus.BAD_REQUEST, {"error": masked(str(error))})
         except Fenced as error:
@@ -73,16 +79,13 @@ def seconds(fields: CallFields, name: str) -> float:
     return float(value)
 
 
-def ordered(
-    fields: CallFields, orders: Mapping[str, Callable[[Any], Any]], default: str
-) -> tuple[Callable[[Any], Any], bool]:
-    """The sort key, and whether the order is descending: the field `order` then begins with `-`. Raises
+def ordered(fields: CallFields, orders: Collection[str], default: str) -> tuple[str, bool]:
+    """The name of the order, and whether it is descending: the field `order` then begins with `-`. Raises
     ConfigurationError."""
     name = optional(fields, "order") or default
-    key = orders.get(name.removeprefix("-"))
-    if key is None:
+    if name.removeprefix("-") not in orders:
         raise ConfigurationError(f"there is no order {name!r}; known are {', '.join(orders)}")
-    return key, name.startswith("-")
+    return name.removeprefix("-"), name.startswith("-")
 
 
 def agent_of(app: App, fields: CallFields) -> Agent:

@@ -4,6 +4,7 @@ from tests.mutation.guard import NEVER, Guard
 
 PORT, PAGE = "streams/observe/http.py", "streams/console/page/core/html.js"
 CHANGES, QUESTIONS = ("tests/unit/console/test_changes.py",), ("tests/unit/console/test_questions.py",)
+TABLE = ("tests/unit/console/test_group_table.py",)
 CALLS = ("tests/unit/observe/test_http_calls.py",)
 STATE, CLIENT = ("tests/unit/serving/test_state.py",), ("tests/unit/serving/test_client.py",)
 COMMITTED, RESOURCES = "streams/serving/committed.py", "streams/serving/calls.py"
@@ -112,8 +113,44 @@ GUARDS = (
     Guard(
         "an answer of the console has a bounded number of groups",
         "streams/console/questions.py",
-        "page = sorted(matches, key=key, reverse=descending)[first : first + PAGE]",
-        "page = sorted(matches, key=key, reverse=descending)[first:]",
+        "for row in matches[first : first + PAGE]]",
+        "for row in matches[first:]]",
+        QUESTIONS,
+    ),
+    Guard(
+        "the console lists a bounded number of groups",
+        "streams/console/snapshot.py",
+        "for group in groups_in(part)), most))",
+        "for group in groups_in(part)), None))",
+        TABLE,
+    ),
+    Guard(
+        "a reading of the console lets other questions in between",
+        "streams/console/questions.py",
+        "return taken(self.app, self.desk.store, self._reported())",
+        "import contextlib\n        with self.desk.store() as store:\n            "
+        "return taken(self.app, lambda: contextlib.nullcontext(store), self._reported())",
+        TABLE,
+    ),
+    Guard(
+        "a text that lies across two keys is found in neither",
+        "streams/console/group_table.py",
+        "if at + len(text) <= ends[row]:",
+        "if row >= 0:",
+        TABLE,
+    ),
+    Guard(
+        "an answer of the console does not wait for a long reading",
+        "streams/console/questions.py",
+        "self.snapshot.within(PATIENCE)",
+        "self.snapshot.get()",
+        TABLE,
+    ),
+    Guard(
+        "a list that takes long to read stays until it is read again",
+        "streams/console/kept.py",
+        "if self._took < LEAST:",
+        "if True:",
         QUESTIONS,
     ),
     Guard(

@@ -76,10 +76,16 @@ def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionCo
     return PartitionContents(partition, view.claim, rule, groups, sealed, list(log.amended), log.paging, earlier)
 
 
-def partitions(store: Store, app: str, agent: Agent) -> Iterator[PartitionContents]:
-    """The contents of all partitions, by topic and number. Raises PersistenceError and SystemNotReady, and the errors
-    of `held`."""
+def place_of(partition: Partition) -> str:
+    """The partition as TOPIC/NUMBER."""
+    return f"{partition.topic}/{partition.number}"
+
+
+def partitions(store: Store, app: str, agent: Agent, place: str | None = None) -> Iterator[PartitionContents]:
+    """The contents of this partition (None: of all, by topic and number). Raises PersistenceError and SystemNotReady,
+    and the errors of `held`."""
     for partition in store.partitions(app):
-        view = store.read(partition) if partition.agent == agent.name else None
+        wanted = partition.agent == agent.name and place in (None, place_of(partition))
+        view = store.read(partition) if wanted else None
         if view is not None:
             yield held(agent, partition, view)

@@ -12,6 +12,7 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import note
 from sluicegate.streams.operations.groups import open_groups, shared_groups
+from sluicegate.streams.operations.groups.contents import place_of
 from sluicegate.streams.operations.groups.open_groups import OpenGroup
 from sluicegate.streams.units import moment
 
@@ -35,11 +36,15 @@ def _require_no_table(agent: Agent) -> None:
         )
 
 
-def every(app: str, agent: Agent, store: Store, now: float, key: bytes | None = None) -> list[OpenGroup]:
-    """The open groups of this key (None: all groups). `now` is the reader's time in seconds since 1970."""
+def every(
+    app: str, agent: Agent, store: Store, now: float, key: bytes | None = None, place: str | None = None
+) -> list[OpenGroup]:
+    """The open groups of this key (None: all groups) in this partition (None: in any). `now` is the reader's time in
+    seconds since 1970."""
     if agent.scope == "shared":
-        return shared_groups.shared_groups(store.buffer, app, agent, now, key)
-    return open_groups.open_groups(store, app, agent, key)
+        shared = shared_groups.shared_groups(store.buffer, app, agent, now, key)
+        return [group for group in shared if place in (None, where(group))]
+    return open_groups.open_groups(store, app, agent, key, place)
 
 
 def key_of(text: str) -> bytes:
@@ -51,9 +56,12 @@ def key_of(text: str) -> bytes:
         raise ConfigurationError(f"{text} is not base64") from None
 
 
-def named(app: str, agent: Agent, store: Store, now: float, key: str, window: str | None = None) -> list[OpenGroup]:
-    """The groups of this key, of one window or of all. Raises ConfigurationError when there is none."""
-    matches = every(app, agent, store, now, key_of(key))
+def named(
+    app: str, agent: Agent, store: Store, now: float, key: str, window: str | None = None, place: str | None = None
+) -> list[OpenGroup]:
+    """The groups of this key, of one window or of all, in this partition (None: in any). Raises ConfigurationError when
+    there is none."""
+    matches = every(app, agent, store, now, key_of(key), place)
     if window is not None:
         matches = [match for match in matches if match.window is not None and match.window.start == _begin(window)]
     if not matches:
@@ -95,7 +103,7 @@ def overlap(group: OpenGroup) -> bool:
 
 def where(group: OpenGroup) -> str:
     """The partition of the group as TOPIC/NUMBER."""
-    return f"{group.partition.topic}/{group.partition.number}"
+    return place_of(group.partition)
 
 
 def document(group: OpenGroup) -> dict[str, object]:

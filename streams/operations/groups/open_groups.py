@@ -69,9 +69,12 @@ class OpenGroup(NamedTuple):
         return (self.window.together if self.window is not None else ()) or (self.name,)
 
 
-def open_groups(store: Store, app: str, agent: Agent, key: bytes | None = None) -> list[OpenGroup]:
-    """The open groups of this key (None: all): for each partition the hot ones, oldest first, then the cold ones."""
-    return [group for each in partitions(store, app, agent) for group in with_cold(each, store, key)]
+def open_groups(
+    store: Store, app: str, agent: Agent, key: bytes | None = None, place: str | None = None
+) -> list[OpenGroup]:
+    """The open groups of this key (None: all) in this partition (None: in any): for each partition the hot ones, oldest
+    first, then the cold ones."""
+    return [group for each in partitions(store, app, agent, place) for group in with_cold(each, store, key)]
 
 
 def with_cold(contents: PartitionContents, store: ColdGroups, key: bytes | None = None) -> list[OpenGroup]:
@@ -80,13 +83,11 @@ def with_cold(contents: PartitionContents, store: ColdGroups, key: bytes | None 
     return [group for part in read for group in groups_in(part, key)]
 
 
-def groups_in(contents: PartitionContents, key: bytes | None = None) -> list[OpenGroup]:
+def groups_in(contents: PartitionContents, key: bytes | None = None) -> Iterator[OpenGroup]:
     """The hot open groups of this key (None: all) in one partition."""
-    return [
-        _open_group(contents, within, name, state, bags)
-        for within in contents.every
-        for name, state, bags in within.groups.listed(key)
-    ]
+    for within in contents.every:
+        for name, state, bags in within.groups.listed(key):
+            yield _open_group(contents, within, name, state, bags)
 
 
 def _open_group(

@@ -69,14 +69,16 @@ class Shop:
         self.feed(*((key, b'{"v": 1}') for key in keys))
 
     def ask(self, question: str) -> Any:
-        """The JSON of one question, without a token."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request("GET", f"/console/{question}")
-        answer = connection.getresponse()
-        content = json.loads(answer.read())
-        connection.close()
-        assert answer.status == 200, content
-        return content
+        """The JSON of one question, without a token, when what it needs is read."""
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            connection.request("GET", f"/console/{question}")
+            answer = connection.getresponse()
+            content = json.loads(answer.read())
+            connection.close()
+            if answer.status != 202:
+                assert answer.status == 200, content
+                return content
 
     def fill(self, groups: int, dead: int) -> None:
         """Opens so many groups, one of them with a hostile key, and makes so many dead letters, one of them hostile."""

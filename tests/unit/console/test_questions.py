@@ -1,5 +1,6 @@
 """The questions of the console: bounded, searched on the server, and without markup."""
 
+import threading
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -332,6 +333,51 @@ def test_after_a_change_a_few_readings_follow_soon() -> None:
     now[0] += LEAST + 0.1
     kept.get()
     assert len(read) == AFTER_CHANGE + 2
+
+
+def test_a_value_that_takes_long_is_kept_until_it_is_read_again() -> None:
+    """A change is seen later, but no answer waits, and one reading follows at once."""
+    now, read = [0.0], list[float]()
+
+    def reading() -> float:
+        now[0] += LEAST + 1
+        read.append(now[0])
+        return now[0]
+
+    kept = KeptValue(reading, lambda: now[0])
+    kept.get()
+    kept.expire()
+    assert kept.get()[0] == read[0]
+    wait_until(lambda: len(read) == 2, what="the reading after the change")
+    wait_until(lambda: kept.get()[0] == read[1], what="its value")
+
+
+def test_a_caller_waits_for_so_many_seconds_and_the_reading_goes_on() -> None:
+    gate = threading.Event()
+
+    def reading() -> str:
+        assert gate.wait(30)
+        return "read"
+
+    kept = KeptValue(reading, lambda: 0.0)
+    assert (kept.within(0.0), kept.within(0.0)) == (None, None)
+    gate.set()
+    assert kept.within(30) == ("read", 0.0)
+
+
+def test_who_waits_for_the_first_reading_gets_its_error() -> None:
+    fails = [True]
+
+    def reading() -> str:
+        if fails[0]:
+            raise TimeoutError("away")
+        return "read"
+
+    kept = KeptValue(reading, lambda: 0.0)
+    with pytest.raises(TimeoutError, match="away"):
+        kept.within(30)
+    fails[0] = False
+    wait_until(lambda: kept.within(30) == ("read", 0.0), what="the value")
 
 
 def test_a_reading_that_fails_keeps_the_value_and_the_first_one_says_why() -> None:

@@ -14,6 +14,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Lookup, 
 from sluicegate.streams.aggregation import deadline, group_faults, groups
 from sluicegate.streams.aggregation.durable import paging
 from sluicegate.streams.config.text import document
+from sluicegate.streams.console import snapshot
 from sluicegate.streams.engine import worker
 from sluicegate.streams.expressions import lexer, parse, times, values
 from sluicegate.streams.observe import history, http
@@ -113,6 +114,8 @@ LIMITS: dict[str, list[str]] = {
         f"{history.LONGEST:,}",
         kilobytes(history.MOST_BYTES),
     ],
+    "open groups in the list of the console": [f"{snapshot.MOST_GROUPS:,}"],
+    "hot groups of a partition that the console reads": [f"{snapshot.LARGEST_PARTITION:,}"],
     "calls of the console and the state API at a time": [f"{http.CALLS}"],
 }
 """The numbers of a limit, in the order of the page. 4,300 digits are Python's; 530 bytes are measured."""

@@ -4,7 +4,7 @@ import { route } from "./route.js";
 
 const LEAST = 2; // seconds from one reading to the next; the server may want more
 const AFTER_ERROR = 5;
-export const live = { about: null, overview: null, answers: {}, view: "", error: "" };
+export const live = { about: null, overview: null, answers: {}, view: "", error: "", reading: "" };
 
 let views = {},
   shown = () => {},
@@ -13,7 +13,8 @@ let views = {},
 
 async function answer([name, query, optional]) {
   try {
-    return [name, await question(name, query)];
+    const content = await question(name, query);
+    return [name, content.reading && optional ? { failed: content.reading } : content];
   } catch (error) {
     if (!optional) throw error;
     return [name, { failed: error.message }];
@@ -29,11 +30,13 @@ export async function read() {
   try {
     if (!live.about) live.about = await session();
     const overview = await question("overview");
-    const entries = await Promise.all((views[view] || views.overview).asks(fields, overview, opened).map(answer));
+    const asks = (views[view] || views.overview).asks(fields, overview, opened);
+    const entries = await Promise.all(asks.map(answer));
     if (mine !== round) return; // the reader has gone to another view
+    const missing = entries.find(([, content]) => content.reading);
     live.overview = overview;
-    live.answers = Object.fromEntries(entries);
-    live.view = view;
+    live.reading = missing ? missing[1].reading : "";
+    if (!missing) Object.assign(live, { answers: Object.fromEntries(entries), view });
     live.error = "";
     pace = Math.max(pace, ...entries.map(([, content]) => content.again || 0));
   } catch (error) {

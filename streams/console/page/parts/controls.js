@@ -57,15 +57,24 @@ export const Pages = ({ content }) => {
   const { first, found, page } = content,
     last = Math.min(first + page, found);
   const turn = (step) => () => refine({ first: Math.max(0, first + step) || "" });
+  const end = () => refine({ first: Math.floor((found - 1) / page) * page || "" });
   return html`<div class="pages">
+    <${Button} label="first page" act=${turn(-first)} disabled=${!first}>First<//>
     <${Button} label="previous page" act=${turn(-page)} disabled=${!first}>Previous<//>
     <span id="pages">${found ? `${count(first + 1)} to ${count(last)} of ${count(found)}` : "none"}</span>
     <${Button} label="next page" act=${turn(page)} disabled=${last >= found}>Next<//>
+    <${Button} label="last page" act=${end} disabled=${last >= found}>Last<//>
   </div>`;
 };
 
-export const ReadAt = ({ age }) =>
-  html`<p class="soft" id="age">Read from the store ${age < 1 ? "now" : `${span(age)} ago`}.</p>`;
+const OLD = 30; // seconds: a reading that takes long is seldom repeated
+// `again` makes the server read again.
+export const ReadAt = ({ age, again }) =>
+  html`<p class="soft" id="age">
+    Read from the store ${age < 1 ? "now" : `${span(age)} ago`}.${
+      again && age > OLD && html` <${Button} kind="small" label="read again" act=${again}>Read again<//>`
+    }
+  </p>`;
 
 const COPIED = 1500; // milliseconds for which a button says so
 export class Copy extends Component {

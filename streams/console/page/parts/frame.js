@@ -122,7 +122,9 @@ export function Frame({ view, title, children }) {
         <${Facts} />
       </header>
       ${error && html`<p id="error" class="notice bad" role="alert">${error}</p>`}
-      <main id="view" tabindex="-1" aria-label=${title}>${children || html`<p class="soft">Reading …</p>`}</main>
+      <main id="view" tabindex="-1" aria-label=${title}>${
+        children || html`<p class="soft" role="status">${live.reading || "Reading …"}</p>`
+      }</main>
     </div>
     <${Dialogs} />
   </div>`;

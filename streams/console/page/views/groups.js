@@ -1,6 +1,6 @@
 // The open groups of one agent.
 import { html } from "../core/html.js";
-import { failed } from "../core/live.js";
+import { failed, read } from "../core/live.js";
 import { question } from "../core/server.js";
 import { count, span } from "../core/text.js";
 import { Button, Choice, Empty, Pages, ReadAt, Search, Time, To } from "../parts/controls.js";
@@ -34,6 +34,15 @@ export function asks(fields, overview) {
   const agent = agentOf(fields, overview);
   return agent ? [["groups", { order: ORDER, ...fields, agent }]] : [];
 }
+
+const anew = (agent) => async () => {
+  try {
+    await question("groups", { agent, fresh: "yes" });
+    await read();
+  } catch (error) {
+    failed(error);
+  }
+};
 
 const named = (agent, row) => ({
   agent,
@@ -154,5 +163,12 @@ export function content(fields, { groups: answer }, overview) {
       empty=${empty}
       name=${(row) => `${row.place}/${row.name}/${row.window}`}
     />
-    <${Pages} content=${answer} /><${ReadAt} age=${answer.age} />`;
+    <${Pages} content=${answer} />
+    ${
+      answer.unlisted > 0 &&
+      html`<p class="notice warn">
+        ${count(answer.unlisted)} more open groups are not listed. <code>sluicegate groups ls</code> lists all.
+      </p>`
+    }
+    <${ReadAt} age=${answer.age} again=${anew(agent)} />`;
 }
