@@ -25,6 +25,9 @@ WINDOWED = (*FIXED, "window")
 """The fields of every result of a window."""
 FIRST_MOMENT, LAST_MOMENT = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999, in seconds since 1970
 
+_FIRST_MILLISECOND, _LAST_MILLISECOND = 1_000 * FIRST_MOMENT, 1_000 * LAST_MOMENT
+_THOUSANDTHS = [f".{rest:03d}Z" for rest in range(1_000)]
+
 ResultFields = dict[str, Any]
 
 
@@ -68,8 +71,10 @@ def rfc3339(at: float) -> str:
 
 def of_milliseconds(at: int) -> str:
     """As `rfc3339`, for milliseconds since 1970."""
-    seconds, rest = divmod(min(max(at, 1_000 * FIRST_MOMENT), 1_000 * LAST_MOMENT), 1_000)
-    return f"{_of_second(seconds)}.{rest:03d}Z"
+    if not _FIRST_MILLISECOND <= at <= _LAST_MILLISECOND:
+        at = min(max(at, _FIRST_MILLISECOND), _LAST_MILLISECOND)
+    seconds, rest = divmod(at, 1_000)
+    return _of_second(seconds) + _THOUSANDTHS[rest]
 
 
 @lru_cache(1024)

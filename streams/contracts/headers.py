@@ -139,7 +139,7 @@ def window_headers(window: str, revision: int, by: str, rests: Sequence[int]) ->
     a record or a limit ended the group."""
     made: Headers = [(WINDOW, window.encode()), (REVISION, b"%d" % revision)]
     if by:
-        made.append((CLOSED, "/".join((by, *map(str, rests))).encode()))
+        made.append((CLOSED, ("/".join((by, *map(str, rests))) if rests else by).encode()))
     return made
 
 

@@ -41,7 +41,7 @@ def _numbered(*parts: str | int) -> Identify:
     def identify(number: GroupNumber) -> str:
         digest = shared.copy()
         digest.update(b"%d]" % number if isinstance(number, int) else b"%s]" % ",".join(map(str, number)).encode())
-        return _text(digest.digest().hex())
+        return _text(digest.hexdigest())
 
     return identify
 
@@ -67,7 +67,7 @@ def output_id(fire: str, index: int) -> str:
     """The id of output number `index` of a fire, counted from 0."""
     digest = _output.copy()
     digest.update(b'%s",%d]' % (fire.encode(), index))  # the id of a fire contains no character that JSON escapes
-    return _text(digest.digest().hex())
+    return _text(digest.hexdigest())
 
 
 def history_id(fire: str) -> str:

@@ -158,7 +158,10 @@ class Rows:
         try:
             for event in events:
                 if isinstance(event, Fire):
-                    rows += self._results(event)
+                    try:
+                        rows += (self._fire(event, None),) if event.outputs is None else self._routed(event)
+                    except _LeftOut:  # the last result will report the error
+                        continue
                 elif isinstance(event, Sent):
                     rows.append(self._sent(event))
                 elif isinstance(event, Unhandled):
@@ -178,20 +181,14 @@ class Rows:
             raise fault(error, event) from error
         return rows
 
-    def _results(self, fire: Fire) -> list[OutboxRow]:
-        """One row for each output. An early result that cannot be encoded is omitted, because the last result will
-        report the error."""
-        try:
-            if fire.outputs is None:
-                return [self._fire(fire, None)]
-            its = self.fire_id(fire.number)
-            return [
-                self._encoded(output_id(its, index), fire, self._targets[number], content, self._of_group(fire, its))
-                for index, (number, content) in enumerate(fire.outputs)
-                if fire.again in (None, WHOLE, index)
-            ]
-        except _LeftOut:
-            return []
+    def _routed(self, fire: Fire) -> list[OutboxRow]:
+        """One row for each output. Raises _LeftOut."""
+        its = self.fire_id(fire.number)
+        return [
+            self._encoded(output_id(its, index), fire, self._targets[number], content, self._of_group(fire, its))
+            for index, (number, content) in enumerate(fire.outputs or ())
+            if fire.again in (None, WHOLE, index)
+        ]
 
     def _sent(self, sent: Sent) -> OutboxRow:
         headers: list[Header] = [*sent.headers, (FIRE, sent.fire.encode()), self._sender]
