@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from math import inf, isfinite
+from math import inf, isfinite, nextafter
 from typing import Any
 
 from sluicegate.schemas import Codec
@@ -43,6 +43,14 @@ class DeadlineClause:
         self._fields = Fields([gives] if cancels is None else [gives, cancels], lets, codec)
         self._answer = self._fields.function(gives)
         self._cancels = None if cancels is None else self._fields.function(cancels)
+
+    @property
+    def numbers(self) -> tuple[int, float, float]:
+        """The numbers that are deadlines: the divisor that makes them seconds, and the least and the greatest number of
+        seconds. With `unit: rfc3339` no number is one."""
+        if self._unit == "rfc3339":
+            return 1, inf, -inf
+        return PER_SECOND[self._unit], *((0.0, nextafter(LATEST, 0.0)) if self.is_instant else (-LONGEST, LONGEST))
 
     def evaluate(self, record: Record) -> float | None:
         """The deadline that the record gives, in seconds: since 1970, or a duration. CANCELLED removes the known

@@ -238,12 +238,13 @@ class Groups:
     def give_deadline(self, key: bytes, state: GroupState, deadline: float, now: float) -> bool:
         """Set the deadline that the newest record gives: an instant, or a duration. Infinity removes the known
         deadline. Returns whether the group has timed out at `now`."""
-        before, rule = self.due(state), self.rule.aggregation.deadline
+        before, rule = self.rule.completion.due(state, self.idle), self.rule.aggregation.deadline
         since = None if rule is None or rule.at else state[OPENED] if rule.since == "first" else now
         state[DEADLINE_SINCE], state[DEADLINE] = (None, None) if deadline == inf else (since, deadline)
-        if (at := self.due(state)) < before:
+        if (at := deadline if since is None else since + deadline) < before:
             self._wait(key, at)
-        return at <= now
+            return at <= now
+        return before <= now and self.due(state) <= now
 
     def fits(self, state: GroupState) -> bool:
         """Whether a state from the store fits this rule. Adds or removes the slots of a deadline from the data."""

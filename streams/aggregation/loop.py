@@ -262,7 +262,15 @@ _FULL = """
 if groups.full:
     AGAIN
 """
-_GIVEN = "deadline = None if (answer := X) is None else seconds(answer)"
+_GIVEN = """
+answer = X
+if type(answer) is int or type(answer) is float:
+    deadline = answer / PER
+    if not LEAST <= deadline <= MOST:
+        unproven()
+else:
+    deadline = None if answer is None else seconds(answer)
+"""
 _GIVEN_OR_CANCELLED = """
 deadline = inf
 if not CANCELS:
@@ -575,7 +583,8 @@ def _read_deadline(rule: Rule, values: _Values) -> list[ast.stmt]:
         return []
     cancels, gives = rule.deadline.cancels, rule.deadline.gives
     condition = None if cancels is None else values.code.condition(cancels)
-    code = statements(_GIVEN, X=values.code.result(gives))
+    holes = zip(("PER", "LEAST", "MOST"), map(ast.Constant, rule.deadline.numbers), strict=True)
+    code = statements(_GIVEN, X=values.code.result(gives), **dict(holes))
     if condition is not None:
         code = statements(_GIVEN_OR_CANCELLED, CANCELS=condition, GIVEN=code)
     return [stage("deadline"), *code]

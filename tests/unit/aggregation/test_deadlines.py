@@ -57,6 +57,14 @@ def length(value: Any) -> float | None:
     return LENGTHS[value]
 
 
+def milliseconds(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 10_000 * 366 * 86_400_000.0:
+        raise LookupError
+    return value / 1000
+
+
 def cancelled(document: Any, deadline: Callable[[], float | None]) -> float | None:
     if document.get("stop") is True:
         return inf
@@ -81,6 +89,9 @@ KINDS = {
         lambda doc, opened, now: cancelled(doc, lambda: number(doc.get("due"))),
     ),
     "after": Kind(DataDeadline(after="sla"), lambda doc, opened, now: later(opened, length(doc.get("sla")))),
+    "after a number": Kind(
+        DataDeadline(after="wait", unit="ms"), lambda doc, opened, now: later(opened, milliseconds(doc.get("wait")))
+    ),
     "after the record": Kind(
         DataDeadline(after="sla", since="last", cancel="default(stop, false)"),
         lambda doc, opened, now: cancelled(doc, lambda: later(now, length(doc.get("sla")))),
@@ -100,6 +111,7 @@ def a_log(chance: random.Random) -> list[t.Step]:
         fields: dict[str, Any] = {"n": chance.randrange(9), "due": due, "stop": chance.choice([None, False, True])}
         fields["day"] = datetime.fromtimestamp(day, UTC).isoformat() if isinstance(day, float) else day
         fields["sla"] = chance.choice([None, *LENGTHS, *LENGTHS, "nonsense", 3])
+        fields["wait"] = chance.choice([None, 4_000, 1_500.5, -2_000, 0, 90_000, 1e18, -1e18, "4s", True])
         fields["done"] = chance.random() < 0.1
         value = {name: each for name, each in fields.items() if each is not None or chance.random() < 0.5}
         steps.append(t.Step(now, (b"key %d" % chance.randrange(4), json.dumps(value).encode())))
@@ -195,10 +207,21 @@ def test_the_comparison_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert any(map(compare, range(OF_A_MUTANT)))
 
 
-@pytest.mark.parametrize("stage", ["_OVER", "_TIMED_OUT", "_GIVEN"])
-def test_the_comparison_finds_a_loop_without(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = {"_OVER": "over = False", "_TIMED_OUT": "pass", "_GIVEN": "deadline = None"}
-    monkeypatch.setattr(loop, stage, nothing[stage])
+NO_LIMIT, NO_UNIT = loop._GIVEN.replace("unproven()", "pass"), loop._GIVEN.replace("/ PER", "/ 1")
+
+
+@pytest.mark.parametrize(
+    ("stage", "nothing"),
+    [
+        ("_OVER", "over = False"),
+        ("_TIMED_OUT", "pass"),
+        ("_GIVEN", "deadline = None"),
+        ("_GIVEN", NO_LIMIT),
+        ("_GIVEN", NO_UNIT),
+    ],
+)
+def test_the_comparison_finds_a_loop_without(stage: str, nothing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, stage, nothing)
     assert any(map(compare, range(OF_A_MUTANT)))
 
 
