@@ -116,14 +116,14 @@ class Fetching:
             deadline = min(deadline, time.monotonic() + MOST_SECONDS)
             if job.does == "answer":
                 kept.append(message)
-                self._taken(message)
+                self._is_record(message)
             else:
                 self._batch([message, *self._consumer.consume(WHOLE, 0.0)])
         if job.does != "records":
             _say(ApartReport(self._next, self._error, True, patience.over))
 
     def _batch(self, messages: list[Any]) -> None:
-        records = [message for message in messages if self._taken(message)]
+        records = [message for message in messages if self._is_record(message)]
         until = self._job.until
         if self._job.does == "records":
             for record in records:
@@ -134,7 +134,7 @@ class Fetching:
         elif records:
             _say(ApartReport(self._next))
 
-    def _taken(self, message: Any) -> bool:
+    def _is_record(self, message: Any) -> bool:
         """Whether the message is a record. Notes its offset, the end of the partition, or an error."""
         error = message.error()
         if error is None:

@@ -84,15 +84,15 @@ class TokenRenewal:
         try:
             self._token, self._ends = self._tokens()
         except Exception as error:
-            if self.left < SPARE:
+            if self.validity < SPARE:
                 raise
             log.warning(
-                "login %s: no new token, the old one is valid for %d s: %s", self._name, self.left, _text(error)
+                "login %s: no new token, the old one is valid for %d s: %s", self._name, self.validity, _text(error)
             )
         return self._token, self._ends
 
     @property
-    def left(self) -> float:
+    def validity(self) -> float:
         """Seconds until the token ends."""
         return self._ends - time.time()
 

@@ -86,7 +86,7 @@ class KafkaProducer:
         self._admin: Any = None
         self._complaints = settings.Complaints()
         self._refusal: SystemNotReady | None = None
-        self._producer = self._made()
+        self._producer = self._new_client()
 
     def produce(self, row: OutboxRow, report: DeliveryReport) -> bool:
         """Hand over one row. False: the queue is full, and the row was not taken."""
@@ -163,7 +163,7 @@ class KafkaProducer:
         self._dismiss()
         self._suspicion = False
         self._alone_since = self._clock() if alone else None
-        self._producer = self._made()
+        self._producer = self._new_client()
 
     def _dismiss(self) -> None:
         """Drops all rows without passing on their reports. Serving the reports frees their memory."""
@@ -172,7 +172,7 @@ class KafkaProducer:
         self._producer.purge()
         self._producer.poll(0)
 
-    def _made(self) -> Any:
+    def _new_client(self) -> Any:
         wanted = settings.producer(self._kafka, self._on_error, self._defaults)
         if self._alone_since is not None:
             wanted["batch.num.messages"] = 1

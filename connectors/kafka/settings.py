@@ -116,12 +116,12 @@ def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook, ends
     """Settings of a Consumer in `group`; `member` is its client id. `ends`: it reports the end of a partition."""
     defaults = {**_of_the_group(kafka), **CONSUMER_DEFAULTS}
     names = {"group.id": group, "client.id": member, "enable.partition.eof": ends}
-    return {**_said(on_error), **defaults, **_without(kafka, PRODUCER_ONLY), **CONSUMER, **names}
+    return {**_logging(on_error), **defaults, **_without(kafka, PRODUCER_ONLY), **CONSUMER, **names}
 
 
 def producer(kafka: Settings, on_error: ErrorHook, defaults: Settings = PRODUCER_DEFAULTS) -> dict[str, Any]:
     """Settings of an idempotent Producer."""
-    return {**_said(on_error), **defaults, **_of_a_producer(kafka), **PRODUCER}
+    return {**_logging(on_error), **defaults, **_of_a_producer(kafka), **PRODUCER}
 
 
 def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _without(kafka: Settings, names: frozenset[str]) -> dict[str, Any]:
     return {name: value for name, value in expanded(kafka).items() if name not in names}
 
 
-def _said(on_error: ErrorHook) -> dict[str, Any]:
+def _logging(on_error: ErrorHook) -> dict[str, Any]:
     """librdkafka writes to stderr unless it has a logger, which gets its lines during `poll`. Errors come by the hook
     anyway."""
     return {"logger": log, "error_cb": on_error, "log.connection.close": False}

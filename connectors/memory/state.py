@@ -104,15 +104,15 @@ class MemoryStore:
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)
         with self._lock:
-            return self._write(self._held(claim), claim, changes)
+            return self._write(self._claimed_row(claim), claim, changes)
 
     def commit_with(self, claim: Claim, work: Callable[[Any], Changes]) -> Claim:
         with self._lock:
-            self._held(claim)
+            self._claimed_row(claim)
             values = Staged(self._values)
             changes = work(MemorySession(values))
             check(claim, changes)
-            after = self._write(self._held(claim), claim, changes)
+            after = self._write(self._claimed_row(claim), claim, changes)
             self._apply(values)
             return after
 
@@ -130,7 +130,7 @@ class MemoryStore:
         values.apply()
         self._outboxes[self._app].write(values.messages)
 
-    def _held(self, claim: Claim) -> PartitionRow:
+    def _claimed_row(self, claim: Claim) -> PartitionRow:
         row = self._rows.get(claim.partition)
         if row is None or not _holds(row.claim, claim):
             raise Fenced(f"{'/'.join(map(str, claim.partition))}: a newer claim or commit exists")
@@ -194,7 +194,7 @@ class MemoryStore:
 
     def forget(self, claim: Claim) -> None:
         with self._lock:
-            self._held(claim)
+            self._claimed_row(claim)
             del self._rows[claim.partition]
 
     def read(self, partition: Partition) -> PartitionView | None:

@@ -81,15 +81,15 @@ class MemoryTimeouts:
 
     def remove(self, id: UUID, owner: str | None = None) -> None:
         with self._lock:
-            self._held(id, owner)
+            self._locked_row(id, owner)
             self._drop([id])
 
     def release(self, id: UUID, owner: str | None = None) -> None:
         with self._lock:
-            if (row := self._held(id, owner)) is not None:
+            if (row := self._locked_row(id, owner)) is not None:
                 row.locked_until, row.locked_by = 0, ""
 
-    def _held(self, id: UUID, owner: str | None) -> TimeoutRow | None:
+    def _locked_row(self, id: UUID, owner: str | None) -> TimeoutRow | None:
         row = self._rows.get(id)
         if owner is not None and not self._ours(row, owner):
             raise scheduling.lost(id)

@@ -219,7 +219,7 @@ class MongoStore:
         key = _key(claim.partition)
 
         def work(session: ClientSession) -> None:
-            if not self._data[CLAIM].delete_one(_held(claim), session=session).deleted_count:
+            if not self._data[CLAIM].delete_one(_of_claim(claim), session=session).deleted_count:
                 raise Fenced(f"{key}: a newer claim or commit exists")
             for collection in (CHANGELOG, OUTBOX, DEAD):
                 self._data[collection].delete_many({"_id": chunks.between(key)}, session=session)
@@ -297,7 +297,7 @@ class MongoStore:
     def _fence(self, claim: Claim, fields: Document, session: ClientSession) -> float:
         """Writes these fields and locks the row until the transaction ends. Returns the server's time."""
         row = self._data[CLAIM].find_one_and_update(
-            _held(claim),
+            _of_claim(claim),
             {"$currentDate": {"time": True}} | ({"$set": fields} if fields else {}),
             projection={"_id": 0, "time": 1},
             return_document=ReturnDocument.AFTER,
@@ -308,7 +308,7 @@ class MongoStore:
         return float(row["time"].timestamp())
 
 
-def _held(claim: Claim) -> Document:
+def _of_claim(claim: Claim) -> Document:
     return {"_id": _key(claim.partition), "token": claim.token, "version": claim.version}
 
 

@@ -26,7 +26,7 @@ def worked(session: ClientSession, data: MongoDatabase, work: Callable[[MongoSes
     """Returns the result of `work`, which runs in the transaction of `session`. Raises Raised for an error of `work`,
     and pymongo's own error when it is retryable or the server failed."""
     try:
-        with _kept(session):
+        with _without_ends(session):
             made = working(work, MongoSession(session, data))
     except Raised as raised:
         if isinstance(raised.error, PyMongoError) and _retryable(raised.error):
@@ -44,7 +44,7 @@ def transaction(server: connection.MongoServer, data: MongoDatabase) -> Iterator
     with server.start_session() as session:
         session.start_transaction(ReadConcern("snapshot"), data.write_concern, pymongo.ReadPreference.PRIMARY)
         try:
-            with _kept(session):
+            with _without_ends(session):
                 yield MongoSession(session, data)
         except BaseException as error:
             with pymongo.timeout(connection.time_to_end(error)):
@@ -97,7 +97,7 @@ def _retryable(error: PyMongoError) -> bool:
 
 
 @contextmanager
-def _kept(session: ClientSession) -> Iterator[None]:
+def _without_ends(session: ClientSession) -> Iterator[None]:
     """Keeps the handler from ending the transaction or the session."""
     for name in _ENDS:
         setattr(session, name, _refuse)

@@ -70,14 +70,14 @@ class RegistryClient:
         def refused(error: Any) -> Exception:
             return UnknownId(f"the schema registry at {self._place} has no schema with id {id}")
 
-        def asked() -> Any:
+        def request() -> Any:
             return protobuf.descriptor(partial(self._schema, id)) if kind == "PROTOBUF" else self._schema(id, None)
 
-        answer = self._asked(asked, refused)
+        answer = self._answer(request, refused)
         if (answer.schema_type or "AVRO") != kind:
             raise UnknownId(f"schema id {id} is {answer.schema_type or 'AVRO'}, not {kind}")
         if kind == "PROTOBUF":
-            return self._asked(lambda: protobuf.bundled(self._client, answer), refused)
+            return self._answer(lambda: protobuf.bundled(self._client, answer), refused)
         if answer.references and kind == "AVRO":
             return self._bundled(id, answer)
         return str(answer.schema_str)
@@ -89,7 +89,7 @@ class RegistryClient:
             gone = f"schema {id} refers to version {reference.version} of the subject {reference.subject}, which the "
             gone += f"schema registry at {self._place} does not have"
             number = int(reference.version)
-            return self._asked(
+            return self._answer(
                 lambda: self._client.get_version(reference.subject, number).schema, lambda _: UnknownId(gone)
             )
 
@@ -111,7 +111,7 @@ class RegistryClient:
     def versions(self, subject: str) -> list[int]:
         """The versions under the subject; empty if there is no such subject. Raises Unavailable."""
         try:
-            answer = self._asked(lambda: self._client.get_versions(subject), lambda error: UnknownId(subject))
+            answer = self._answer(lambda: self._client.get_versions(subject), lambda error: UnknownId(subject))
         except UnknownId:
             return []
         return [int(each) for each in answer]
@@ -120,15 +120,15 @@ class RegistryClient:
         def refused(error: Any) -> Exception:
             return SubjectRefused(f"subject {subject}: the schema registry at {self._place} {_words(error, register)}")
 
-        def asked() -> int:
-            made = self._made(schema, kind, register)
+        def request() -> int:
+            made = self._registry_schema(schema, kind, register)
             if register:
                 return int(self._client.register_schema(subject, made))
             return int(self._client.lookup_schema(subject, made).schema_id)
 
-        return self._asked(asked, refused)
+        return self._answer(request, refused)
 
-    def _made(self, schema: str, kind: str, register: bool) -> Any:
+    def _registry_schema(self, schema: str, kind: str, register: bool) -> Any:
         from confluent_kafka.schema_registry import Schema
 
         return protobuf.split(self._client, schema, register) if kind == "PROTOBUF" else Schema(schema, kind)
@@ -142,12 +142,12 @@ class RegistryClient:
                 return UnknownId(subject)
             return SubjectRefused(f"subject {subject}: the schema registry at {self._place} {_words(error, True)}")
 
-        def asked() -> bool:
-            made = self._made(schema, kind, False)
+        def request() -> bool:
+            made = self._registry_schema(schema, kind, False)
             return self._registered(subject, made) or bool(self._client.test_compatibility(subject, made))
 
         try:
-            fits = self._asked(asked, refused)
+            fits = self._answer(request, refused)
         except UnknownId:
             return  # a subject without a version takes any schema
         if not fits:
@@ -170,9 +170,9 @@ class RegistryClient:
 
     def answers(self) -> None:
         """Checks that the registry answers. Raises Unavailable."""
-        self._asked(lambda: self._client.get_subjects(), lambda error: Unavailable(str(error)))
+        self._answer(lambda: self._client.get_subjects(), lambda error: Unavailable(str(error)))
 
-    def _asked(self, request: Callable[[], T], refused: Callable[[Any], Exception]) -> T:
+    def _answer(self, request: Callable[[], T], refused: Callable[[Any], Exception]) -> T:
         """Runs the request and translates its errors. A refusal is an answer: it raises `refused`, not Unavailable."""
         from confluent_kafka.schema_registry import SchemaRegistryError
         from confluent_kafka.schema_registry.error import OAuthTokenError

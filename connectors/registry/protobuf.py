@@ -60,13 +60,13 @@ def split(client: Any, text: str, register: bool) -> Any:
 
     known = {file.name: file for file in files(text)}
 
-    def made(name: str) -> Any:
+    def registered(name: str) -> Any:
         references = []
         for other in [each for each in known[name].dependency if not each.startswith(BUILTIN)]:
-            schema = made(other)
+            schema = registered(other)
             if register:
                 client.register_schema(other, schema)
             references.append(SchemaReference(other, other, client.lookup_schema(other, schema).version))
         return Schema(b64encode(known[name].SerializeToString(deterministic=True)).decode(), "PROTOBUF", references)
 
-    return made(files(text)[-1].name)
+    return registered(files(text)[-1].name)

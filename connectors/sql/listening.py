@@ -17,23 +17,23 @@ class Listener(Waiter):
 
     def __init__(self, connect: Callable[[], psycopg.Connection[tuple[Any, ...]]]) -> None:
         self._connect = connect
-        self._held: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
         self._lock = threading.Lock()
 
     def wait(self, seconds: float) -> bool:
         """Whether a notification came within `seconds`. False at once when the connection fails."""
         with self._lock:
             try:
-                if self._held is None:
-                    self._held = self._connect()
-                    self._held.execute(f"listen {CHANNEL}")
-                return bool(list(self._held.notifies(timeout=seconds, stop_after=1)))
+                if self._connection is None:
+                    self._connection = self._connect()
+                    self._connection.execute(f"listen {CHANNEL}")
+                return bool(list(self._connection.notifies(timeout=seconds, stop_after=1)))
             except psycopg.Error:
                 self.close()
                 return False
 
     def close(self) -> None:
-        connection, self._held = self._held, None
+        connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()

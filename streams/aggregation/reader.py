@@ -37,9 +37,9 @@ class RecordReader:
         "header_ids",
         "inline",
         "keeps",
-        "kept",
         "lets",
         "message",
+        "stored_text",
         "traced",
         "unchecked",
         "valid",
@@ -71,7 +71,7 @@ class RecordReader:
         self.getters = dict(zip((field.path for field in fields), want.getters, strict=True))
         self.chains = dict(zip(self.getters, want.chains, strict=True))
         self.inline = bool(want.attributes) and want.attributes[0] == "f0"
-        self.kept = _kept(codec, want)
+        self.stored_text = _stored_text(codec, want)
 
     def read(self, record: Record) -> Any:
         """Decode the value with the computed fields that the rule names. Raises ClauseFailed, and the errors of
@@ -176,7 +176,7 @@ def _passed(text: bytes, check: Callable[[bytes], Any]) -> bytes:
     return text
 
 
-def _kept(codec: Codec, want: FieldDecoder) -> Callable[[Any, bytes], bytes] | None:
+def _stored_text(codec: Codec, want: FieldDecoder) -> Callable[[Any, bytes], bytes] | None:
     """A function that makes the stored text of a collected record; None: the record itself is stored. If no field is
     read, `_decoder` has already made the text."""
     text = codec.text

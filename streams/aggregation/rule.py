@@ -69,7 +69,7 @@ class Rule:
         self.reader = reader = RecordReader(agent, aggregation, codec)
         getters = reader.getters
         table = aggregation.table
-        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, reader.kept, self.merged, table)
+        made: Plan = plan(aggregation.compute, getters, lenient, codec.shown, reader.stored_text, self.merged, table)
         self.plan = made._replace(blank=(*made.blank, *_blank_ends(agent, aggregation)))
         if self.plan.inline and not reader.inline:
             self.plan = self.plan._replace(inline=0, also=together(self.plan.adders))

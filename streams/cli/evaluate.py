@@ -60,7 +60,7 @@ def evaluate(
         reader, record = _at(app, agent, at)
         document["record"] = _of_record(app, reader, record, _proof(app, reader, record))
     elif value is not None:
-        document["record"] = _of_record(app, *_given(app, agent, value, key, header or []))
+        document["record"] = _of_record(app, *_reader_and_record(app, agent, value, key, header or []))
     document["result"] = _of_result(agent, result)
     print_json(document) if json else _print(document, at or "the record")
     return DONE
@@ -112,7 +112,9 @@ def _reader(app: App, agent: Agent, topic: str | None) -> Agent:
     raise ConfigurationError(f"agent {agent.name} does not read {topic}; it reads {names}")
 
 
-def _given(app: App, agent: Agent, value: str, key: str | None, header: list[str]) -> "tuple[Agent, Record]":
+def _reader_and_record(
+    app: App, agent: Agent, value: str, key: str | None, header: list[str]
+) -> "tuple[Agent, Record]":
     from sluicegate.schemas.codecs import Unwritable
     from sluicegate.streams.formats import record_value
     from sluicegate.streams.testing.log import LogRecord

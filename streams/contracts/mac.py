@@ -102,9 +102,9 @@ class Mac:
             return False
         pairs = () if values[STEERS] is False else headers(record)
         content = covered(record.topic(), record.partition(), record.key(), record.value(), pairs, values)
-        return self._made(content, code) or (self._read_again() and self._made(content, code))
+        return self._verifies(content, code) or (self._read_again() and self._verifies(content, code))
 
-    def _made(self, content: bytes, code: bytes) -> bool:
+    def _verifies(self, content: bytes, code: bytes) -> bool:
         """Whether one of the keys made this MAC."""
         for begun in self._hashes:  # noqa: SIM110 - a generator needs one more frame
             if compare_digest(_code(begun, content), code):

@@ -134,11 +134,11 @@ def _join(budget: StepBudget, value: Any, separator: Any = "") -> str:
     budget.spend(len(value))
     if any(type(each) is not str for each in value):
         raise EvaluationError("join takes a list of texts")
-    _made(budget, sum(map(len, value)) + len(separator) * max(len(value) - 1, 0))
+    _spend_length(budget, sum(map(len, value)) + len(separator) * max(len(value) - 1, 0))
     return separator.join(value)
 
 
-def _made(budget: StepBudget, length: int) -> None:
+def _spend_length(budget: StepBudget, length: int) -> None:
     if length > MAX_LENGTH:
         raise TooCostly(f"gives more than {MAX_LENGTH:,} characters or items")
     budget.spend(length // 100)
@@ -159,7 +159,7 @@ def _replace(budget: StepBudget, value: Any, old: Any, new: Any, limit: Any = -1
         raise refused("replace", value, old, new)
     budget.read(value)
     times_found = value.count(old) if limit < 0 else min(value.count(old), limit)
-    _made(budget, len(value) + times_found * max(len(new) - len(old), 0))
+    _spend_length(budget, len(value) + times_found * max(len(new) - len(old), 0))
     return str(value.replace(old, new, limit))
 
 

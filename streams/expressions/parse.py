@@ -159,27 +159,27 @@ class _Parser:
             raise self._unexpected(token)
         name = token.value.strip("`")
         if not self._is_sign("(") or token.kind == "escaped":
-            return self._made(Select(node, name, token.column))
+            return self._add(Select(node, name, token.column))
         arguments = self._arguments()
         if name in _MACROS and len(arguments) in _MACROS[name]:
             return self._macro(node, name, arguments, token.column)
         if isinstance(node, Identifier) and node.name in _NAMESPACES:
             return self._call(f"{node.name}.{name}", arguments, token.column)
-        return self._made(FunctionCall(name, arguments, node, token.column))
+        return self._add(FunctionCall(name, arguments, node, token.column))
 
     def _macro(self, node: Node, name: str, arguments: tuple[Node, ...], column: int) -> Node:
         variable, body = arguments[0], arguments[-1]
         if not isinstance(variable, Identifier):
             raise ExpressionError(column, f"the first argument of {name} must be a name, such as {name}(x, ...)")
         condition = arguments[1] if len(arguments) == 3 else None
-        return self._made(Macro(name, node, variable.name, body, condition, column))  # type: ignore[arg-type]
+        return self._add(Macro(name, node, variable.name, body, condition, column))  # type: ignore[arg-type]
 
     def _primary(self, negative: bool) -> Node:
         token = self._next()
         if token.kind in ("int", "float"):
             return self._number(token, negative)
         if token.kind == "text":
-            return self._made(Literal(token.value, column=token.column))
+            return self._add(Literal(token.value, column=token.column))
         if token.kind == "name":
             return self._named(token)
         if token.kind == "sign" and token.value == "(":
@@ -187,26 +187,26 @@ class _Parser:
             self._expect(")")
             return node
         if token.kind == "sign" and token.value == "[":
-            return self._made(ListOf(self._items("]"), token.column))
+            return self._add(ListOf(self._items("]"), token.column))
         if token.kind == "sign" and token.value == "{":
-            return self._made(MapOf(self._entries(), token.column))
+            return self._add(MapOf(self._entries(), token.column))
         raise self._unexpected(token)
 
     def _named(self, token: Token) -> Node:
         if token.value in _CONSTANTS:
-            return self._made(Literal(_CONSTANTS[token.value], column=token.column))
+            return self._add(Literal(_CONSTANTS[token.value], column=token.column))
         if token.value in _RESERVED:
             raise ExpressionError(token.column, f"{token.value} is a reserved word; write message.value.{token.value}")
         if token.value == "in" or not self._is_sign("("):
             if token.value == "in":
                 raise self._unexpected(token)
-            return self._made(Identifier(token.value, token.column))
+            return self._add(Identifier(token.value, token.column))
         arguments = self._arguments()
         if token.value != "has":
             return self._call(token.value, arguments, token.column)
         if len(arguments) != 1 or not _is_path(arguments[0]):
             raise ExpressionError(token.column, "has takes one path, such as has(customer.tier)")
-        return self._made(Has(arguments[0], token.column))
+        return self._add(Has(arguments[0], token.column))
 
     def _number(self, token: Token, negative: bool) -> Node:
         text = f"-{token.value}" if negative else token.value
@@ -214,13 +214,13 @@ class _Parser:
             number = float(text)
             if isinf(number):
                 raise ExpressionError(token.column, "the number is too large")
-            return self._made(Literal(number, column=token.column))
+            return self._add(Literal(number, column=token.column))
         if len(text) > 40:
             raise ExpressionError(token.column, "the integer has more than 64 bits")
         integer = int(text, 16 if "x" in text else 10)
         if not -(2**63) <= integer < 2**63:
             raise ExpressionError(token.column, "the integer has more than 64 bits")
-        return self._made(Literal(integer, column=token.column))
+        return self._add(Literal(integer, column=token.column))
 
     # -- lists of things ---------------------------------------------------------------------------------------------
 
@@ -285,9 +285,9 @@ class _Parser:
             raise ExpressionError(self._token.column, f"is nested deeper than {MAX_LEVELS} levels")
 
     def _call(self, function: str, arguments: tuple[Node, ...], column: int) -> Node:
-        return self._made(FunctionCall(function, arguments, column=column))
+        return self._add(FunctionCall(function, arguments, column=column))
 
-    def _made(self, node: Node) -> Node:
+    def _add(self, node: Node) -> Node:
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise ExpressionError(node.column, f"has more than {MAX_NODES} parts")

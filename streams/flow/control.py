@@ -147,7 +147,7 @@ class RateLimited(CallAdmission):
         if not keys:
             return items
         try:
-            taken = self._ledger.change(lambda states, now: self._taken(states, now, place, keys))
+            taken = self._ledger.change(lambda states, now: self._within_limit(states, now, place, keys))
         except Fenced as error:  # the claim of the ledger, not of the partition
             raise PersistenceError(str(error)) from error
         accepted: list[Item] = []
@@ -160,7 +160,7 @@ class RateLimited(CallAdmission):
                 accepted.append(self._over(item))
         return accepted
 
-    def _taken(self, states: States, now: float, place: TopicPartition, keys: Mapping[str, bytes]) -> set[str]:
+    def _within_limit(self, states: States, now: float, place: TopicPartition, keys: Mapping[str, bytes]) -> set[str]:
         """The numbers of the items within the limit."""
         name = TAKEN + f"{place[0]}/{place[1]}".encode()
         known: list[str] = states.get(name) or []

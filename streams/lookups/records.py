@@ -107,9 +107,9 @@ class LookingForwarding(RecordProcessor):
         self.parts = agent.dedupe is None and not agent.receive
 
     def decoded(self, rule: Rule, record: Record) -> object:
-        return self._asked(record)
+        return self._row_request(record)
 
-    def _asked(self, record: Record) -> RowRequest:
+    def _row_request(self, record: Record) -> RowRequest:
         """Raises OverflowError, ClauseFailed, and the errors of decoders."""
         text = self._keys.value(record)
         if len(text) > self._rule.max_record_bytes:
@@ -127,7 +127,7 @@ class LookingForwarding(RecordProcessor):
         items: list[Item] = []
         for record in records:
             try:
-                items.append(Message(self._asked(record), record))
+                items.append(Message(self._row_request(record), record))
             except Exception as error:
                 refuse(groups, record, error)
                 items += [event for event in groups.drain() if isinstance(event, Refused)]

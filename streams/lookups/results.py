@@ -45,7 +45,7 @@ class LookingResults(Aggregating):
         asked: list[Keys | None] = []
         for item in items:
             with engine_faults(item):
-                asked.append(self._asked(item))
+                asked.append(self._result_keys(item))
         looked_up = self._lookups.read(session, [keys for keys in asked if keys is not None])
         self._outcomes = Counter()
         events: list[Event] = []
@@ -67,7 +67,7 @@ class LookingResults(Aggregating):
         groups.outcomes.update(self._outcomes)
         self._outcomes = Counter()
 
-    def _asked(self, item: Item) -> Keys | None:
+    def _result_keys(self, item: Item) -> Keys | None:
         """The keys of a result. None for any other item."""
         if not isinstance(item, Fire):
             return None

@@ -241,7 +241,7 @@ class Request(BaseHTTPRequestHandler):
         own, calls = self.server.pages, self.server.calls
         page = own.get(path) or calls.files.get(path)
         if page is not None:
-            return self._made(path, page)
+            return self._contents(path, page)
         try:
             fields = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FIELDS))
         except ValueError:
@@ -277,11 +277,11 @@ class Request(BaseHTTPRequestHandler):
         if not self.server.free_calls.acquire(blocking=False):
             return _refused(HTTPStatus.SERVICE_UNAVAILABLE)._replace(headers={"Retry-After": "1"})
         try:
-            return self._made(path, page)
+            return self._contents(path, page)
         finally:
             self.server.free_calls.release()
 
-    def _made(self, path: str, page: Page) -> Answer:
+    def _contents(self, path: str, page: Page) -> Answer:
         try:
             with self.server.computing(self.connection):
                 return page()

@@ -65,7 +65,7 @@ class Owner:
         self.informed = -1  # the version in the last informational commit
         self.source: Source | None = None
         self.stopping: Halt | None = None  # intake has stopped, and the partition halts when its rows are sent
-        self._left = 0  # the number of pending records that the current commit does not include
+        self._uncommitted = 0  # the number of pending records that the current commit does not include
         self._late = NOTHING_LATE
 
     @property
@@ -257,7 +257,7 @@ class Owner:
     def reports(self) -> PreparedCommit:
         """The delivery reports alone, without the records accepted since the last commit (docs/protocol.md, Record)."""
         delivered, dead = self.shard.take_reports()
-        self._left, claim = self.intake.pending, self.claim
+        self._uncommitted, claim = self.intake.pending, self.claim
         changes = Changes(
             claim.offset, claim.epoch, dispatched=delivered, dead=dead, trying=claim.trying, source=self.source
         )
@@ -269,7 +269,7 @@ class Owner:
         entries, keep_from = self.changelog.entries(intake.senders.changes(), lambda: intake.senders.whole(now), now)
         delivered, dead = self.shard.take_reports()
         offset, epoch = self.held.reached(intake.offset, intake.epoch)
-        self._left = len(self.held.items)
+        self._uncommitted = len(self.held.items)
         if self.setting.schemas is not None:
             self.source = self.setting.schemas.noted(self.claim, self.source)
         if intake.proof.begins(now):
@@ -337,7 +337,7 @@ class Owner:
             failpoints.hit("earlier-committed")
         if changes.trying is None:
             self.marks.clear()
-        self.source, self.intake.pending = None, self._left
+        self.source, self.intake.pending = None, self._uncommitted
         self.shard.recorded([*changes.dispatched, *(row.number for row in changes.dead)])
         self.shard.add(changes.outbox, monotonic)
         if self.setting.slow is not None:

@@ -19,16 +19,16 @@ from sluicegate.streams.rules.versions import REFUSE, policy_of
 
 
 class Switch(NamedTuple):
-    """The generations after a claim. `left` is the generation that accepts no new groups from now on. None: its groups
-    continue under the rule of this worker."""
+    """The generations after a claim. `outgoing` is the generation that accepts no new groups from now on. None: its
+    groups continue under the rule of this worker."""
 
     older: tuple[Generation, ...] = ()
-    left: Generation | None = None
+    outgoing: Generation | None = None
     generation: int = 0
 
     @property
     def every(self) -> tuple[Generation, ...]:
-        return self.older if self.left is None else (*self.older, self.left)
+        return self.older if self.outgoing is None else (*self.older, self.outgoing)
 
 
 def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -> Switch:

@@ -57,7 +57,7 @@ class StateResource:
 
     def answer(self, request: ResourceRequest) -> Answer:
         try:
-            return self._made(request)
+            return self._open_groups(request)
         except _Problem as problem:
             return problem.answer
         except (PersistenceError, SystemNotReady) as error:
@@ -67,7 +67,7 @@ class StateResource:
         except ModuleNotFoundError as error:
             return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": f"no module {error.name}: install its extra"})
 
-    def _made(self, request: ResourceRequest) -> Answer:
+    def _open_groups(self, request: ResourceRequest) -> Answer:
         name, key = _named(request.path)
         agent = self._agent(name)
         window, first = _window(request.fields), _first(request.fields)

@@ -39,7 +39,7 @@ class Corrections:
     def __init__(
         self, rule: Agent, codecs: Codecs, witness: Witness, digest: str, number: int, into: str, facts: OutputFacts
     ) -> None:
-        self.found, self.refused, self.removed = Shadowed(), 0, 0
+        self.verdicts, self.refused, self.removed = Shadowed(), 0, 0
         self._agent, self._number, self._into = rule, number, into
         self._digest = digest.encode()
         agent = sending(rule, into)
@@ -68,11 +68,11 @@ class Corrections:
             fire = msgspec.structs.replace(fire, opened=live.opened, closed=closed)
         rows = [row for row in self._rows_of(fire) if row.topic == self._into]
         if not rows:
-            self.found.left_out += 1
+            self.verdicts.left_out += 1
             return
         shared = self._sharing(fire)
         self._replaced.update(each.number for each in shared)
-        self.found.given += 1
+        self.verdicts.given += 1
         self._add(rows, fire.number, shared)
 
     def forwarded(self, record: Record, sent: Sequence[Sent]) -> None:
@@ -80,9 +80,9 @@ class Corrections:
         offset = record.offset()
         outputs = self._sent.get(self._rows.fire_id(offset), {})
         if not sent and not outputs:
-            self.found.left_out += 1
+            self.verdicts.left_out += 1
             return
-        self.found.given += bool(sent)
+        self.verdicts.given += bool(sent)
         self.removed += not sent
         nothing = Sent(self._rows.fire_id(offset), 0, self._into, record.key(), None, [], None)
         live = PublishedResult(offset, record.key() or b"", offset, offset, 1, "sent", outputs)
@@ -144,7 +144,7 @@ class Corrections:
                 fire = msgspec.structs.replace(fire, outputs=((0, document(fire)),))
             self._add(self._rows.make((fire,)), live.number, [live])
             self.removed += 1
-        return self.found
+        return self.verdicts
 
     def _unreplaced(self) -> Iterator[PublishedResult]:
         every = [live for of_key in self._whole.values() for live in of_key]

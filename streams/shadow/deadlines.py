@@ -22,7 +22,7 @@ class GroupTimes(NamedTuple):
     seen: ClockBounds
     guessed: float
     guessed_seen: float
-    given: ClockBounds = ALWAYS
+    deadline: ClockBounds = ALWAYS
 
 
 class Deadlines:
@@ -46,13 +46,13 @@ class Deadlines:
             before = self._low(times)
             self._times[key] = times = times._replace(seen=now, guessed_seen=seen)
         if self._from_data:
-            self._times[key] = times = times._replace(given=self._given(state, times, now))
+            self._times[key] = times = times._replace(deadline=self._deadline_bounds(state, times, now))
         if (low := self._low(times)) < before:
             heappush(self._heap, (low, key, first))
         if low <= now.high:
             self.doubtful.add(key)
 
-    def _given(self, state: GroupState, times: GroupTimes, now: ClockBounds) -> ClockBounds:
+    def _deadline_bounds(self, state: GroupState, times: GroupTimes, now: ClockBounds) -> ClockBounds:
         """The bounds of the deadline in the state. It counts from the lower bound of the moment of a record."""
         seconds, since = state[DEADLINE], state[DEADLINE_SINCE]
         if seconds is None:
@@ -60,7 +60,7 @@ class Deadlines:
         if since is None:
             return ClockBounds(seconds, seconds)
         if not self._since_first and since != now.seconds:
-            return times.given  # an earlier record gave it
+            return times.deadline  # an earlier record gave it
         begin = times.opened if self._since_first else now
         return ClockBounds(begin.low + seconds, begin.high + seconds)
 
@@ -88,7 +88,7 @@ class Deadlines:
                 heappush(self._heap, entry)
             elif waits(first):
                 later.append(entry)
-            elif self._due(times.opened.high, times.seen.high, times.given.high) <= now.low:
+            elif self._due(times.opened.high, times.seen.high, times.deadline.high) <= now.low:
                 yield key
             else:
                 later.append(entry)
@@ -104,10 +104,10 @@ class Deadlines:
     def guess(self, key: bytes, at: float) -> bool:
         """Whether the group timed out before `at`, if the records' own timestamps are right."""
         times = self._times[key]
-        return self._due(times.guessed, times.guessed_seen, times.given.low) <= at
+        return self._due(times.guessed, times.guessed_seen, times.deadline.low) <= at
 
     def _low(self, times: GroupTimes) -> float:
-        return self._due(times.opened.low, times.seen.low, times.given.low)
+        return self._due(times.opened.low, times.seen.low, times.deadline.low)
 
     def _due(self, opened: float, seen: float, deadline: float) -> float:
         return min(opened + self._after, seen + self._idle, deadline)

@@ -58,7 +58,7 @@ CUT_OFF = "replay"  # the reason of a group that the range cuts off
 class FoldReceiver(Protocol):
     """Receives the decisions of the rule: ShadowJudge compares them, Corrections makes outputs of them."""
 
-    found: Shadowed
+    verdicts: Shadowed
 
     def result(self, fire: Fire, certain: bool) -> None: ...
     def early(self, live: PublishedResult, why: str) -> None: ...
@@ -77,7 +77,7 @@ class ShadowFold:
     ) -> None:
         published, comparable = witness.published, same_key(rule, live)
         self._agent, self._witness, self._judge = rule, witness, judge
-        self._judge.found.comparable = comparable
+        self._judge.verdicts.comparable = comparable
         self._witnessed, self._traces = same_ends(rule, live), leaves_traces(rule)
         self._audits, self._whole = rule == live and not whole, whole
         self._limits = rule.aggregation or Aggregation()
@@ -231,7 +231,7 @@ class ShadowFold:
     # Records
 
     def _fold(self, run: Sequence[Record]) -> None:
-        self._judge.found.records += len(run)
+        self._judge.verdicts.records += len(run)
         aside = self._intake.aside(run)
         for offset in aside:
             self._judge.witnessed_letter(offset)
@@ -304,7 +304,7 @@ class ShadowFold:
         if self._whole:
             for key in list(groups.states):
                 self._cut_off(key)
-        elif witness.end == witness.offset and self._judge.found.comparable:
+        elif witness.end == witness.offset and self._judge.verdicts.comparable:
             self._judge_open()
         return self._judge.finish(witness.begin, witness.end, self._is_unknown)
 

@@ -77,7 +77,7 @@ class ShadowJudge:
     def __init__(
         self, agent: Agent, codecs: Codecs, witness: Witness, only: bytes | None, handle: GroupHandler | None = None
     ) -> None:
-        self.found = Shadowed()
+        self.verdicts = Shadowed()
         published, place = witness.published, (witness.published.partition, witness.topic_id)
         self._partition, self._only, self._letters_from = published.partition, only, witness.letters_from
         self._live, self._letters = dict(published.results), dict(published.letters)
@@ -103,18 +103,18 @@ class ShadowJudge:
         if self._agent.lookups and looked_up is None and self._agent.handler is None:
             certain = certain and live is None and not self._chooses  # else the row decides what becomes of the result
         rows = self._rows_of(fire, looked_up)
-        self.found.given += bool(rows)
-        if not self.found.comparable:
+        self.verdicts.given += bool(rows)
+        if not self.verdicts.comparable:
             return
         if not rows and certain:  # a published output is then `extra`
-            self.found.left_out += live is None
+            self.verdicts.left_out += live is None
             return
         self._live.pop(fire.number, None)
-        self.found.published += live is not None
+        self.verdicts.published += live is not None
         new = Extent(fire.first, fire.last, fire.count, fire.reason)
         differs = () if live is None or not certain else tuple(self._differing(fire, live, rows))
         verdict = _verdict(live is not None, differs) if certain else "uncertain"
-        self._count(self.found.results, verdict, fire.key, _extent(live), new, differs, fire.number)
+        self._count(self.verdicts.results, verdict, fire.key, _extent(live), new, differs, fire.number)
 
     def _rows_of(self, fire: Fire, looked_up: KnownRows | None) -> list[OutboxRow]:
         if self._agent.lookups and looked_up is None:
@@ -130,7 +130,7 @@ class ShadowJudge:
                 if not isinstance(each, Sent) or each.topic in self._compared:
                     yield each
                 else:
-                    self.found.note(f"what the handler sends to {each.topic} is not compared: only `to` is read")
+                    self.verdicts.note(f"what the handler sends to {each.topic} is not compared: only `to` is read")
 
     def _differing(self, fire: Fire, live: PublishedResult, rows: Sequence[OutboxRow]) -> Iterator[str]:
         pairs = (fire.key, live.key), (fire.last, live.last), (fire.count, live.count), (fire.reason, live.reason)
@@ -151,23 +151,23 @@ class ShadowJudge:
         key, offset = record.key() or b"", record.offset()
         live = self._sent.pop(self._fire_id(offset), {})
         if not self._judges(record.key()) or not (sent or live):
-            self.found.left_out += not (sent or live)
+            self.verdicts.left_out += not (sent or live)
             return
         rows = {row.id: _output(row) for row in self._rows.make(sent)}
-        self.found.given += bool(rows)
-        self.found.published += bool(live)
+        self.verdicts.given += bool(rows)
+        self.verdicts.published += bool(live)
         differs = tuple(_outputs_differing(rows, live)) if rows and live else ()
         verdict = _verdict(bool(live), differs) if rows else "extra"
-        if verdict == "missing" and cut and not self.found.published:
+        if verdict == "missing" and cut and not self.verdicts.published:
             verdict = "uncertain"
         extent = Extent(offset, offset, 1, "sent")
-        self._count(self.found.results, verdict, key, extent if live else None, extent if rows else None, differs)
+        self._count(self.verdicts.results, verdict, key, extent if live else None, extent if rows else None, differs)
 
     def early(self, live: PublishedResult, why: str) -> None:
         """Judges a published result that ended before its time."""
         if self._judges(live.key) and self._live.pop(live.number, None) is not None:
-            self.found.published += 1
-            self._count(self.found.results, "changed", live.key, _extent(live), None, (why,), live.number)
+            self.verdicts.published += 1
+            self._count(self.verdicts.results, "changed", live.key, _extent(live), None, (why,), live.number)
 
     def letter(self, refused: Refused) -> None:
         """Judges a record that the rule refuses."""
@@ -178,16 +178,16 @@ class ShadowJudge:
         live, new = self._letters.pop(offset, None), Extent(offset, offset, 1, refused.reason)
         if live is None:
             verdict = "missing" if offset >= self._letters_from else "uncertain"
-            self._count(self.found.dead, verdict, key, None, new)
+            self._count(self.verdicts.dead, verdict, key, None, new)
             return
         differs = tuple(_output_differing(_output(row), live))
-        self._count(self.found.dead, _verdict(True, differs), key, _of_letter(offset, live), new, differs)
+        self._count(self.verdicts.dead, _verdict(True, differs), key, _of_letter(offset, live), new, differs)
 
     def witnessed_letter(self, offset: int) -> None:
         """Accepts a dead letter as published, because the bytes of the record do not show its reason."""
         letter = self._letters.pop(offset)
         if self._judges(letter.key):
-            self.found.dead.count("identical")
+            self.verdicts.dead.count("identical")
 
     def group(self, key: bytes, new: OpenExtent | None, live: OpenExtent | None, certain: bool = True) -> None:
         """Judges a group at the end: the rule holds `new` open, the store holds `live`."""
@@ -196,27 +196,27 @@ class ShadowJudge:
         extents = live and live.extent, new and new.extent
         if not certain or new is None or live is None:
             verdict = "uncertain" if not certain else "extra" if new is None else "missing"
-            self._count(self.found.open, verdict, key, *extents)
+            self._count(self.verdicts.open, verdict, key, *extents)
             return
         differs = tuple(
             name for name in ("first", "last", "records") if getattr(new.extent, name) != getattr(live.extent, name)
         )
         differs = differs or tuple(_fields_differing(encode(dict(new.values)), encode(dict(live.values))))
-        self._count(self.found.open, _verdict(True, differs), key, *extents, differs)
+        self._count(self.verdicts.open, _verdict(True, differs), key, *extents, differs)
 
     def finish(self, begin: int, end: int, unsure: Callable[[PublishedResult], bool]) -> Shadowed:
         """Judges the published outputs between `begin` and `end` that have no counterpart. `unsure` answers whether the
         end of a group is uncertain."""
         for number, live in sorted(self._live.items(), key=lambda pair: in_order(pair[0])):
             if begin <= live.first and live.last < end and self._judges(live.key):
-                self.found.published += 1
+                self.verdicts.published += 1
                 verdict = "uncertain" if unsure(live) else "extra"
-                if self.found.comparable:
-                    self._count(self.found.results, verdict, live.key, _extent(live), None, (), number)
+                if self.verdicts.comparable:
+                    self._count(self.verdicts.results, verdict, live.key, _extent(live), None, (), number)
         for offset, letter in sorted(self._letters.items()):
             if begin <= offset < end and self._judges(letter.key):
-                self._count(self.found.dead, "extra", letter.key or b"", _of_letter(offset, letter), None)
-        return self.found
+                self._count(self.verdicts.dead, "extra", letter.key or b"", _of_letter(offset, letter), None)
+        return self.verdicts
 
     def _count(
         self,
@@ -233,7 +233,7 @@ class ShadowJudge:
         if verdict == "identical" or place is None:
             figures.count(verdict)
             return
-        identify = self._dead_id if figures is self.found.dead else self._fire_id
+        identify = self._dead_id if figures is self.verdicts.dead else self._fire_id
         topic, partition = self._partition.topic, self._partition.number
         text = key.decode(errors="replace")
         figures.count(

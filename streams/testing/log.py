@@ -194,21 +194,21 @@ class LogInput:
         self.log, self.group = log, group
         self.positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
-        self.given: list[TopicPartition] = []
+        self.newly_assigned: list[TopicPartition] = []
         self.mine: set[TopicPartition] = set()
-        self.taken: list[TopicPartition] = []
+        self.newly_revoked: list[TopicPartition] = []
         self.failed: list[tuple[TopicPartition, str, str]] = []
         self.closed = False
         self.member = True
         self.finish: Callable[[Sequence[TopicPartition]], object] = lambda places: None
 
     def give(self, *places: TopicPartition) -> None:
-        self.given += places
+        self.newly_assigned += places
         self.mine.update(places)
 
     def take(self, *places: TopicPartition) -> None:
         self.finish(places)
-        self.taken += places
+        self.newly_revoked += places
         self.mine.difference_update(places)
         for place in places:
             self.positions.pop(place, None)
@@ -231,12 +231,12 @@ class LogInput:
         self.closed = True
 
     def assigned(self) -> list[TopicPartition]:
-        partitions, self.given = self.given, []
+        partitions, self.newly_assigned = self.newly_assigned, []
         return partitions
 
     def revoked(self) -> list[TopicPartition]:
-        taken, self.taken = self.taken, []
-        return taken
+        partitions, self.newly_revoked = self.newly_revoked, []
+        return partitions
 
     def before_revoke(self, finish: Callable[[Sequence[TopicPartition]], object]) -> None:
         self.finish = finish

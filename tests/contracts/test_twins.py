@@ -49,7 +49,9 @@ def no_token(patch: Patch, backend: str) -> None:
         without(patch, statements, "FENCE", "and token = %s", "and %s <> '~'")
     elif backend == "mongodb":
         patch.setattr(
-            mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "version": claim.version}
+            mongodb_state,
+            "_of_claim",
+            lambda claim: {"_id": mongodb_state._key(claim.partition), "version": claim.version},
         )
     else:
         without(patch, scripts, "COMMIT", "held[1] ~= ARGV[1] or ")
@@ -64,7 +66,7 @@ def no_version(patch: Patch, backend: str) -> None:
         take_out(patch, overwriting(f"connectors/sql/{SQL[backend]}.py"))
     elif backend == "mongodb":
         patch.setattr(
-            mongodb_state, "_held", lambda claim: {"_id": mongodb_state._key(claim.partition), "token": claim.token}
+            mongodb_state, "_of_claim", lambda claim: {"_id": mongodb_state._key(claim.partition), "token": claim.token}
         )
         patch.setattr(mongodb_state, "_insert", replaced)
     else:

@@ -18,7 +18,7 @@ GUARDS = (
     Guard(
         "an old token serves until it ends",
         "connectors/kafka/logins.py",
-        "            if self.left < SPARE:\n                raise",
+        "            if self.validity < SPARE:\n                raise",
         "            raise",
         ("tests/integration/test_logins.py::test_an_old_token_serves_while_no_new_one_can_be_had",),
     ),

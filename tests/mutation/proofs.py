@@ -111,7 +111,7 @@ GUARDS = (
     Guard(
         "a process reads the keys again before it refuses a record",
         "streams/contracts/mac.py",
-        " or (self._read_again() and self._made(content, code))",
+        " or (self._read_again() and self._verifies(content, code))",
         "",
         ROTATED,
     ),

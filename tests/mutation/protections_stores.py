@@ -65,7 +65,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/mongodb/state.py",
-            '            _held(claim),\n            {"$currentDate"',
+            '            _of_claim(claim),\n            {"$currentDate"',
             '            {"_id": _key(claim.partition)},\n            {"$currentDate"',
         ),
         Edit(

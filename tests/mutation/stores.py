@@ -74,7 +74,7 @@ GUARDS = (
     Guard(
         "memory: only the owner removes a partition",
         "connectors/memory/state.py",
-        "            self._held(claim)\n            del",
+        "            self._claimed_row(claim)\n            del",
         "            del",
         FORGETTING,
         MEMORY,
@@ -98,7 +98,7 @@ GUARDS = (
     Guard(
         "MongoDB: only the owner removes a partition",
         "connectors/mongodb/state.py",
-        "self._data[CLAIM].delete_one(_held(claim), session=session)",
+        "self._data[CLAIM].delete_one(_of_claim(claim), session=session)",
         'self._data[CLAIM].delete_one({"_id": key}, session=session)',
         FORGETTING,
         "mongodb",

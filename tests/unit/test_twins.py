@@ -83,7 +83,7 @@ def test_only_functions_that_differ_change() -> None:
     found = crash.CrashMarks.restore.__code__
     with twins.without("fence,crash-marks"):
         changed = [name for name, code in others.items() if vars(MemoryStore)[name].__code__ is not code]
-        assert changed == ["_held"]
+        assert changed == ["_claimed_row"]
         assert crash.CrashMarks.restore.__code__ is not found
 
 

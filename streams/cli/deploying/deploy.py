@@ -53,7 +53,7 @@ def deploy(
         if to_do := store.migrate(dry_run=True):
             raise SystemNotReady(f"the store is not migrated ({', '.join(to_do)}): run {command('migrate FILE')}")
         steps, deployed = _deployed(store, app, names, options, person(why, by), yes)
-        progress = [] if no_wait else _waited(store, app, deployed, None if json else _said)
+        progress = [] if no_wait else _waited(store, app, deployed, None if json else _print_progress)
     if json:
         print_json(_document(steps, progress))
     elif not any(step.before != step.after for step in steps):
@@ -110,7 +110,7 @@ def _waited(
         time.sleep(POLL)
 
 
-def _said(each: "Progress") -> None:
+def _print_progress(each: "Progress") -> None:
     finishing = f", {each.finishing} with groups of earlier versions" if each.finishing else ""
     where = counted(each.partitions, "partition")
     print_text(f"{each.name}: version {each.version} runs in {each.switched} of {where}{finishing}")

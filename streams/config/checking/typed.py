@@ -126,7 +126,7 @@ def _copied(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
 def _of_forwarded(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
     """The expressions of each destination. They see the record with its looked-up rows."""
     for text in _of_outputs(agent, path):
-        yield from map(_found(text), text.findings({**types, **row_types(agent.lookups)}, record.source))
+        yield from map(_as_judged(text), text.findings({**types, **row_types(agent.lookups)}, record.source))
 
 
 def _ending(agent: Agent, path: Path, types: RecordFields) -> tuple[PlacedExpression, RecordFields] | None:
@@ -144,10 +144,10 @@ def _of_record(
     agent: Agent, path: Path, clauses: Sequence[PlacedExpression], record: RecordType, types: RecordFields
 ) -> Iterator[Judged]:
     for text in clauses:
-        yield from map(_found(text), text.findings(types, record.source))
+        yield from map(_as_judged(text), text.findings(types, record.source))
     if (ending := _ending(agent, path, types)) is not None:
         text, names = ending
-        yield from map(_found(text), text.findings(names, record.source))
+        yield from map(_as_judged(text), text.findings(names, record.source))
     yield from _of_deadline(agent, path, record, types)
     if record.source is not None:
         yield from _named(agent, path, record)
@@ -174,7 +174,7 @@ def _of_deadline(agent: Agent, path: Path, record: RecordType, types: RecordFiel
     for text in [gives, *([PlacedExpression((*at, "cancel"), deadline.cancel, True)] if deadline.cancel else [])]:
         problems = text.findings(types, record.source)
         yield from (
-            _found(text)(problem) for problem in problems if not (problem.is_warning and alone and text is gives)
+            _as_judged(text)(problem) for problem in problems if not (problem.is_warning and alone and text is gives)
         )
     type_ = check(parse(gives.expression), types)[0]
     if (wrong := deadlines.wrong_type(deadline.name, deadline.unit, type_)) is not None:
@@ -211,10 +211,10 @@ def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged
     texts = [PlacedExpression((*path, "having"), agent.having, True)] if agent.having else []
     outputs = _of_outputs(agent, path) if agent.handler is None else ()
     for text in (*texts, *outputs):
-        yield from map(_found(text), text.findings(names, "the result"))
+        yield from map(_as_judged(text), text.findings(names, "the result"))
 
 
-def _found(text: PlacedExpression) -> Callable[[Finding], Judged]:
+def _as_judged(text: PlacedExpression) -> Callable[[Finding], Judged]:
     def finding(problem: Finding) -> Judged:
         what, _, hint = printable(problem.problem).partition("; ")
         of_file = FileFinding(text.path, what, hint or "correct the expression", (text.path,), problem.column)
@@ -261,4 +261,4 @@ def _not_in_tests(
     outputs = _of_outputs(agent, path) if agent.forwards else ()
     for text in (*clauses, *outputs, *_copied(agent, path)):
         unknown = [finding for finding in text.findings(names, "the values that the tests send") if finding.is_name]
-        yield from (each._replace(is_warning=True) for each in map(_found(text), unknown))
+        yield from (each._replace(is_warning=True) for each in map(_as_judged(text), unknown))

@@ -135,7 +135,7 @@ def _orphans(app: run.App) -> Iterator[FileFinding]:
 
 def _tree(app: run.App) -> Tree:
     rekeying = {agent.rekeys: agent for agent in app.agents if agent.rekeys and not agent.leg}
-    return _given(
+    return _without_none(
         app=app.name,
         store=app.store,
         kafka=_clusters(app) if app.cluster else _settings(app.kafka),
@@ -149,7 +149,7 @@ def _tree(app: run.App) -> Tree:
     )
 
 
-def _given(**keys: object) -> Tree:
+def _without_none(**keys: object) -> Tree:
     """The keys that are set. A key that is None is one that the file leaves out."""
     return {name: value for name, value in keys.items() if value is not None}
 
@@ -177,10 +177,10 @@ def _outbox(outbox: run.Outbox) -> Tree:
 
 
 def _registry(registry: run.Registry) -> Tree:
-    auth = _given(username=registry.username, password=registry.password, token=registry.token)
+    auth = _without_none(username=registry.username, password=registry.password, token=registry.token)
     if registry.oauth is not None:
         auth |= {name: value for name, value in asdict(registry.oauth).items() if value}
-    files = _given(ca=registry.ca, certificate=registry.certificate, key=registry.key)
+    files = _without_none(ca=registry.ca, certificate=registry.certificate, key=registry.key)
     return {
         "url": list(registry.urls),
         "timeout": Native(registry.timeout),
@@ -202,7 +202,7 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
     """The keys of an agent. `first` re-keys for it: the two are one agent of the file, with `repartition`."""
     source = first or agent
     rule = source.aggregation
-    tree = _given(
+    tree = _without_none(
         key={"field": key} if (key := source.key or (rule.key if rule is not None else "")) else None,
         repartition=first.to.topic if first is not None and first.to is not None else None,
         aggregate=None if agent.aggregation is None else _aggregate(agent.aggregation),
@@ -219,14 +219,14 @@ def _agent(agent: run.Agent, first: run.Agent | None) -> Tree:
 def _reading(agent: run.Agent) -> Tree:
     """The keys that decide which records are read, and how, of an agent or of a leg of a correlation."""
     sources = [
-        _given(
+        _without_none(
             **({"topic": topic} if (pattern := pattern_of(topic)) is None else {"pattern": pattern}),
             dedupe="sluicegate" if topic in agent.receive else None,
             envelope="cloudevents" if topic in agent.events else "debezium" if topic in agent.changes else None,
         )
         for topic in agent.topics
     ]
-    keys = _given(
+    keys = _without_none(
         format=agent.format,
         let={each.name: each.expression for each in agent.let} or None,
         where=agent.where or None,
@@ -244,7 +244,7 @@ def _dead_letters(agent: run.Agent) -> object:
 
 def _lookup(lookup: run.Lookup) -> Tree:
     missing = {"wait": Native(lookup.wait)} if lookup.missing == "wait" else lookup.missing
-    tree = _given(column=lookup.column or None, key=lookup.key, fields=list(lookup.fields), missing=missing)
+    tree = _without_none(column=lookup.column or None, key=lookup.key, fields=list(lookup.fields), missing=missing)
     if lookup.kind == "topic":
         tree |= {"max_rows": lookup.max_rows, "max_table_bytes": Native(lookup.max_table_bytes)}
     return {lookup.kind: lookup.source, **tree, **({"lock": "share"} if lookup.lock else {})}
@@ -261,11 +261,11 @@ def _destination(agent: run.Agent, to: run.Destination) -> Tree:
     """The keys of a destination. Outputs that are forwarded unchanged have the agent's format; the default of `format`
     is JSON."""
     form = None if agent.forwards_unchanged(to) and to.format == "json" else to.format
-    tree = _given(topic=to.topic, format=form, where=to.where or None) | _schema(to.schema)
+    tree = _without_none(topic=to.topic, format=form, where=to.where or None) | _schema(to.schema)
     if to.schema is not None and to.schema.subject:
         known = {text.replace("{topic}", to.topic): name for name, text in registry.SUBJECTS.items()}
         tree |= {"subject": known.get(to.schema.subject, to.schema.subject), "register": to.schema.register}
-    tree |= _given(envelope=envelopes.written(to.envelope))
+    tree |= _without_none(envelope=envelopes.written(to.envelope))
     if to.select:
         names = [each.name for each in to.select]
         computed = {each.name: each.expression or each.name for each in to.select}
@@ -277,7 +277,7 @@ def _schema(avro: SchemaOptions | None) -> Tree:
     """The keys of a schema. `schema` has its text in place of its file."""
     if avro is None:
         return {}
-    tree = _given(writer_schema=avro.writer_schema, schema_id=avro.schema_id, writer_schemas=avro.writers)
+    tree = _without_none(writer_schema=avro.writer_schema, schema_id=avro.schema_id, writer_schemas=avro.writers)
     tree |= {"framing": avro.framing} if avro.framing != "none" or avro.schema_id is not None else {}
     tree |= {"message": avro.message} if avro.message else {}
     tree |= {"validate": True} if avro.validate else {}
@@ -303,7 +303,7 @@ def _handler(handler: run.Handler) -> Tree:
 
 def _aggregate(rule: run.Aggregation) -> Tree:
     until = rule.until
-    return _given(
+    return _without_none(
         timeout=deadlines.written(rule),
         until={"field": until.field, "equals": until.equals} if isinstance(until, run.Until) else until,
         compute={each.name: written(each) for each in rule.compute},

@@ -131,7 +131,7 @@ def findings(registry: RegistryModel | None, folder: FilePath) -> Iterator[FileF
 
 
 def _of_auth(auth: RegistryAuth, at: Path) -> Iterator[FileFinding]:
-    if _given(auth) not in WHOLE and _given(auth).difference(OPTIONAL) != WHOLE[-1]:
+    if _keys(auth) not in WHOLE and _keys(auth).difference(OPTIONAL) != WHOLE[-1]:
         hint = "write {username: NAME, password: TEXT}, {token: TEXT}, or {token_url: URL, client_id: ID, "
         what = "needs a username with a password, a token, or OAuth client credentials"
         yield FileFinding(at, what, f"{hint}client_secret: TEXT}}", (at,))
@@ -145,7 +145,7 @@ OPTIONAL = ("scope", "logical_cluster", "identity_pool")
 WHOLE = ({"username", "password"}, {"token"}, {*OAUTH})
 
 
-def _given(auth: RegistryAuth) -> set[str]:
+def _keys(auth: RegistryAuth) -> set[str]:
     return {name for name in RegistryAuth.model_fields if getattr(auth, name) is not None}
 
 

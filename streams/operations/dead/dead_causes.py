@@ -72,7 +72,7 @@ def pattern(error: str) -> str:
 
 def _items(seen: DeadListing) -> list[DeadItem]:
     pairs: list[tuple[DeadOutput | Letter, dict[str, Any]]] = [(row, of_row(row)) for row in seen.rows]
-    pairs += [(letter, of_letter(letter, seen.retried)) for letter in seen.kept]
+    pairs += [(letter, of_letter(letter, seen.retried)) for letter in seen.undropped]
     return [DeadItem(dead, shown, _fingerprint(dead, shown)) for dead, shown in pairs]
 
 

@@ -52,14 +52,14 @@ class DeadListing(NamedTuple):
     dropped: frozenset[tuple[str, bool]] = frozenset()
 
     @property
-    def kept(self) -> list[Letter]:
+    def undropped(self) -> list[Letter]:
         """The letters that were not dropped."""
         return [letter for letter in self.letters if (letter.id, letter.proven) not in self.dropped]
 
     @property
     def open(self) -> "DeadListing":
         """Without retried and dropped letters."""
-        return self._replace(letters=[letter for letter in self.kept if letter.id not in self.retried])
+        return self._replace(letters=[letter for letter in self.undropped if letter.id not in self.retried])
 
     @property
     def whole(self) -> "DeadListing":
@@ -123,7 +123,7 @@ def select(
     before. So a command that was killed can be run again unchanged. Raises as `named`, and SystemNotReady for letters
     that cannot be read."""
     done = _requeued_before(app, agent, store) if set(ids) - seen.ids else set[str]()
-    rows, letters = select_ids(seen, ids, done) if ids else (seen.rows, seen.kept)
+    rows, letters = select_ids(seen, ids, done) if ids else (seen.rows, seen.undropped)
     if seen.missing and (not ids or letters):
         raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
     return rows, letters, done
@@ -186,7 +186,7 @@ def retry(
         did = dead_letters.retry(store, app.name, topics(), page, who(), again, wait())
         sent, arrivals, refused, rest = (
             sent + did.sent,
-            arrivals + did.found,
+            arrivals + did.sent_before,
             refused + did.refused,
             [*rest, *did.left_out],
         )

@@ -206,7 +206,7 @@ class Retried(NamedTuple):
     that were retried before, and the letters that cannot be sent."""
 
     sent: int
-    found: int
+    sent_before: int
     refused: list[str]
     left_out: Sequence[LeftOut] = ()
 

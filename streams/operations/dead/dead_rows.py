@@ -35,15 +35,15 @@ def requeue(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bo
     the command is killed. The owner claims again and sends them. Returns the number of rows. Raises Fenced when another
     process claimed in between, and PersistenceError (it is unknown whether the page was moved). Earlier pages of PAGE
     rows stay moved."""
-    return _taken(store, partition, wanted, person, RETRIED)
+    return _remove(store, partition, wanted, person, RETRIED)
 
 
 def drop(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person) -> int:
     """Deletes these dead rows from the store: they are never sent. Returns and raises as `requeue`."""
-    return _taken(store, partition, wanted, person, DROPPED)
+    return _remove(store, partition, wanted, person, DROPPED)
 
 
-def _taken(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person, what: str) -> int:
+def _remove(store: Store, partition: Partition, wanted: Callable[[OutboxRow], bool], person: Person, what: str) -> int:
     claim = store.claim(partition, person.token, NOBODY)
     rows = [row for row, _ in store.dead(partition, 1_000_000) if wanted(row)]
     for at in range(0, len(rows), PAGE):

@@ -52,13 +52,13 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 def group(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
     """The completed group, and the steps that a retry has to decide. Raises Unrepairable and SystemNotReady."""
-    fire = _made(app, agent, letter, read)
+    fire = _fire_of(app, agent, letter, read)
     if agent.scope == "shared" and (size := len(pack(fire))) > LARGEST:
         raise Unrepairable(f"it has {size} bytes, more than the store keeps of one group; {REPLAY}")
     return fire
 
 
-def _made(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
+def _fire_of(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
     again = _retry_steps(agent, letter)
     headers = by_name(letter.headers)
     try:

@@ -130,16 +130,13 @@ class Rebuild:
         self, agent: Agent, reads: Codec, ids: IdRule | None, known: KnownOutputs, reach: Reach, latest: float
     ) -> None:
         self._rule, self._known, self._reach = Rule(agent, reads), known, reach
-        self._groups = self._made(Rule(unending(agent), reads), bool(agent.history))
+        self._groups = UnendingGroups(Rule(unending(agent), reads), bool(agent.history))
         self._intake = RebuildIntake(known.partition, agent, ids, known, latest)
         self._decided: dict[GroupNumber, Event] = {}
         self._again: dict[bytes, list[int]] = {}  # first offsets of the decided fires of a key
         self._settled: set[bytes] = set()  # keys with a result that ended within the records that were read
         self._open, self._crossing = dict(known.results), dict(known.crossing)
         self._gaps, self._unsure = list[int](), list[int]()  # offsets
-
-    def _made(self, rule: Rule, notes: bool) -> Groups:
-        return UnendingGroups(rule, notes)
 
     def take(self, records: Sequence[Record]) -> None:
         """Raises DecodeStopped where the file says stop."""

@@ -28,7 +28,7 @@ class Unsent:
     in Rebuilt. `settled` are the keys with a published result."""
 
     def __init__(self, agent: Agent, witness: Witness, reach: Reach) -> None:
-        self.found = Shadowed()
+        self.verdicts = Shadowed()
         self.decided: dict[GroupNumber, Event] = {}
         self.doubtful, self.gaps, self.lost, self.untold = list[int](), list[int](), list[int](), list[int]()
         self.settled: set[bytes] = set()
@@ -90,7 +90,7 @@ class Unsent:
 
     def finish(self, begin: int, end: int, unsure: Callable[[PublishedResult], bool]) -> Shadowed:
         self.lost += [live.first for live in self._open.values() if live.first >= begin]
-        return self.found
+        return self.verdicts
 
 
 class ReplayedRebuild:
@@ -119,7 +119,7 @@ class ReplayedRebuild:
             senders,
             seen,
             unsent.decided,
-            unsent.found.records,
+            unsent.verdicts.records,
             len(known.results) + len(known.crossing),
             sorted(unsent.doubtful),
             sorted(unsent.gaps),

@@ -108,7 +108,7 @@ def compared(
     codecs = Codecs(formats.reads(rule), formats.writes(rule), most)
     judge = ShadowJudge(rule, codecs, witness, only)
     for record, events, witnessed in _decided(rule, codecs, _Range(witness, records, before)):
-        judge.found.records += 1
+        judge.verdicts.records += 1
         if witnessed:
             judge.witnessed_letter(record.offset())
             continue
@@ -133,7 +133,7 @@ def corrected(
     agent = sending(rule, into)
     codecs = Codecs(formats.reads(rule), formats.writes(rule), corrections.most)
     for record, events, _ in _decided(agent, codecs, _Range(witness, records, before)):
-        corrections.found.records += 1
+        corrections.verdicts.records += 1
         corrections.refused += sum(isinstance(event, Refused) for event in events)
         corrections.forwarded(record, [event for event in events if isinstance(event, Sent)])
         yield record.offset(), corrections.take_outputs()

@@ -255,7 +255,7 @@ class Rewinding:
             counted += len(rows)
             writer.write(rows, offset)
         writer.finish(source.end)
-        totals = corrections.found
+        totals = corrections.verdicts
         return Corrected(
             *place,
             source.begin,

@@ -195,7 +195,7 @@ class Takeover:
     def _leave(self) -> int:
         """Leave earlier generations behind, if the restored groups require it. Returns the next offset to read."""
         owner, groups, changelog = self.owner, self.owner.groups, self.owner.changelog
-        previous, before = self._switch.left, owner.claim.source
+        previous, before = self._switch.outgoing, owner.claim.source
         groups.inherit(changelog.older.values())
         if previous is not None and before is not None:
             ending = changelog.older[previous.number]

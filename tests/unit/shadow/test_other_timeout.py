@@ -88,7 +88,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Said:
     count = ShadowJudge._count
 
     def noted(self, figures, verdict, key, live, new, differs=(), number=None):  # type: ignore[no-untyped-def]
-        if figures is self.found.results:
+        if figures is self.verdicts.results:
             found.firsts.setdefault(verdict, set()).add((live or new).first)
         if verdict == "uncertain":
             found.unsure.add(key)

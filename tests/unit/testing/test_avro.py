@@ -214,7 +214,7 @@ def test_another_schema_under_open_groups_goes_on_with_what_was_kept() -> None:
 
 def test_without_what_is_kept_being_json_another_schema_would_spoil_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: records kept as they came."""
-    monkeypatch.setattr(reader, "_kept", lambda *_: None)
+    monkeypatch.setattr(reader, "_stored_text", lambda *_: None)
     with pytest.raises(UnicodeDecodeError):
         test_another_schema_under_open_groups_goes_on_with_what_was_kept()
 
