@@ -200,12 +200,13 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
 
 class TimeMark(msgspec.Struct, gc=False):
     """The progress of an input partition whose records are re-keyed for event time. One message goes to each partition
-    of the output topic. `time` is the highest time of a record and `said` is the owner's time, both in milliseconds
-    since 1970 (-1: no record had a time). `offset` is the next offset to read. `state` is behind, at-end or idle."""
+    of the output topic. `time` is the highest time of a record and `marked_at` is the owner's time, both in
+    milliseconds since 1970 (-1: no record had a time). `offset` is the next offset to read. `state` is behind, at-end
+    or idle."""
 
     time: int = -1
     state: str = "behind"
-    said: int = 0
+    marked_at: int = 0
     offset: int = -1
     reason: str = "mark"
 

@@ -78,11 +78,6 @@ class SplitShard:
         return any(part.dead for part in self.parts.values())
 
     @property
-    def doubted(self) -> bool:
-        """Always False: only transactions doubt their claim, and they are limited to one cluster."""
-        return False
-
-    @property
     def pressing(self) -> bool:
         return any(part.pressing for part in self.parts.values())
 

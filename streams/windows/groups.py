@@ -161,7 +161,7 @@ class WindowGroups(Groups):
         """Move the watermark by the time of a record that is in no group."""
         if self.merged is not None:
             time_stamp = stamp(record)
-            if time_stamp is not None and self._ahead(max(time_stamp.time, time_stamp.said), now):
+            if time_stamp is not None and self._ahead(max(time_stamp.time, time_stamp.marked_at), now):
                 self.counts["marks_ahead"] += 1
             elif time_stamp is not None and self._moved(self.merged, time_stamp):
                 self.close_passed(now)

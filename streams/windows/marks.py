@@ -24,13 +24,13 @@ _LONGEST = 18  # digits of a number in a header
 
 class Stamp(NamedTuple):
     """`origin` is AGENT/TOPIC/PARTITION. `time` is in milliseconds since 1970 (NEVER: no time was read from the
-    origin). A time mark has a `state`, and in `said` the time in milliseconds at which its writer's clock wrote it. A
-    record has neither."""
+    origin). A time mark has a `state`, and in `marked_at` the time of its writer's clock in milliseconds. A record has
+    neither."""
 
     origin: str
     time: int
     state: str = ""
-    said: int = 0
+    marked_at: int = 0
 
 
 def of_record(record: Record, time: int) -> list[Header]:
@@ -43,7 +43,7 @@ def of_mark(mark: TimeMark, topic: str, partition: int) -> Headers:
     return [
         (ORIGIN, f"{topic}/{partition}/{mark.offset}".encode()),
         *([] if mark.time == NEVER else [(TIME, b"%d" % mark.time)]),
-        (STATE, f"{mark.state}/{mark.said}".encode()),
+        (STATE, f"{mark.state}/{mark.marked_at}".encode()),
     ]
 
 

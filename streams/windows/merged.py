@@ -76,9 +76,9 @@ class MergedClock(EventClock):
         if self._gone(stamp.origin):
             return False
         known = self.origins.get(stamp.origin, (NEVER, UNKNOWN, 0))
-        self._note(stamp.origin, (max(known[0], stamp.time), stamp.state, stamp.said))
+        self._note(stamp.origin, (max(known[0], stamp.time), stamp.state, stamp.marked_at))
         if stamp.state != BEHIND:
-            self._ended[stamp.origin] = stamp.said
+            self._ended[stamp.origin] = stamp.marked_at
         return self._advanced()
 
     def _gone(self, origin: str) -> bool:

@@ -158,7 +158,7 @@ class OriginGroups(Groups):
         """As in Groups, for a commit. The mark covers all records of the commit and is written after them."""
         if (mark := self._mark) is not None:
             mark.state, mark.time = self._last_mark = self._state(), self.event.watermark
-            mark.offset, mark.said = self._offset, round(1000 * (self._asked if mark.state == IDLE else self._now))
+            mark.offset, mark.marked_at = self._offset, round(1000 * (self._asked if mark.state == IDLE else self._now))
             self._marked_at, self._mark, self._was_at_end = self._now, None, self._at_end
         return super().drain()
 

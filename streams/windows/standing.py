@@ -20,7 +20,7 @@ class Origin(NamedTuple):
     agent: str
     partition: str
     state: str
-    said: int
+    marked_at: int
 
 
 class After(NamedTuple):

@@ -315,7 +315,7 @@ GUARDS = (
     Guard(
         "windows: a time mark that is too far ahead is not believed",
         "streams/windows/groups.py",
-        "self._ahead(max(time_stamp.time, time_stamp.said), now)",
+        "self._ahead(max(time_stamp.time, time_stamp.marked_at), now)",
         "False",
         ORIGINS,
     ),

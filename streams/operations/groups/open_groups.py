@@ -239,8 +239,8 @@ def _held_back(origins: Sequence[Origin]) -> str:
     """The input partitions with the lowest time, up to three."""
     texts = [
         f"{each.partition} ({each.agent} has written no mark of it)"
-        if not each.said and each.state == UNKNOWN
-        else f"{each.partition} ({each.agent} said at {_time(each.said)} that it is {each.state})"
+        if not each.marked_at and each.state == UNKNOWN
+        else f"{each.partition} ({each.agent} said at {_time(each.marked_at)} that it is {each.state})"
         for each in origins[:SHOWN_ORIGINS]
     ]
     more = [f"{len(origins) - SHOWN_ORIGINS} more"] if len(origins) > SHOWN_ORIGINS else []
