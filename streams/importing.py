@@ -132,7 +132,7 @@ def _is_module(path: str) -> bool:
     """Whether the path is a Python file, or a folder with Python files."""
     if path.endswith(".py"):
         return os.path.isfile(path)
-    return os.path.isdir(path) and any(each.endswith(".py") for each in os.listdir(path))
+    return os.path.isdir(path) and any(file.endswith(".py") for file in os.listdir(path))
 
 
 def _place(name: str) -> str:

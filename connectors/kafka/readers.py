@@ -34,7 +34,7 @@ def _readers(kafka: Settings, topics: Collection[str], timeout: float) -> dict[s
     future = admin.list_consumer_groups(request_timeout=timeout)
     listed = problems.answer(future, timeout + 1, "listing consumer groups", admin.turned_away)
     groups = {}
-    for group in sorted(each.group_id for each in listed.valid):
+    for group in sorted(listing.group_id for listing in listed.valid):
         metadata = _commit(admin, group, topics, max(0.1, deadline - time.monotonic()))
         if metadata is not None:
             groups[group] = metadata

@@ -159,7 +159,10 @@ class MemoryTimeouts:
         self._add([timeout for timeout in timeouts if timeout.id not in self._rows])
 
     def _add(self, timeouts: Sequence[Timeout]) -> None:
-        rows = {each.id: TimeoutRow(each, (times.micros(each.due_at), each.id.hex)) for each in reversed(timeouts)}
+        rows = {
+            timeout.id: TimeoutRow(timeout, (times.micros(timeout.due_at), timeout.id.hex))
+            for timeout in reversed(timeouts)
+        }
         self._rows |= rows
         placed = [(row.place, id) for id, row in rows.items()]
         if len(placed) == 1:
@@ -173,7 +176,7 @@ class MemoryTimeouts:
         if gone:
             first = bisect_left(self._order, (min(gone.values()), _ANY))
             end = bisect_left(self._order, (max(gone.values()), _ANY)) + 1
-            self._order[first:end] = [each for each in self._order[first:end] if each[1] not in gone]
+            self._order[first:end] = [entry for entry in self._order[first:end] if entry[1] not in gone]
         return len(gone)
 
     # -- reading -----------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def _holding(key: str, numbers: Sequence[int]) -> Document:
 
 
 def _bury(data: MongoDatabase, key: str, changes: Changes, session: ClientSession) -> None:
-    dead = {each.number: each for each in changes.dead}
+    dead = {dead_row.number: dead_row for dead_row in changes.dead}
     buried = []
     for document in data[OUTBOX].find(_holding(key, list(dead)) | {"unsent": {"$in": list(dead)}}, session=session):
         gone = dead.keys() & set(document["unsent"])

@@ -231,7 +231,7 @@ def answering() -> Iterator[None]:
             yield
     except BulkWriteError as error:
         # It quotes documents, so it is not kept as the cause.
-        codes = sorted({each.get("code") for each in error.details["writeErrors"]})
+        codes = sorted({detail.get("code") for detail in error.details["writeErrors"]})
         raise PersistenceError(f"mongodb: BulkWriteError: {codes}") from None
     except PyMongoError as error:
         if getattr(error, "code", None) == _ILLEGAL_OPERATION and "replica set" in str(error):

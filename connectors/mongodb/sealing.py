@@ -67,7 +67,7 @@ class Sealing:
             {"$group": {"_id": "$group", "rows": {"$sum": 1}}},
             {"$match": {"rows": {"$gte": self.gate.count}}},
         ]
-        reached = {each["_id"] for each in self.data[BUFFER].aggregate(counted, session=self.session)}
+        reached = {group["_id"] for group in self.data[BUFFER].aggregate(counted, session=self.session)}
         return [group for group in groups if group in reached]
 
     def _free(self) -> Document:
@@ -123,14 +123,16 @@ class Sealing:
             return []
         sealed = [self._leased(each) for each in abandoned]
         changed = ("token", "leased_at", "expires_at", "attempts")
-        writes = [UpdateOne({"_id": each["_id"]}, {"$set": {name: each[name] for name in changed}}) for each in sealed]
+        writes = [
+            UpdateOne({"_id": batch["_id"]}, {"$set": {name: batch[name] for name in changed}}) for batch in sealed
+        ]
         self.data[SEALED].bulk_write(writes, session=self.session)
-        groups, ids = list({each["group"] for each in sealed}), [each["_id"] for each in sealed]
+        groups, ids = list({batch["group"] for batch in sealed}), [batch["_id"] for batch in sealed]
         wanted = {"name": self.name, "group": {"$in": groups}, "batch": {"$in": ids}}
         rows: dict[str, list[Document]] = {id: [] for id in ids}
         for row in self.data[BUFFER].find(wanted, session=self.session).sort("_id"):
             rows[row["batch"]].append(row)
-        return [self._batch(each, rows[each["_id"]]) for each in sealed]
+        return [self._batch(batch, rows[batch["_id"]]) for batch in sealed]
 
     def _leased(self, document: Document) -> Document:
         lease = {"token": self.new_token(), "leased_at": self.now, "expires_at": until(self.now, self.gate.lease)}

@@ -177,7 +177,7 @@ def schedule(data: MongoDatabase, app: str, changes: Changes, session: ClientSes
     if changes.cancels:
         named = {"_id": {"$in": [str(id) for id in changes.cancels]}, "app": {"$in": [None, app]}}
         data[TIMEOUT].delete_many(named, session=session)
-    new = {str(each.id): each for each in reversed(changes.timeouts)}
+    new = {str(timeout.id): timeout for timeout in reversed(changes.timeouts)}
     for id in _known(data, changes.timeouts, session):
         del new[id]
     if new:

@@ -80,7 +80,7 @@ class RedisBuffer:
         if progress is not None and state == b"moved":
             raise buffers.watermark_moved(name, progress, int(answer[0]))
         count, sealed = answer
-        return Filled(InsertResult(count, len(entries) - count), [self._batch(name, each) for each in sealed])
+        return Filled(InsertResult(count, len(entries) - count), [self._batch(name, batch) for batch in sealed])
 
     def insert_packs(
         self, name: str, packed: Sequence[Pack], gate: Gate, progress: WatermarkMove
@@ -147,7 +147,7 @@ class RedisBuffer:
         return int(self._run(snapshots.RELEASE_SNAPSHOT, name, snapshot.token)) if snapshot.token else 0
 
     def due(self, name: str, gate: Gate, limit: int = 100) -> Sequence[SealedBatch]:
-        return [self._batch(name, each) for each in self._run(packing.DUE, name, *self._gated(gate), limit)]
+        return [self._batch(name, batch) for batch in self._run(packing.DUE, name, *self._gated(gate), limit)]
 
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
         sealed = self._run(packing.SEAL, name, *self._gated(gate), group)
@@ -187,7 +187,7 @@ class RedisBuffer:
         return buffers.renew_each(self.renew, name, tokens, lease)
 
     def get_data(self, name: str) -> Sequence[Entry]:
-        return [entry for each in self.iter_raw(name) if (entry := resolved(each, self._types)) is not None]
+        return [entry for raw in self.iter_raw(name) if (entry := resolved(raw, self._types)) is not None]
 
     def count(self, name: str) -> int:
         with translated():

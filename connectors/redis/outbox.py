@@ -199,7 +199,7 @@ class RedisOutbox:
             scores, stored, failed = self._run(scripts_care.FIND, where, first, _PAGE)
             with translated():
                 page = [_stored_message(state, lanes, *each) for each in zip(scores, stored, failed, strict=True)]
-            matches += (each for each in page if topic in (None, each[1].message.topic))
+            matches += (row for row in page if topic in (None, row[1].message.topic))
             first += _PAGE
             is_last = len(scores) < _PAGE
         return matches[:limit]

@@ -62,7 +62,7 @@ def split(client: Any, text: str, register: bool) -> Any:
 
     def registered(name: str) -> Any:
         references = []
-        for other in [each for each in known[name].dependency if not each.startswith(BUILTIN)]:
+        for other in [dependency for dependency in known[name].dependency if not dependency.startswith(BUILTIN)]:
             schema = registered(other)
             if register:
                 client.register_schema(other, schema)

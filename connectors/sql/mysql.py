@@ -161,7 +161,7 @@ class Mysql(server.SqlServer):
         )
 
     def text_of(self, error: Exception) -> str:
-        return "" if self.code(error) == SYNTAX_ERROR else " ".join(str(each) for each in error.args[1:])
+        return "" if self.code(error) == SYNTAX_ERROR else " ".join(str(arg) for arg in error.args[1:])
 
     def turned_away(self, error: Exception) -> NotAuthenticated | None:
         if self.code(error) in ACCESS_DENIED:

@@ -345,9 +345,9 @@ def needed(agent: Agent) -> set[str]:
     rule, dedupe = agent.aggregation, agent.dedupe
     names = [agent.key, *([dedupe.name] if dedupe is not None and dedupe.by == "field" else [])]
     if rule is not None:
-        names += [rule.key, *(each.field for each in rule.compute)]
+        names += [rule.key, *(reducer.field for reducer in rule.compute)]
         names += [rule.until.field] if isinstance(rule.until, Until) else []
-    return {path.partition(".")[0] for path in names if path} & {each.name for each in agent.let}
+    return {path.partition(".")[0] for path in names if path} & {definition.name for definition in agent.let}
 
 
 def computed_fields(clause: str, answers: Iterable[tuple[str, Evaluate | None]], seen: Any) -> dict[str, Any]:

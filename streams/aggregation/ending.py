@@ -16,7 +16,7 @@ from sluicegate.streams.expressions.tree import Node
 from sluicegate.streams.expressions.words import normal
 from sluicegate.streams.reducers import ENTRIES, kind_of
 
-ASKED = tuple(each.name for each in ENTRIES if each.until == "groups")
+ASKED = tuple(entry.name for entry in ENTRIES if entry.until == "groups")
 """The reducers whose values an `until` expression may read. It may also read `group.count`. The legs of a correlation
 add more. Of `collect` it may read only the number of items."""
 
@@ -48,7 +48,7 @@ class Ending:
         self._answer = self._fields.function(until)
         self._names = of_group(until.node)
         kinds = ("groups",) if legs is None else ("groups", "legs")
-        can_be_asked = {each.name for each in compute if kind_of(each).until in kinds}
+        can_be_asked = {reducer.name for reducer in compute if kind_of(reducer).until in kinds}
         self._bags = legs or {}
         self._reads = [(name, read) for name, read in plan.reads if name in self._names and name in can_be_asked]
 

@@ -151,7 +151,7 @@ def _of_shallow_fields(
 
 def _keeps(agent: Agent) -> bool:
     compute = agent.aggregation.compute if agent.aggregation else ()
-    return any(kind_of(each).keeps_values for each in compute) or agent.handler is not None
+    return any(kind_of(reducer).keeps_values for reducer in compute) or agent.handler is not None
 
 
 def _reads_whole(agent: Agent) -> bool:

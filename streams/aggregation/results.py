@@ -171,7 +171,7 @@ def clauses(to: Destination) -> list[Clause]:
     """The expressions of a destination: `where`, then the expressions under `select`. A copy of a missing field is
     null. Raises ConfigurationError."""
     where = [clause(f"to.{to.topic}", to.where)] if to.where else []
-    select = [(each, f"select.{each.name}") for each in to.select if each.expression]
+    select = [(field, f"select.{field.name}") for field in to.select if field.expression]
     return where + [
         clause(name, f"default({each.expression}, null)" if copied_from(each) else each.expression)
         for each, name in select
@@ -189,9 +189,9 @@ def copied_from(each: Selected) -> NamePath | None:
 def route(to: Destination, function: Callable[[Clause], Callable[[Any], Any]]) -> Route:
     """Compile a route. `function` compiles a clause for the object that the route reads. Raises ConfigurationError."""
     compiled = {each.name: function(each) for each in clauses(to)}
-    select = tuple((each.name, compiled.get(f"select.{each.name}")) for each in to.select)
+    select = tuple((field.name, compiled.get(f"select.{field.name}")) for field in to.select)
     name = f"to.{to.topic}"
-    copies = {each.name: path for each in to.select if (path := copied_from(each))}
+    copies = {field.name: path for field in to.select if (path := copied_from(field))}
     return Route(name, compiled.get(name), select, copies, to.goes_on)
 
 

@@ -136,7 +136,7 @@ class Rule:
 
 def _totals(aggregation: Aggregation) -> list[str]:
     """The names of the computed fields that can grow beyond the numbers that a result can represent."""
-    return [each.name for each in aggregation.compute if kind_of(each).total]
+    return [reducer.name for reducer in aggregation.compute if kind_of(reducer).total]
 
 
 def _blank_ends(agent: Agent, aggregation: Aggregation) -> list[Any]:
@@ -159,7 +159,9 @@ def _deadline(agent: Agent, codec: Codec) -> DeadlineClause | None:
 def _legs(aggregation: Aggregation, lenient: bool) -> Mapping[str, int] | None:
     if aggregation.correlation is None:
         return None
-    return {each.reducer.name: each.bag for each in places(aggregation.compute, lenient) if kind_of(each.reducer).bag}
+    return {
+        place.reducer.name: place.bag for place in places(aggregation.compute, lenient) if kind_of(place.reducer).bag
+    }
 
 
 def fingerprint(agent: Agent) -> str:
@@ -187,7 +189,7 @@ def fingerprint(agent: Agent) -> str:
 
 def _rows(agent: Agent) -> list[object]:
     """The settings that assign the rows of a table to groups."""
-    return [agent.key, agent.where, [[each.name, each.expression] for each in agent.let]]
+    return [agent.key, agent.where, [[definition.name, definition.expression] for definition in agent.let]]
 
 
 def _shape(window: Window) -> dict[str, object]:
@@ -235,7 +237,7 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
     key, compute, format_name, lenient, *others = decode_any(earlier.encode())
     scope: Literal["partition", "shared"] = "shared" if "shared" in others else "partition"
     let = tuple(Let(*each) for lets in others if isinstance(lets, list) for each in lets)
-    reducers = tuple(Reducer(*each) for each in compute)
+    reducers = tuple(Reducer(*reducer) for reducer in compute)
     shape = next((other for other in others if isinstance(other, dict) and {"size", "kind"} & other.keys()), None)
     window = _window(agent.aggregation.window if agent.aggregation else None, shape)
     on_missing: Literal["ignore", "dead-letter"] = "ignore" if lenient else "dead-letter"

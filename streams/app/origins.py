@@ -115,7 +115,7 @@ def unimportable(function: HandlerFunction, path: str, folder: str) -> tuple[str
         return f"{path} does not exist any more", "keep the function under its own name"
     if module in sys.modules:
         return None
-    spec = PathFinder.find_spec(module.partition(".")[0], [each for each in sys.path if each] + [folder])
+    spec = PathFinder.find_spec(module.partition(".")[0], [entry for entry in sys.path if entry] + [folder])
     file = unwrap(function).__code__.co_filename
     if "." not in module and spec is not None and spec.origin and not os.path.samefile(spec.origin, file):
         what = f"worker processes import {spec.origin} under the name {module}"

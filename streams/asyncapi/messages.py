@@ -116,7 +116,7 @@ def _payload(agent: Agent, to: Destination) -> JsonObject | None:
         known = _fields(agent)
         return {
             "type": "object",
-            "properties": {each.name: _selected(each.expression, each.name, known) for each in to.select},
+            "properties": {field.name: _selected(field.expression, field.name, known) for field in to.select},
         }
     if agent.aggregation is None or agent.handler is not None or agent.rekeys:
         return None

@@ -180,7 +180,7 @@ def _of_result(agent: Agent, result: str | None) -> dict[str, Any] | None:
     document = _json("--result", result)
     if not isinstance(document, dict):
         raise ConfigurationError("--result is not a JSON object")
-    answers = [_answer(each) for each in result_answers(agent, document)]
+    answers = [_answer(answer) for answer in result_answers(agent, document)]
     return {"clauses": answers, **_verdict(result_verdict(agent, document))}
 
 

@@ -41,7 +41,7 @@ def ls(file: FileArgument, name: AgentName, json: AsJson = False) -> int:
         listed = group_changes.every(app.name, agent, store, time.time())
     columns = _columns(agent)
     print_list(
-        json, "groups", [group_changes.document(each) for each in listed], columns, [_row(each) for each in listed]
+        json, "groups", [group_changes.document(group) for group in listed], columns, [_row(group) for group in listed]
     )
     return DONE
 

@@ -14,7 +14,7 @@ _GROUP = re.compile(r"""("(?:\\.|[^"\\])*")|(?<![.\w])group\.""")
 
 def of_records(agent: Agent) -> list[str]:
     """`takes only records where status is "paid"; leaves out and counts the others`"""
-    sentences = [f"computes {each.name} = {normal(parse(each.expression))}" for each in agent.let]
+    sentences = [f"computes {definition.name} = {normal(parse(definition.expression))}" for definition in agent.let]
     if agent.where:
         sentences.append(f"takes only records where {condition(agent.where)}; leaves out and counts the others")
     return sentences
@@ -109,6 +109,6 @@ def _route(agent: Agent, to: Destination) -> str:
 
 def _listed(to: Destination) -> str:
     names: Sequence[str] = [
-        f"{each.name} = {normal(parse(each.expression))}" if each.expression else each.name for each in to.select
+        f"{field.name} = {normal(parse(field.expression))}" if field.expression else field.name for field in to.select
     ]
     return ", ".join(names)

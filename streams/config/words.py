@@ -203,7 +203,7 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
         inside = f"{handler.concurrency} at a time, one after the other for each key, after it was sealed in the store"
     sentences = [f"calls {_listed(handler.functions)} for {what}, {inside}"]
     if agent.chooses:
-        sentences += [f"of what the handler sends, {each}" for each in of_outputs(agent)]
+        sentences += [f"of what the handler sends, {output}" for output in of_outputs(agent)]
     elif agent.to is not None:
         sentences.append(
             f"sends the messages of the handler to {agent.to.topic} as {agent.to.format}, after the commit"

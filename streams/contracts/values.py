@@ -131,7 +131,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     @property
     def reached(self) -> int:
         """All offsets below it were read once, even if the row has a lower next offset."""
-        return max((each.until for each in self.older), default=-1)
+        return max((generation.until for generation in self.older), default=-1)
 
     @property
     def name(self) -> str:

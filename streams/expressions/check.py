@@ -268,8 +268,8 @@ class _Checker:
         item = TEXT if type_.kind == "map" else type_.items
         inner = scope.binding(node.variable, item)
         *conditions, last = inside(node)
-        for each in conditions if node.macro == "map" else (*conditions, last):
-            self._boolean(node.macro, each, self._value(each, inner))
+        for condition in conditions if node.macro == "map" else (*conditions, last):
+            self._boolean(node.macro, condition, self._value(condition, inner))
         match node.macro:
             case "map":
                 return list_of(self._value(last, inner))

@@ -97,13 +97,13 @@ def are_comparable(one: ValueType, other: ValueType) -> bool:
 def common(types: Iterable[ValueType]) -> ValueType:
     """The type of a value that has one of these types."""
     listed = list(types)
-    kinds = {each.kind for each in listed} - {"null"}
-    is_nullable = any(each.nullable for each in listed)
+    kinds = {type_.kind for type_ in listed} - {"null"}
+    is_nullable = any(type_.nullable for type_ in listed)
     if not kinds:
         return NULL if listed else UNKNOWN
     if len(kinds) > 1:
         return ValueType("number" if kinds <= NUMBERS else "unknown", nullable=is_nullable)
-    known = [each for each in listed if each.kind != "null"]
-    if all(present(each) == present(known[0]) for each in known):
+    known = [type_ for type_ in listed if type_.kind != "null"]
+    if all(present(type_) == present(known[0]) for type_ in known):
         return replace(known[0], nullable=is_nullable)
     return ValueType(known[0].kind, nullable=is_nullable)

@@ -197,4 +197,4 @@ class Failures:
 
     def next_apart(self, offset: int) -> int | None:
         """The first offset, at or after this one, of a message that is handled alone."""
-        return min((each for each in self.apart if each >= offset), default=None)
+        return min((number for number in self.apart if number >= offset), default=None)

@@ -192,5 +192,5 @@ def _encoded(to: Target, what: str, document: Any, record: Record) -> bytes:
 
 def _with_expressions(to: Destination) -> Destination:
     """The destination with an expression for each name that stands alone in `select`: the field of that name."""
-    select = tuple(replace(each, expression=each.expression or each.name) for each in to.select)
+    select = tuple(replace(field, expression=field.expression or field.name) for field in to.select)
     return replace(to, select=select)

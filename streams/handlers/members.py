@@ -35,7 +35,7 @@ class GroupMembers:
     def __init__(self, rule: Rule, codec: Codec) -> None:
         self._rule, self._codec = rule, codec
         self._one_at_a_time = Lock()  # an expression may be used by one thread at a time
-        whole = [each.name for each in rule.aggregation.compute if keeps_messages(each)]
+        whole = [reducer.name for reducer in rule.aggregation.compute if keeps_messages(reducer)]
         self._name = whole[0] if whole else None
 
     def of(self, fire: Fire) -> list[bytes]:

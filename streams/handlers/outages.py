@@ -54,7 +54,7 @@ class Outages:
             return not isinstance(error, NotCommitted)
         if isinstance(error, BaseExceptionGroup):
             return all(map(self, error.exceptions))
-        names = {f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__}
+        names = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
         if not names.isdisjoint(WRAPPERS):
             reason = getattr(error, "reason", None)
             return isinstance(reason, BaseException) and self(reason)

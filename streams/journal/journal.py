@@ -70,7 +70,9 @@ def appended(store: Store, claim: Claim, amendments: Sequence[Amendment]) -> Cla
     PersistenceError."""
     view = store.read(claim.partition)
     old = claim.store_time - AMENDED
-    kept = (number for number, page in _read(view.entries if view else ()) if any(each.at > old for each in page))
+    kept = (
+        number for number, page in _read(view.entries if view else ()) if any(amendment.at > old for amendment in page)
+    )
     changes = Changes(0, keep_from=next(kept, claim.last + 1))
     return amending.appended(
         store, claim, changes, amended=[replace(amendment, at=claim.store_time) for amendment in amendments]

@@ -96,7 +96,7 @@ class Board:
 
     def readiness(self) -> list[tuple[WorkerName, bool]]:
         """Each expected worker, sorted, and whether `unready` lists no reason for it."""
-        without = {(each["agent"], each["worker"]) for each in self.unready() if "agent" in each}
+        without = {(reason["agent"], reason["worker"]) for reason in self.unready() if "agent" in reason}
         with self._lock:
             return [(name, name not in without) for name in sorted(self._expected)]
 

@@ -162,7 +162,9 @@ def _seen(report: WorkerReport) -> _Seen:
         elif name in COUNTERS:
             counts["/".join((name, *labels))] = value
     known = (partition for partition in report.partitions if partition.offset >= 0)
-    return _Seen(report.pid, counts, commits, {(each.topic, each.number): each.offset for each in known})
+    return _Seen(
+        report.pid, counts, commits, {(partition.topic, partition.number): partition.offset for partition in known}
+    )
 
 
 def _sample(

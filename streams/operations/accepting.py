@@ -175,10 +175,10 @@ def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store
             f"beside the gap its state cannot be read ({error}): start the agent under another name"
         ) from None
     every = [
-        (each.generation, key)
+        (generation.generation, key)
         for part in parts(contents, store)
-        for each in part.every
-        for key, state in each.groups.states.items()
+        for generation in part.every
+        for key, state in generation.groups.states.items()
         if state[FIRST] >= offset
     ]
     newest = contents.every[-1].generation
@@ -234,7 +234,9 @@ def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, halting
     if halting.unreadable:
         claim = remove_all(store, claim)
     known = claim.source or Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
-    older = tuple(replace(each, until=min(each.until, facts.high)) for each in known.older)  # records above it are new
+    older = tuple(
+        replace(generation, until=min(generation.until, facts.high)) for generation in known.older
+    )  # records above it are new
     about = {"topic_id": facts.topic_id or known.topic_id, "partition_count": facts.partitions, "era": halting.era}
     source = replace(known, older=older, **about)
     # the next record may be in the same batch: the next owner has another process fetch it first

@@ -255,7 +255,7 @@ def _trimmed(store: Reader, app: str, agent: str, versions: Sequence[RuleVersion
 
 def rows(store: Reader, app: str, agent: str) -> list[Partition]:
     """The partitions of the agent that have a claim row."""
-    return [each for each in store.partitions(app) if each.agent == agent]
+    return [partition for partition in store.partitions(app) if partition.agent == agent]
 
 
 def _version(store: Reader, partition: Partition) -> int:

@@ -159,7 +159,7 @@ def policies_for(old: Agent, new: Agent, differences: Sequence[Change]) -> tuple
     """The policies of CHOICES that suit the changes."""
     suited = policies_of([difference for difference in differences if difference.kind != TOPICS])
     unfit = (REWIND,) if why_not_rewound(old, new) else ()
-    return tuple(each for each in CHOICES if each in suited and each not in unfit)
+    return tuple(choice for choice in CHOICES if choice in suited and choice not in unfit)
 
 
 def _outcome(policy: str, policies: Sequence[str], now: Holding) -> PolicyOutcome:

@@ -133,14 +133,14 @@ class Generations(list[Older]):
     def __init__(self, setting: AgentRuntime, known: Sequence[Generation], apart: bool) -> None:
         self._setting, self._apart = setting, apart
         self._newest: Groups
-        super().__init__(Older(each, setting.agent) for each in known)
+        super().__init__(Older(generation, setting.agent) for generation in known)
 
     def by_number(self) -> dict[int, Groups]:
-        return {each.known.number: each.groups for each in self}
+        return {generation.known.number: generation.groups for generation in self}
 
     def finish_beside(self, newest: Groups) -> None:
         """Let the finishing groups share the limits of the partition, and divide the windows."""
-        newest.elders = [each.groups for each in self if each.finishes]
+        newest.elders = [generation.groups for generation in self if generation.finishes]
         divide(self, newest)
 
     def begin(self, claim: Claim, name: str, newest: Groups) -> int:
@@ -150,32 +150,32 @@ class Generations(list[Older]):
         self._newest, offset = newest, claim.offset
         beside(self, newest)
         self[:] = [each for each in self if not each.ended(claim.offset)]
-        for each in self:
-            if each.finishes and each.known.last is None and isinstance(each.groups, WindowGroups):
-                each.known = replace(each.known, last=each.groups.last_start())
-            if each.known.policy == REWIND:
-                each.groups.heap = []  # its groups do not time out
-                if each.known.until < 0:
-                    each.known, offset = replace(each.known, until=claim.offset), lowest(each.groups)
-            each.rows = self._setting.rows(claim.partition, each.agent)
-            each.rows.begin(claim.token, claim.number, name)
-            each.rows.under_rule = each.known.version > 0
+        for generation in self:
+            if generation.finishes and generation.known.last is None and isinstance(generation.groups, WindowGroups):
+                generation.known = replace(generation.known, last=generation.groups.last_start())
+            if generation.known.policy == REWIND:
+                generation.groups.heap = []  # its groups do not time out
+                if generation.known.until < 0:
+                    generation.known, offset = replace(generation.known, until=claim.offset), lowest(generation.groups)
+            generation.rows = self._setting.rows(claim.partition, generation.agent)
+            generation.rows.begin(claim.token, claim.number, name)
+            generation.rows.under_rule = generation.known.version > 0
         return offset
 
     def noted(self, source: Source | None, offset: int) -> Source | None:
         """The source for a commit at `offset`, without the generations that end with it. None: nothing changes."""
-        ended = [each for each in self if each.ended(offset)]
+        ended = [generation for generation in self if generation.ended(offset)]
         if not ended or source is None:
             return None
-        self[:] = [each for each in self if each not in ended]
+        self[:] = [generation for generation in self if generation not in ended]
         divide(self, self._newest)
-        return replace(source, older=tuple(each.known for each in self))
+        return replace(source, older=tuple(generation.known for generation in self))
 
     def select_reread(self, records: Sequence[Record]) -> Sequence[Record]:
         """Remove records that are read again but belong to no group that is read again. Raises RewindMismatch."""
-        for each in self:
-            if each.known.until >= 0:  # even if a later deployment dropped its groups
-                records = read_again(each.groups, records, each.known.until)
+        for generation in self:
+            if generation.known.until >= 0:  # even if a later deployment dropped its groups
+                records = read_again(generation.groups, records, generation.known.until)
         return records
 
     def take(
@@ -206,56 +206,58 @@ class Generations(list[Older]):
             if timed:
                 yield others, dedupe
                 others = []
-                for each in self:
-                    each.groups.close_passed(now)
+                for generation in self:
+                    generation.groups.close_passed(now)
         yield others, dedupe
 
     def _shares(self, record: Record) -> tuple[Sequence[Older], Older | None]:
         """The generations that have some windows of the record, and the one that decides whether it is accepted; None:
         the newest one decides."""
         parts = list[Older]()
-        for each in self:
-            if each.has_all(record) or (each.finishes and each.known.last is None and each.is_open_for(record)):
-                return parts, each
-            if each.has_part(record):
-                parts.append(each)
+        for generation in self:
+            if generation.has_all(record) or (
+                generation.finishes and generation.known.last is None and generation.is_open_for(record)
+            ):
+                return parts, generation
+            if generation.has_part(record):
+                parts.append(generation)
         return parts, None
 
     def end(self, newest: Groups, now: float) -> Iterator[None]:
         """Before the first record: end or convert the groups as their policy requires. Yields after each slice, for its
         commit."""
-        for each in [*self]:  # a commit in between removes ended generations
-            yield from _ends(each, newest, now)
+        for generation in [*self]:  # a commit in between removes ended generations
+            yield from _ends(generation, newest, now)
         newest.rearm()
 
     def expire(self, now: float, most: int) -> int:
-        return sum(each.groups.expire(now, most) for each in self)
+        return sum(generation.groups.expire(now, most) for generation in self)
 
     def next_due(self) -> float:
-        return min((each.groups.next_due() for each in self), default=inf)
+        return min((generation.groups.next_due() for generation in self), default=inf)
 
     @property
     def behind(self) -> bool:
-        return any(each.groups.behind for each in self)
+        return any(generation.groups.behind for generation in self)
 
     @property
     def changed(self) -> bool:
-        return any(each.groups.events or each.groups.touched for each in self)
+        return any(generation.groups.events or generation.groups.touched for generation in self)
 
     def items(self) -> list[Item]:
         """The completed groups and refused records, for the handler of the agent. The history notes the rule of each
         generation."""
         if self._apart:
             return []
-        every = [(each.digest, item) for each in self for item in each.groups.drain()]
+        every = [(generation.digest, item) for generation in self for item in generation.groups.drain()]
         return [replace(item, rule=digest) if isinstance(item, GroupEnded) else item for digest, item in every]
 
     def results(self, rows: Rows) -> tuple[list[Event], list[OutboxRow]]:
         """The completed groups and refused records, and their rows. The rows are numbered after the rows of `rows`."""
         events: list[Event] = []
         made: list[OutboxRow] = []
-        for each in self if self._apart else ():
-            own, some = each.rows, list(each.groups.drain())
+        for generation in self if self._apart else ():
+            own, some = generation.rows, list(generation.groups.drain())
             own.number = rows.number
             made += own.make(some)
             rows.number = own.number
@@ -266,19 +268,19 @@ class Generations(list[Older]):
 def beside(older: Sequence[Older], newest: Groups) -> None:
     """Let the groups of earlier rules share the watermark of the newest ones."""
     later = [newest]
-    for each in reversed(older):
-        each.groups.beside(newest)
-        each.later, later = later, [*later, each.groups]
+    for generation in reversed(older):
+        generation.groups.beside(newest)
+        generation.later, later = later, [*later, generation.groups]
     divide(older, newest)
 
 
 def divide(older: Sequence[Older], newest: Groups) -> None:
     """Set which windows belong to which rule, if windows begin at fixed times."""
     first = -inf
-    for each in older:
-        if each.finishes and each.known.last is not None and isinstance(each.groups, WindowGroups):
-            each.groups.tumbling.starts = Starts(first, each.known.last)
-            first = each.groups.tumbling.next(each.known.last) if each.divided else first
+    for generation in older:
+        if generation.finishes and generation.known.last is not None and isinstance(generation.groups, WindowGroups):
+            generation.groups.tumbling.starts = Starts(first, generation.known.last)
+            first = generation.groups.tumbling.next(generation.known.last) if generation.divided else first
     if isinstance(newest, WindowGroups):
         newest.tumbling.starts = Starts(first)
 

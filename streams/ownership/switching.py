@@ -49,7 +49,7 @@ def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -
             policy = REFUSE  # of its rule only the layout of the groups is known
     older = before.older
     if before.version < deployed.number:  # after a crash, groups may be left whose end or conversion had begun
-        older = tuple(replace(each, policy=policy_of((each.policy, policy))) for each in older)
+        older = tuple(replace(generation, policy=policy_of((generation.policy, policy))) for generation in older)
     same = before.rule == setting.rule.fingerprint
     if same and (before.version in (0, deployed.number) or policy in (CONVERT, REFUSE)):
         return Switch(older, None, before.generation)

@@ -38,7 +38,7 @@ class IdRule:
         self.opaque = agent.passes_values and agent.dedupe.by != "field"
         self.valid: Callable[[bytes], Any] = decode_any if codec.name == "json" else codec.decode
         name = self.setting.name or ""
-        lets = {name.partition(".")[0]} & {each.name for each in agent.let}
+        lets = {name.partition(".")[0]} & {definition.name for definition in agent.let}
         if self.setting.by == "field" and not codec.fields and not lets:
             raise ConfigurationError(
                 f"agent {agent.name}: dedupe: format {agent.format} has no fields; use id: header:NAME or id: key"

@@ -187,7 +187,7 @@ def _filling(document: AgentDocument, lets: dict[str, str]) -> set[str]:
 
 
 def _named(items: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    return {name: value for each in items or () for name, value in each.items()}
+    return {name: value for item in items or () for name, value in item.items()}
 
 
 def _change(path: str, old: Any, new: Any, kind: ChangeClass) -> Change:

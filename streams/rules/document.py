@@ -52,7 +52,7 @@ def document(agent: Agent) -> AgentDocument:
     letters = {"topic": agent.dead_letters, "headers": agent.dead_headers}
     keys["dead_letters"] = agent.dead_letters if agent.dead_headers == "sluicegate" else letters
     if agent.let:
-        keys["let"] = [{each.name: _normal(each.expression)} for each in agent.let]
+        keys["let"] = [{definition.name: _normal(definition.expression)} for definition in agent.let]
     if rule is not None:
         keys |= {"aggregate": _aggregate(rule), **({"key": rule.key} if rule.key else {})}
     if agent.key:
@@ -95,7 +95,7 @@ def _aggregate(rule: Aggregation) -> AgentDocument:
     if rule.window is not None and rule.window.kind != CORRELATION:
         keys["window"] = _window(rule.window)
     if rule.compute:
-        keys["compute"] = [{each.name: written(each)} for each in rule.compute]
+        keys["compute"] = [{reducer.name: written(reducer)} for reducer in rule.compute]
     if rule.max_items != max(Aggregation().max_items, rule.count or 0):
         keys["max_items"] = rule.max_items
     return keys
@@ -166,7 +166,7 @@ def _destination(to: Destination, agent: Agent) -> AgentDocument:
     default = agent.forwards_unchanged(to) or (to.format == "json" and not another)
     keys: AgentDocument = {"topic": to.topic} | ({} if default else {"format": to.format})
     keys |= {"where": _normal(to.where)} if to.where else {}
-    keys |= {"select": [_selected(each) for each in to.select]} if to.select else {}
+    keys |= {"select": [_selected(field) for field in to.select]} if to.select else {}
     keys |= {"continue": True} if to.goes_on else {}
     if event := to.envelope:
         source = {"source": event.source} if event.source else {}

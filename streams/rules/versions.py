@@ -47,7 +47,7 @@ class Deployed(NamedTuple):
 
     def number_of(self, digest: str) -> int | None:
         """The newest version with this digest."""
-        return next((each.number for each in reversed(self.versions) if each.digest == digest), None)
+        return next((version.number for version in reversed(self.versions) if version.digest == digest), None)
 
     def policy_since(self, number: int) -> str:
         """The policy for groups that are open under version `number`, in a partition that changes directly to the
@@ -100,7 +100,7 @@ def with_rule(agent: Agent, ruled: Agent) -> Agent:
     """`agent` of the file, under the rule of `ruled`. The schema registry and the folder of writer's schemas come from
     the file."""
     merged = _with_origins(replace(agent, **{name: getattr(ruled, name) for name in FIELDS}), agent)
-    asked = next((each.registry for each in _schemas(agent) if each.registry), "")
+    asked = next((schema.registry for schema in _schemas(agent) if schema.registry), "")
     writers = agent.schema.writers if agent.schema is not None else None
     return replace(
         merged,
@@ -128,7 +128,7 @@ def settled(agent: Agent, deployed: Deployed) -> Agent:
 
 
 def _schemas(agent: Agent) -> list[Avro]:
-    return [each for each in (agent.schema, *(to.schema for to in agent.outputs)) if each is not None]
+    return [schema for schema in (agent.schema, *(to.schema for to in agent.outputs)) if schema is not None]
 
 
 def _asking(avro: Avro, registry: str) -> Avro:

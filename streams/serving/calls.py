@@ -147,7 +147,7 @@ def _tag(page: Sequence[Mapping[str, Any]], first: int, many: int) -> str:
 
 
 def _matches(wanted: str, tag: str) -> bool:
-    tags = [each.strip().removeprefix("W/") for each in wanted.split(",")]
+    tags = [word.strip().removeprefix("W/") for word in wanted.split(",")]
     return tags == ["*"] or tag.removeprefix("W/") in tags
 
 

@@ -40,23 +40,23 @@ class HandledCorrections(Corrections):
     def _events(self, fire: Fire) -> Sequence[Event]:
         if is_silent(self._agent, fire):
             return ()
-        return [each for event in super()._events(fire) for each in self._called(event)]
+        return [decision for event in super()._events(fire) for decision in self._called(event)]
 
     def _called(self, event: Event) -> Iterator[Event]:
         if not isinstance(event, Fire):
             yield event
             return
         id = self._rows.fire_id(event.number)
-        for each in self._handle(event, replayed_id(id, self._number)):
-            if isinstance(each, Sent):
-                yield replace(each, fire=id, topic=self._topic(each))
-            elif isinstance(each, Unhandled):
+        for decision in self._handle(event, replayed_id(id, self._number)):
+            if isinstance(decision, Sent):
+                yield replace(decision, fire=id, topic=self._topic(decision))
+            elif isinstance(decision, Unhandled):
                 raise ConfigurationError(
-                    f"the handler gives up the group of records {event.first} to {event.last}: {each.error}. Nothing "
-                    "more was sent. Correct the handler, and run the same command again"
+                    f"the handler gives up the group of records {event.first} to {event.last}: {decision.error}. "
+                    "Nothing more was sent. Correct the handler, and run the same command again"
                 )
             else:
-                self.refused += isinstance(each, BadItem)
+                self.refused += isinstance(decision, BadItem)
 
     def _topic(self, sent: Sent) -> str:
         if sent.topic not in self._own:

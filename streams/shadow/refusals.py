@@ -85,12 +85,12 @@ _event = msgspec.json.Decoder(_Event).decode
 
 
 def _keeps_times(agent: Agent, topic: str) -> bool:
-    chosen = [{each.name for each in to.select if not each.expression} for to in agent.outputs if to.topic == topic]
+    chosen = [{field.name for field in to.select if not field.expression} for to in agent.outputs if to.topic == topic]
     whole = [not to.select for to in agent.outputs if to.topic == topic]
     return all(all_of or {"opened_at", "closed_at"} <= names for all_of, names in zip(whole, chosen, strict=True))
 
 
 def _times_missing(agent: Agent) -> bool:
     asked = [agent.having, *(to.where for to in agent.outputs)]
-    asked += [each.expression for to in agent.outputs for each in to.select]
+    asked += [field.expression for to in agent.outputs for field in to.select]
     return any(map(TIMES.search, asked)) and not all(_keeps_times(agent, to.topic) for to in agent.outputs)

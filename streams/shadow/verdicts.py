@@ -110,6 +110,8 @@ class Shadowed:
             **self.results.counts,
             "dead": self.dead.counts,
             "open": self.open.counts,
-            "examples": [each.document() for part in (self.results, self.dead, self.open) for each in part.shown()],
+            "examples": [
+                example.document() for part in (self.results, self.dead, self.open) for example in part.shown()
+            ],
             "notes": self.notes,
         }

@@ -109,7 +109,7 @@ def _ends(agent: Agent) -> Agent:
 def _key(agent: Agent) -> object:
     """The key, and the computed fields that it may use."""
     name = agent.aggregation.key if agent.aggregation else None
-    named = any(each.name == (name or "").partition(".")[0] for each in agent.let)
+    named = any(definition.name == (name or "").partition(".")[0] for definition in agent.let)
     return name, agent.let if named else ()
 
 

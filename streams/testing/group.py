@@ -44,8 +44,8 @@ def groups(agent: Agent, view: PartitionView, store: ColdGroups) -> list[Group]:
     claim = view.claim
     where, source = claim.partition, claim.source
     open_ = groups_of(rule)
-    older = [Older(each, agent) for each in (source.older if source else ())]
-    by_number = {each.known.number: each.groups for each in older}
+    older = [Older(generation, agent) for generation in (source.older if source else ())]
+    by_number = {generation.known.number: generation.groups for generation in older}
     log = Changelog(open_, claim.first, generation=source.generation if source else 0, older=by_number)
     log.replay(view.entries, claim.first, claim.last, ReceivedShards(where.topic))
     beside(older, open_)

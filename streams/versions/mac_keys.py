@@ -157,7 +157,7 @@ def _write(store: Store, claim: Claim, keys: SigningKeys) -> None:
 
 def _used(store: Store, app: str) -> bool:
     """Whether a process of an earlier release may have used this store, and may still use it."""
-    if any(OWN not in each.agent for each in store.partitions(app)):
+    if any(OWN not in partition.agent for partition in store.partitions(app)):
         return True
     outbox: OutboxStore = store.outbox
     return any(outbox.count(state) for state in ("pending", "dispatched", "dead"))

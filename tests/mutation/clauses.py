@@ -81,8 +81,8 @@ GUARDS = (
     Guard(
         "clauses: a copy of what is missing is left out, whatever its new name is",
         "streams/aggregation/results.py",
-        "    copies = {each.name: path for each in to.select if (path := copied_from(each))}\n",
-        "    copies = {each.name: path for each in to.select if not each.expression and (path := copied_from(each))}\n",
+        "for field in to.select if (path := copied_from(field))}",
+        "for field in to.select if not field.expression and (path := copied_from(field))}",
         ORACLE,
         THESE,
     ),

@@ -32,7 +32,7 @@ GUARDS = (
     Guard(
         "a shadow compares no partition in which groups of an earlier rule finish",
         "streams/operations/replaying/shadowing.py",
-        "            if any(each.policy == FINISH for each in view.claim.source.older):\n",
+        "            if any(generation.policy == FINISH for generation in view.claim.source.older):\n",
         "            if False:\n",
         ("tests/unit/engine/test_windows_finish.py",),
     ),

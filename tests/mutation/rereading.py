@@ -94,14 +94,14 @@ GUARDS = (
     Guard(
         "records below the offset of the change are passed over after a drop, too",
         "streams/ownership/generations.py",
-        "            if each.known.until >= 0:  # even",
-        "            if each.known.policy == REWIND:  # even",
+        "            if generation.known.until >= 0:  # even",
+        "            if generation.known.policy == REWIND:  # even",
         STEPS,
     ),
     Guard(
         "a group that waits to be read again does not time out",
         "streams/ownership/generations.py",
-        "                each.groups.heap = []  # its groups do not time out\n",
+        "                generation.groups.heap = []  # its groups do not time out\n",
         "",
         STEPS,
     ),

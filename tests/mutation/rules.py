@@ -85,8 +85,8 @@ GUARDS = (
     Guard(
         "a conversion that was cut short follows the deployments after it",
         "streams/ownership/switching.py",
-        "policy_of((each.policy, policy))",
-        "policy_of((each.policy,))",
+        "policy_of((generation.policy, policy))",
+        "policy_of((generation.policy,))",
         DEPLOYED,
     ),
     Guard(
@@ -113,8 +113,8 @@ GUARDS = (
     Guard(
         "a result of a group that an earlier rule filled does not name the new rule",
         "streams/ownership/generations.py",
-        "            each.rows.under_rule = each.known.version > 0\n",
-        "            each.rows.under_rule = True\n",
+        "            generation.rows.under_rule = generation.known.version > 0\n",
+        "            generation.rows.under_rule = True\n",
         ("tests/unit/engine/test_changed_rule.py",),
     ),
     Guard(
@@ -169,8 +169,8 @@ GUARDS = (
     Guard(
         "plan refuses what run refuses",
         "streams/operations/planning.py",
-        "each for each in CHOICES if each in suited",
-        "each for each in CHOICES",
+        "choice for choice in CHOICES if choice in suited",
+        "choice for choice in CHOICES",
         PLAN,
     ),
     Guard(

@@ -112,8 +112,8 @@ GUARDS = (
     Guard(
         "windows: a record of an open session is none of the new rule, also if its own rule leaves it out",
         "streams/ownership/generations.py",
-        "each.known.last is None and each.is_open_for(record)",
-        "each.known.last is None and not each.groups.rule.where and each.is_open_for(record)",
+        "generation.known.last is None and generation.is_open_for(record)",
+        "generation.known.last is None and not generation.groups.rule.where and generation.is_open_for(record)",
         FINISH,
     ),
     Guard(
@@ -140,14 +140,14 @@ GUARDS = (
     Guard(
         "windows: a record of windows of two rules is in those of the earlier one",
         "streams/ownership/generations.py",
-        "                parts.append(each)\n",
+        "                parts.append(generation)\n",
         "                pass\n",
         OVERLAP,
     ),
     Guard(
         "windows: a generation has no window behind its last one",
         "streams/ownership/generations.py",
-        "Starts(first, each.known.last)",
+        "Starts(first, generation.known.last)",
         "Starts(first)",
         OVERLAP,
     ),
@@ -161,8 +161,8 @@ GUARDS = (
     Guard(
         "windows: the row remembers the last window of a generation",
         "streams/ownership/generations.py",
-        "each.finishes and each.known.last is None and isinstance(each.groups, WindowGroups)",
-        "each.finishes and isinstance(each.groups, WindowGroups)",
+        "generation.finishes and generation.known.last is None and isinstance(generation.groups, WindowGroups)",
+        "generation.finishes and isinstance(generation.groups, WindowGroups)",
         OVERLAP,
     ),
     Guard(

@@ -147,15 +147,15 @@ class RoutedProducer:
         return taken
 
     def send_now(self) -> None:
-        for each in self._every:
-            each.send_now()
+        for producer in self._every:
+            producer.send_now()
 
     def poll(self) -> int:
-        return sum(each.poll() for each in self._every)
+        return sum(producer.poll() for producer in self._every)
 
     def replace(self) -> None:
-        for each in self._every:
-            each.replace()
+        for producer in self._every:
+            producer.replace()
 
     def partitions(self, topic: str) -> int:
         cluster = cluster_of(topic)
@@ -165,11 +165,11 @@ class RoutedProducer:
 
     def flush(self, timeout: float) -> int:
         deadline = time.monotonic() + timeout
-        return sum(each.flush(max(0.0, deadline - time.monotonic())) for each in self._every)
+        return sum(producer.flush(max(0.0, deadline - time.monotonic())) for producer in self._every)
 
     def close(self) -> None:
-        for each in self._every:
-            each.close()
+        for producer in self._every:
+            producer.close()
 
 
 class RoutedHistory:
@@ -188,8 +188,8 @@ class RoutedHistory:
         return self._in(cluster_of(topic))
 
     def close(self) -> None:
-        for each in self._opened.values():
-            each.close()
+        for producer in self._opened.values():
+            producer.close()
 
     def facts(self, topic: str, number: int) -> TopicFacts:
         return self._of(topic).facts(plain(topic), number)

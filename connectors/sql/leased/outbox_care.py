@@ -130,5 +130,5 @@ def _drop_pending(connection: Connection, lane: int, seqs: Sequence[int]) -> Seq
     gone = [seq for of, seq in rows if of == lane]
     forget(connection, lane, gone)
     if lease is not None:
-        save(connection, lease._replace(numbered=[each for each in lease.numbered if each.seq not in set(gone)]))
+        save(connection, lease._replace(numbered=[row for row in lease.numbered if row.seq not in set(gone)]))
     return gone

@@ -76,14 +76,14 @@ def claim_lane(
     if connection.dialect.name == "postgresql":
         # It would scan the whole table rather than look up a few thousand of its rows.
         connection.execute(text(_BY_INDEX)).all()
-    waits = next((each for each in hold.numbered if times.waits(each.until)), None)
-    above = [each for each in hold.numbered if each.number > after and (waits is None or each.number < waits.number)]
+    waits = next((row for row in hold.numbered if times.waits(row.until)), None)
+    above = [row for row in hold.numbered if row.number > after and (waits is None or row.number < waits.number)]
     ready = above[:limit]
     stored = _of_seqs(connection, lane, [each.seq for each in ready])
     gone = {each.seq for each in ready if each.seq not in stored}
     kept = [each for each in ready if each.seq not in gone]
     rows = _lane_rows([each.number for each in kept], [stored[each.seq] for each in kept], space)
-    numbered, until = [each for each in hold.numbered if each.seq not in gone], waits.until if waits else None
+    numbered, until = [row for row in hold.numbered if row.seq not in gone], waits.until if waits else None
     if waits is None and len(ready) < limit:
         fresh, until = _unheld(_without_number(connection, lane, numbered, limit - len(ready)), now)
         numbers = range(hold.next_number, hold.next_number + len(fresh))
@@ -104,10 +104,10 @@ def _without_number(
 ) -> Sequence[SelectedRow]:
     """The first rows without a number, by `seq`. A transaction that committed late leaves such rows before numbered
     ones."""
-    top = max((each.seq for each in numbered), default=0)
+    top = max((row.seq for row in numbered), default=0)
     late: list[SelectedRow] = []
     if numbered:
-        known = {each.seq for each in numbered}
+        known = {row.seq for row in numbered}
         earlier = fetched(connection, _EARLIER.format(lane=lane, top=top, limit=len(known) + limit))
         seqs = [seq for (seq,) in earlier if seq not in known][:limit]
         late = list(_of_seqs(connection, lane, seqs).values())

@@ -60,7 +60,7 @@ def mark(
             settle(connection, lane, {seq: named[id] for seq, id in seqs.items() if id in named}, options, now)
         return
     hold = of_token(connection, batch.lane, batch.token)
-    numbered = {each.number: each.seq for each in hold.numbered}
+    numbered = {row.number: row.seq for row in hold.numbered}
     chosen = {numbered[row.number]: named[row.id] for row in batch.rows if row.number in numbered and row.id in named}
     if not ask and all(outcome.kind == "dispatched" for outcome in chosen.values()):
         waits: Mapping[int, float | None] = {}
@@ -69,7 +69,7 @@ def mark(
         tried = {numbered[row.number]: row.attempts for row in batch.rows if row.number in numbered}
         waits = settle(connection, batch.lane, chosen, options, now, tried)
     done = {seq for seq, outcome in chosen.items() if outcome.kind != "outage"} - waits.keys()
-    kept = [each._replace(until=waits.get(each.seq) or each.until) for each in hold.numbered if each.seq not in done]
+    kept = [row._replace(until=waits.get(row.seq) or row.until) for row in hold.numbered if row.seq not in done]
     save(connection, hold._replace(numbered=kept))
 
 

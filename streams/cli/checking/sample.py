@@ -47,7 +47,7 @@ def _has_answers(agent: Agent) -> bool:
     """Whether an expression of the agent, or its event time, applies to records."""
     from sluicegate.streams.windows.units import timed_by
 
-    asked = (to.where or any(each.expression for each in to.select) for to in agent.outputs if agent.forwards)
+    asked = (to.where or any(field.expression for field in to.select) for to in agent.outputs if agent.forwards)
     timed = timed_by(agent)
     return bool(agent.where or agent.let or any(asked) or (timed is not None and not timed.origins))
 

@@ -75,7 +75,7 @@ def plan(
         print_json(_document(plans, beside, policy, unknown, replays))
     else:
         _print(plans, beside, policy, unknown, replays)
-    refused = REFUSED in judged and any(each.refused for each in plans)
+    refused = REFUSED in judged and any(agent_plan.refused for agent_plan in plans)
     differs = any(replay.has(judged - {REFUSED}) for replay in replays.values())
     return NOT_ACCEPTED if refused or differs else DONE
 
@@ -120,7 +120,7 @@ def _exit_findings(listed: str | None, no_replay: bool, options: ReplayOptions) 
         raise ConfigurationError("--last, --from, --to, --key and --rate are of the replay: leave out --no-replay")
     if listed is None:
         return {*DEFAULT.split(",")}
-    names = {each.strip() for each in listed.split(",") if each.strip()}
+    names = {word.strip() for word in listed.split(",") if word.strip()}
     if unknown := names - {*VERDICTS, REFUSED}:
         known = ", ".join((*VERDICTS, REFUSED))
         raise ConfigurationError(f"--fail-on {', '.join(sorted(unknown))}: known are {known}")
@@ -161,11 +161,11 @@ def _old_store(old: App, new: App) -> Iterator[tuple["Store | None", str]]:
 def _print(
     plans: Sequence["AgentPlan"], beside: Sequence[str], policy: OpenPolicy | None, unknown: str, replays: Replays
 ) -> None:
-    for each in plans:
-        if each.kind is not None:
-            _print_agent(each, policy)
-        if each.name in replays:
-            print_text(*lines(replays[each.name]))
+    for agent_plan in plans:
+        if agent_plan.kind is not None:
+            _print_agent(agent_plan, policy)
+        if agent_plan.name in replays:
+            print_text(*lines(replays[agent_plan.name]))
     if unchanged := [each.name for each in plans if each.kind is None]:
         print_text(f"unchanged: {', '.join(unchanged)}")
     if beside:
@@ -246,8 +246,8 @@ def _document(
     shown = {name: each.document() for name, each in replays.items()}
     return {
         "format": 1,
-        "agents": [{**plan_document(each, policy), "replay": shown.get(each.name)} for each in plans],
+        "agents": [{**plan_document(agent_plan, policy), "replay": shown.get(agent_plan.name)} for agent_plan in plans],
         "file": list(beside),
-        "refused": [f"{each.name}: {text}" for each in plans for text in each.refused],
+        "refused": [f"{agent_plan.name}: {text}" for agent_plan in plans for text in agent_plan.refused],
         "unknown": unknown or None,
     }

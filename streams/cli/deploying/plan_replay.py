@@ -119,7 +119,7 @@ def lines(replay: AgentReplay) -> Iterator[str]:
         if any(figures.counts.values()):
             yield f"  {title:<13} {_counts(figures)}"
     for part in (outcome.results, outcome.dead, outcome.open):
-        yield from (f"  example       {example_line(each)}" for each in part.shown())
+        yield from (f"  example       {example_line(example)}" for example in part.shown())
     for note in outcome.notes:
         complain(f"sluicegate: {note}")
 

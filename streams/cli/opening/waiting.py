@@ -75,7 +75,7 @@ def registry_of(app: App) -> System:
 
 def _of_servers(name: str, listed: str, port: int, key: str) -> System:
     """`listed` are comma-separated hosts, with or without a port. An IPv6 address is in brackets."""
-    names = [each.strip() for each in listed.split(",") if each.strip()]
+    names = [word.strip() for word in listed.split(",") if word.strip()]
     places = [each if each.rpartition("]")[2].rpartition(":")[1] else f"{each}:{port}" for each in names]
     pairs = [place.rpartition(":") for place in places]
     servers = tuple((host.strip("[]"), int(number)) for host, _, number in pairs if number.isdecimal())

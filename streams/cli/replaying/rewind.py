@@ -44,16 +44,16 @@ def rewound(
         partitions = to_builtins(replay.corrected)
         print_json({"format": 1, "agent": name, "replay": replay.number, "into": into, "partitions": partitions})
     else:
-        print_table(COLUMNS, [astuple(each) for each in replay.corrected])
+        print_table(COLUMNS, [astuple(partition) for partition in replay.corrected])
         print_text(*summary(replay, name))
     return DONE
 
 
 def summary(replay: "Replay", name: str) -> "Iterator[str]":
     """The lines about a finished replay, after the table."""
-    if refused := sum(each.refused for each in replay.corrected):
+    if refused := sum(partition.refused for partition in replay.corrected):
         yield f"{refused:,} records were refused by the rule. They are not written to {replay.live.dead_letters} again"
-    corrections = sum(each.corrections for each in replay.corrected)
+    corrections = sum(partition.corrections for partition in replay.corrected)
     yield f"replay {replay.number} of {name}: {corrections:,} corrections in {replay.into}"
 
 

@@ -58,7 +58,7 @@ def shadow(
 
 
 def _failing(text: str) -> set[str]:
-    names = {each.strip() for each in text.split(",") if each.strip()}
+    names = {word.strip() for word in text.split(",") if word.strip()}
     if unknown := sorted(names.difference(FAILING)):
         raise ConfigurationError(f"--fail-on {unknown[0]}: use {', '.join(FAILING)}, with commas between them")
     return names
@@ -137,9 +137,9 @@ def _print(file: str, shadowed: "Shadowed") -> None:
         f"{shadowed.records:,} records, {shadowed.published:,} published results, {shadowed.left_out:,} groups left out"
     )
     for part in (shadowed.results, shadowed.dead, shadowed.open):
-        for each in part.shown():
-            print_text(example_line(each))
-            print(f"  sluicegate explain {file} {each.id}")
+        for example in part.shown():
+            print_text(example_line(example))
+            print(f"  sluicegate explain {file} {example.id}")
     for note in shadowed.notes:
         complain(f"sluicegate: {note}")
 

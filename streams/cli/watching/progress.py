@@ -215,7 +215,7 @@ def _groups(
         contents = held(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError) as error:
         return None, None, None, str(error)
-    groups = [each.groups for each in contents.every]
+    groups = [generation.groups for generation in contents.every]
     now = view.claim.store_time
     oldest = min((at for group in groups if (at := group.oldest()) is not None), default=None)
     due = min(group.next_due() for group in groups) if agent.grouped else inf

@@ -53,7 +53,7 @@ def _needs_fields(agent: AgentModel) -> bool:
     if rule is None:
         return False
     by_value = isinstance(rule.until, UntilModel)
-    computed = any(each.field is not None or each.function is not None for each in rule.compute.values())
+    computed = any(reducer.field is not None or reducer.function is not None for reducer in rule.compute.values())
     return agent.key is not None or rule.window is not None or by_value or computed
 
 

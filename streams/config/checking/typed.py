@@ -109,18 +109,18 @@ def _of_outputs(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
         at: Path = (*path, "to", number) if agent.routes else (*path, "to")
         if to.where:
             yield PlacedExpression((*at, "where"), to.where, True)
-        for each in to.select:
-            if each.expression:
-                yield PlacedExpression((*at, "select", each.name), each.expression, False)
+        for field in to.select:
+            if field.expression:
+                yield PlacedExpression((*at, "select", field.name), field.expression, False)
 
 
 def _copied(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
     """The fields of a forwarded record that `select` copies."""
     for number, to in enumerate(agent.outputs if agent.forwards else ()):
         at: Path = (*path, "to", number) if agent.routes else (*path, "to")
-        for each in to.select:
-            if not each.expression:
-                yield PlacedExpression((*at, "select"), each.name, False)
+        for field in to.select:
+            if not field.expression:
+                yield PlacedExpression((*at, "select"), field.name, False)
 
 
 def _of_forwarded(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
@@ -134,7 +134,7 @@ def _ending(agent: Agent, path: Path, types: RecordFields) -> tuple[PlacedExpres
     rule = agent.aggregation if not agent.rekeys else None
     if rule is None or not isinstance(rule.until, str):
         return None
-    group = group_type(rule, {each.name: each for each in rule.compute}, types)
+    group = group_type(rule, {reducer.name: reducer for reducer in rule.compute}, types)
     if rule.correlation is None:
         return PlacedExpression((*path, "aggregate", "until"), rule.until, True), {**types, GROUP: group}
     return PlacedExpression((*path, correlating.CORRELATE, "complete"), over_legs(rule.until), True), group.fields or {}
@@ -188,7 +188,7 @@ def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
     if agent.dedupe is not None and agent.dedupe.by == "field":
         named[*path, "dedupe", "id"] = agent.dedupe.name
     if rule is not None and not agent.rekeys:
-        named |= {(*path, "aggregate", "compute", each.name): each.field for each in rule.compute}
+        named |= {(*path, "aggregate", "compute", reducer.name): reducer.field for reducer in rule.compute}
         named[*path, "aggregate", "window", "time"] = rule.window.time if rule.window is not None else None
         named[*path, "aggregate", "until", "field"] = rule.until.field if isinstance(rule.until, Until) else None
     wanted = [(at, field) for at, field in named.items() if field is not None]
@@ -206,7 +206,7 @@ def _of_result(agent: Agent, path: Path, types: RecordFields) -> Iterator[Judged
     """`having`, and the expressions of each destination."""
     assert agent.aggregation is not None
     rule = agent.aggregation
-    names = result_type(rule, {each.name: each for each in rule.compute}, types, emits=rule.emit is not None)
+    names = result_type(rule, {reducer.name: reducer for reducer in rule.compute}, types, emits=rule.emit is not None)
     names |= row_types(agent.lookups)
     texts = [PlacedExpression((*path, "having"), agent.having, True)] if agent.having else []
     outputs = _of_outputs(agent, path) if agent.handler is None else ()

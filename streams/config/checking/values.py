@@ -57,8 +57,8 @@ def check_without_systems(app: run.App) -> None:
 def _kinds(value: Any, path: Path) -> Iterator[FileFinding]:
     """Values whose type differs from the class, the tuple or the mapping that sluicegate.streams.agent declares."""
     hints = get_type_hints(type(value))
-    for each in fields(value):
-        there, at, hint = getattr(value, each.name), (*path, each.name), hints[each.name]
+    for field in fields(value):
+        there, at, hint = getattr(value, field.name), (*path, field.name), hints[field.name]
         kinds = get_args(hint) if get_origin(hint) is not tuple and not _is_mapping(hint) else (hint,)
         yield from _kind(there, at, kinds or (hint,))
 
@@ -228,7 +228,7 @@ def _reading(agent: run.Agent) -> Tree:
     ]
     keys = _without_none(
         format=agent.format,
-        let={each.name: each.expression for each in agent.let} or None,
+        let={definition.name: definition.expression for definition in agent.let} or None,
         where=agent.where or None,
         start=Native(agent.start),
         dedupe=None if agent.dedupe is None else _dedupe(agent.dedupe),
@@ -267,9 +267,9 @@ def _destination(agent: run.Agent, to: run.Destination) -> Tree:
         tree |= {"subject": known.get(to.schema.subject, to.schema.subject), "register": to.schema.register}
     tree |= _without_none(envelope=envelopes.written(to.envelope))
     if to.select:
-        names = [each.name for each in to.select]
-        computed = {each.name: each.expression or each.name for each in to.select}
-        tree["select"] = computed if any(each.expression for each in to.select) else names
+        names = [field.name for field in to.select]
+        computed = {field.name: field.expression or field.name for field in to.select}
+        tree["select"] = computed if any(field.expression for field in to.select) else names
     return tree | ({"continue": True} if to.goes_on else {})
 
 
@@ -306,7 +306,7 @@ def _aggregate(rule: run.Aggregation) -> Tree:
     return _without_none(
         timeout=deadlines.written(rule),
         until={"field": until.field, "equals": until.equals} if isinstance(until, run.Until) else until,
-        compute={each.name: written(each) for each in rule.compute},
+        compute={reducer.name: written(reducer) for reducer in rule.compute},
         max_items=rule.max_items,
         **entries.written(run.GroupSettings, rule),
         window=None if rule.window is None else windows.written(rule.window),

@@ -357,7 +357,7 @@ def _compiled(
 def _fits(agent: Agent, to: Destination, path: Path) -> Iterator[FileFinding]:
     """The problems of a result, a record, or selected fields that do not fit the user's schema."""
     has = None if to.schema is None else ROOMS[to.format].fields(to.schema)
-    made = {each.name for each in to.select} or _of_whole(agent)
+    made = {field.name for field in to.select} or _of_whole(agent)
     if has is None or made is None:
         return
     unknown = sorted({name for name, free in has.items() if not free} - made)

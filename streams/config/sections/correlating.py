@@ -209,7 +209,7 @@ def until(complete: str | None, legs: Mapping[str, LegModel]) -> str:
     """`complete` as an expression over `group`."""
     text = complete or " && ".join(f"has({name})" for name in legs)
     try:
-        columns = sorted({each.column for each in identifiers(parse(text), legs)}, reverse=True)
+        columns = sorted({identifier.column for identifier in identifiers(parse(text), legs)}, reverse=True)
     except ExpressionError:
         return "false"
     for column in columns:
@@ -262,7 +262,7 @@ def written(agent: run.Agent, legs: list[run.Agent], reading: Callable[[run.Agen
     rule = agent.aggregation
     assert rule is not None
     assert rule.correlation is not None
-    keeps = {each.name: keep for each in rule.compute for keep, kind in KEEPS.items() if kind == each.kind}
+    keeps = {reducer.name: keep for reducer in rule.compute for keep, kind in KEEPS.items() if kind == reducer.kind}
     return {
         "legs": {leg.leg: _leg(leg, keeps[leg.leg]) | reading(leg) for leg in legs},
         "complete": over_legs(str(rule.until)),

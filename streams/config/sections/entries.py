@@ -64,7 +64,7 @@ def _kind(key: TableKey) -> Any:
     """The pydantic type of a value that the file writes."""
     if key.entry.kind:
         return _OF_A_WORD[key.entry.kind]
-    kind = next((each for each in get_args(key.type) if each is not NoneType), key.type)
+    kind = next((arg for arg in get_args(key.type) if arg is not NoneType), key.type)
     if get_origin(key.type) is Literal:
         words = tuple(word for word in get_args(key.type) if word)
         return Annotated[Literal[words], unless_unknown(words[0])]

@@ -99,7 +99,7 @@ def _with_number(option: Option) -> str:
 
 
 def _nearest(word: str) -> str:
-    return did_you_mean(word, [*REDUCERS], {other: each.name for each in ENTRIES for other in each.others})
+    return did_you_mean(word, [*REDUCERS], {other: entry.name for entry in ENTRIES for other in entry.others})
 
 
 _PATTERNS = {"field": FIELD, "function": FUNCTION}

@@ -270,7 +270,7 @@ def built(rule: "Aggregate", emits: bool) -> Window | None:
 
 def _kept_as(rule: "Aggregate", window: WindowModel, emits: bool) -> str:
     ends, revised = rule.count is not None or rule.until is not None, isinstance(window.late, late.LateModel)
-    return kept_as(window.windower, (each.kind for each in rule.compute.values()), ends, revised or emits)
+    return kept_as(window.windower, (reducer.kind for reducer in rule.compute.values()), ends, revised or emits)
 
 
 def or_none(limit: float) -> float | None:

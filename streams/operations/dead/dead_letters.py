@@ -282,7 +282,7 @@ def _retried(
     chosen = [(letter, number) for letter, number in zip(wanted, plan, strict=True) if number is not None]
     there = _arrived(source, mac, chosen, history)
     lacking, gone = _lacking(source, mac.app, chosen, there)
-    chosen = [each for each in chosen if each[0].id not in gone]
+    chosen = [letter for letter in chosen if letter[0].id not in gone]
     asked = [
         _note(letter, number, ASKED, f"{ends[letter.topic, letter.partition]} {person.token}", person)
         for letter, number in chosen

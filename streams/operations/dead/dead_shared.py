@@ -34,7 +34,7 @@ def retry(
     refused: list[str] = []
     for at in range(0, len(letters), PAGE):
         page, person = letters[at : at + PAGE], who()
-        earlier = {each.letter.place for each in letters[:at]}
+        earlier = {letter.letter.place for letter in letters[:at]}
         plan, others = _planned(store, app, agent, page, earlier, again)
         notes = [noted(each.letter, ASKED, person, number) for each, number in plan]
         journal.written(store, app, person, notes)
@@ -58,16 +58,16 @@ def _planned(
     notes = by_letter(journal.notes(store, app))
     plan: list[tuple[GroupLetter, int]] = []
     refused, chosen = list[str](), set(earlier)
-    for each in page:
-        tried = tries(each.letter, notes)
+    for group in page:
+        tried = tries(group.letter, notes)
         number = tried.number if tried.open or again or not tried.number else None
         if again and not tried.known:
-            number = _retry_count(store, app, agent, each.letter)
-        if number is None or each.letter.place in chosen:
-            refused.append(each.letter.place)
+            number = _retry_count(store, app, agent, group.letter)
+        if number is None or group.letter.place in chosen:
+            refused.append(group.letter.place)
         else:
-            chosen.add(each.letter.place)
-            plan.append((each, number))
+            chosen.add(group.letter.place)
+            plan.append((group, number))
     return plan, refused
 
 

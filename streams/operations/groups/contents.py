@@ -45,7 +45,7 @@ class PartitionContents(NamedTuple):
     @property
     def open_groups(self) -> int:
         """The number of open groups."""
-        return self.groups.cold.count + sum(len(each.groups.states) for each in self.every)
+        return self.groups.cold.count + sum(len(generation.groups.states) for generation in self.every)
 
     @property
     def every(self) -> list[GenerationContents]:

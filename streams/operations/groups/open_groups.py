@@ -121,7 +121,7 @@ def _open_group(
 def _is_rewound(contents: PartitionContents, within: GenerationContents) -> bool:
     source = contents.claim.source
     older = source.older if source is not None else ()
-    return any(each.number == within.generation and each.policy == REWIND for each in older)
+    return any(generation.number == within.generation and generation.policy == REWIND for generation in older)
 
 
 def waits_for(group: OpenGroup, agent: Agent) -> str:
@@ -163,7 +163,7 @@ def why(group: OpenGroup, agent: Agent) -> str:
 
 def _legs(group: OpenGroup, rule: Aggregation) -> str:
     """`has order, no payment, ends at has(group.order) && has(group.payment)`"""
-    names = [each.name for each in rule.compute]
+    names = [reducer.name for reducer in rule.compute]
     there = [name for name in names if group.values.get(name) not in (None, [])]
     missing = [name for name in names if name not in there]
     parts = [f"has {' and '.join(there)}"] if there else []
@@ -238,10 +238,10 @@ def _why_after(after: After) -> Iterator[str]:
 def _held_back(origins: Sequence[Origin]) -> str:
     """The input partitions with the lowest time, up to three."""
     texts = [
-        f"{each.partition} ({each.agent} has written no mark of it)"
-        if not each.marked_at and each.state == UNKNOWN
-        else f"{each.partition} ({each.agent} said at {_time(each.marked_at)} that it is {each.state})"
-        for each in origins[:SHOWN_ORIGINS]
+        f"{origin.partition} ({origin.agent} has written no mark of it)"
+        if not origin.marked_at and origin.state == UNKNOWN
+        else f"{origin.partition} ({origin.agent} said at {_time(origin.marked_at)} that it is {origin.state})"
+        for origin in origins[:SHOWN_ORIGINS]
     ]
     more = [f"{len(origins) - SHOWN_ORIGINS} more"] if len(origins) > SHOWN_ORIGINS else []
     return f", held back by {' and '.join([*texts, *more])}" if texts else ""
@@ -283,7 +283,9 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         rows = Rows(group.partition, agent, formats.writes(agent), outputs, MESSAGE_BYTES)
         rows.begin(claim.token, claim.number, claim.source.name if claim.source else "")
         rule = _digest(store, agent, group.partition.app, within)
-        return rows.make([replace(each, rule=rule) for each in within.groups.drain() if isinstance(each, GroupEnded)])
+        return rows.make(
+            [replace(event, rule=rule) for event in within.groups.drain() if isinstance(event, GroupEnded)]
+        )
 
     target = {"generation": group.generation, "states": dict.fromkeys(group.names)}
     return amend(
@@ -319,9 +321,9 @@ def _row_of(view: PartitionView, group: OpenGroup, agent: Agent) -> Leaving | No
 def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:
     """The digest of the rule that filled these groups, in the form of GroupEnded."""
     known = catalogue.read(store, app).get(agent.name)
-    for each in known.versions if known is not None else ():
-        if each.number == within.version:
-            return each.digest[:SHOWN]
+    for version in known.versions if known is not None else ():
+        if version.number == within.version:
+            return version.digest[:SHOWN]
     return None if within.rule.fingerprint == fingerprint(agent) else ""
 
 

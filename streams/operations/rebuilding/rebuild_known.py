@@ -190,7 +190,7 @@ class Messages:
         self, known: Sequence[KnownOutputs], results: Collection[str | None], rekeys: bool, handled: bool = False
     ) -> None:
         self._rekeys, self._handled = rekeys, handled
-        self.index = ShardIndex({each.partition: each for each in known}, results)
+        self.index = ShardIndex({outputs.partition: outputs for outputs in known}, results)
 
     def take(self, record: Record, proof: HeaderProof) -> None:
         """`proof` is that of the output partition. Raises ConfigurationError."""

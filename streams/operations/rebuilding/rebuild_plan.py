@@ -446,7 +446,7 @@ def _goes_on(event: Event) -> bool:
 def _may_be_letters(agent: Agent) -> bool:
     """Whether results of groups may be among the dead letters: an expression may have no answer, no route may take
     them, or a group timed out or was refused."""
-    rule, expressions = agent.aggregation, [each.expression for to in agent.outputs for each in to.select]
+    rule, expressions = agent.aggregation, [field.expression for to in agent.outputs for field in to.select]
     of_groups = rule is not None and "dead-letter" in (rule.on_timeout, rule.on_full)
     asked = bool(agent.having or agent.routes or any(expressions) or agent.lookups)
     return of_groups or (asked and agent.handler is None)

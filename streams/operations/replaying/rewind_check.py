@@ -40,14 +40,14 @@ class RewindCheck:
         place = old.name, before.number
         if place not in self._known:
             mine = [partition for partition in self._store.partitions(self._app) if partition.agent == old.name]
-            texts = [text for each in mine if (text := self._judge(old, before, each))]
+            texts = [text for partition in mine if (text := self._judge(old, before, partition))]
             self._known[place] = [*self._compacted(old, mine), *self._unclaimed(old, mine), *texts]
         return self._known[place]
 
     def _unclaimed(self, agent: Agent, known: Sequence[Partition]) -> list[str]:
         """The partitions without a claim. A worker that does not know the newest version yet may claim them first, and
         change to it afterwards."""
-        places = {(each.topic, each.number) for each in known}
+        places = {(partition.topic, partition.number) for partition in known}
         return [
             f"{topic}/{number} has no version yet; wait until a worker has claimed it"
             for topic in sorted(_topics(agent, known))

@@ -111,7 +111,7 @@ class Rewinding:
     def abandon(self, number: int) -> Replay:
         """Deletes the state of replay `number` from the store. Corrections that were sent stay in the topic. Raises
         ConfigurationError when there is no such replay, Fenced and PersistenceError."""
-        known = {each.number: each for each in replays.read(self._store, self._app.name, self._rule.name)}
+        known = {other.number: other for other in replays.read(self._store, self._app.name, self._rule.name)}
         if number not in known:
             numbers = ", ".join(map(str, known)) or "none"
             raise ConfigurationError(f"agent {self._rule.name} has no replay {number}; it has {numbers}")
@@ -125,7 +125,7 @@ class Rewinding:
     # Begin and end
 
     def _running(self, wanted: ShadowRange, into: str) -> Replay | None:
-        running = [each for each in replays.read(self._store, self._app.name, self._rule.name) if _runs(each)]
+        running = [other for other in replays.read(self._store, self._app.name, self._rule.name) if _runs(other)]
         if not running:
             return None
         [replay] = running
@@ -150,7 +150,7 @@ class Rewinding:
         claim, known = replays.claimed(self._store, self._app.name, self._rule.name, self._person.token)
         if any(map(_runs, known)):
             raise Fenced("another command began a replay of this agent")
-        number = 1 + max((each.number for each in known), default=0)
+        number = 1 + max((other.number for other in known), default=0)
         sources = tuple(replays.source_of(partition, witness) for partition, witness in witnesses)
         digest, (who, why, _) = rule_of(self._rule).digest, self._person
         replay = Replay(number, digest, live, into, tuple(wanted), claim.store_time, who, why, sources)
@@ -199,7 +199,7 @@ class Rewinding:
     def _noted(self, replay: Replay) -> Replay:
         """Writes the replay in this state."""
         claim, known = replays.claimed(self._store, self._app.name, self._rule.name, self._person.token)
-        replays.write(self._store, claim, [replay if each.number == replay.number else each for each in known])
+        replays.write(self._store, claim, [replay if other.number == replay.number else other for other in known])
         return replay
 
     def _delete(self, replay: Replay) -> None:
@@ -270,7 +270,7 @@ class Rewinding:
     def _check_runs(self, replay: Replay, claim: Claim) -> None:
         """Raises if another command ended the replay, and removed this partition, before this one claimed it."""
         known = replays.read(self._store, self._app.name, self._rule.name)
-        if not any(each.number == replay.number and each.state == "running" for each in known):
+        if not any(other.number == replay.number and other.state == "running" for other in known):
             self._store.forget(claim)
             raise Fenced("another command ended this replay")
 

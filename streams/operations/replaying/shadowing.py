@@ -163,7 +163,7 @@ class Shadowing:
                     f"agent {self._live.name} has no shadow: an operator accepted a gap of {topic}/{number}, and which "
                     "results were decided before it is not known"
                 )
-            if any(each.policy == FINISH for each in view.claim.source.older):
+            if any(generation.policy == FINISH for generation in view.claim.source.older):
                 raise ConfigurationError(
                     f"agent {self._live.name} has no shadow: groups of an earlier version of the rule still finish in "
                     f"{topic}/{number}, and the store alone tells which records are theirs; compare when they have "
