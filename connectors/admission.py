@@ -73,12 +73,12 @@ def reason(places: Sequence[tuple[str, int]], authorities: str | None, greet: Gr
     return ""
 
 
-def alert(place: tuple[str, int], made: ssl.SSLContext, greet: Greet) -> str:
+def alert(place: tuple[str, int], tls: ssl.SSLContext, greet: Greet) -> str:
     """OpenSSL's text of the server's alert about our certificate after the handshake. Empty: there is no alert, or no
     server answers. A driver that writes at once may find the connection closed before it reads the alert."""
     with suppress(OSError), socket.create_connection(place, SECONDS) as link:
         greet(link)
-        with made.wrap_socket(link, server_hostname=place[0]) as shaken:
+        with tls.wrap_socket(link, server_hostname=place[0]) as shaken:
             try:
                 shaken.settimeout(1.0)
                 shaken.recv(1)
@@ -91,38 +91,38 @@ def context(system: str, files: Files, setting: str) -> ssl.SSLContext:
     """A TLS context of these files that checks the server's certificate and name. Raises NotAuthenticated for a file
     that cannot be used: a driver would report an outage, or ask the terminal for a password. `setting` names the
     setting of the files."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     named = files.authorities
     try:
         if files.authorities:
-            made.load_verify_locations(files.authorities)
+            tls.load_verify_locations(files.authorities)
         else:
-            made.load_default_certs()
+            tls.load_default_certs()
         named = " and ".join(filter(None, (files.certificate, files.key)))
         if files.certificate:
-            made.load_cert_chain(files.certificate, files.key or None, lambda: files.password)
+            tls.load_cert_chain(files.certificate, files.key or None, lambda: files.password)
     except (OSError, ValueError) as error:
         known = getattr(error, "reason", None) if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)
         why = (known or "OpenSSL cannot read it").replace("_", " ").lower()
         hint = "PEM files that can be read, a key that belongs to its certificate, and the key's password are needed"
         raise NotAuthenticated(f"{system}: {named} cannot be used: {why}; {hint}: correct {setting}") from None
-    return made
+    return tls
 
 
-def knock(system: str, places: Sequence[tuple[str, int]], made: ssl.SSLContext, setting: str, hello: bytes) -> None:
+def knock(system: str, places: Sequence[tuple[str, int]], tls: ssl.SSLContext, setting: str, hello: bytes) -> None:
     """Ask the first server that answers whether it accepts our certificate. `hello` is a request that the server
     answers. This serves drivers that do not report the reason, or retry for ever. Raises NotAuthenticated."""
     for place in places:
         with suppress(OSError), socket.create_connection(place, SECONDS) as link:
-            _admitted(system, link, place[0], made, setting, hello)
+            _admitted(system, link, place[0], tls, setting, hello)
             return
 
 
-def _admitted(system: str, link: socket.socket, host: str, made: ssl.SSLContext, setting: str, hello: bytes) -> None:
+def _admitted(system: str, link: socket.socket, host: str, tls: ssl.SSLContext, setting: str, hello: bytes) -> None:
     """Raises NotAuthenticated, and OSError for other failures. From TLS 1.3 on a server checks our certificate after
     the handshake."""
     try:
-        shaken = made.wrap_socket(link, server_hostname=host)
+        shaken = tls.wrap_socket(link, server_hostname=host)
     except ssl.SSLError as error:
         raise untrusted(system, str(error), setting) or error from None
     with shaken:

@@ -18,14 +18,14 @@ from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMess
 from sluicegate.streams.errors import ConcurrencyError
 
 
-def timeouts_of(app: str, made: Callable[[str], TimeoutStore]) -> TimeoutStore:
-    """The timeouts of `app` together with the timeouts without an app. `made` opens the timeouts of one app."""
-    return AppTimeouts(made(app), made("")) if app else made("")
+def timeouts_of(app: str, open_one: Callable[[str], TimeoutStore]) -> TimeoutStore:
+    """The timeouts of `app` together with the timeouts without an app. `open_one` opens the timeouts of one app."""
+    return AppTimeouts(open_one(app), open_one("")) if app else open_one("")
 
 
-def outbox_of(app: str, made: Callable[[str], OutboxStore]) -> OutboxStore:
-    """The outbox of `app` together with the outbox without an app. `made` opens the outbox of one app."""
-    return AppOutbox(made(app), made("")) if app else made("")
+def outbox_of(app: str, open_one: Callable[[str], OutboxStore]) -> OutboxStore:
+    """The outbox of `app` together with the outbox without an app. `open_one` opens the outbox of one app."""
+    return AppOutbox(open_one(app), open_one("")) if app else open_one("")
 
 
 class AppTimeouts:

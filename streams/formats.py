@@ -50,8 +50,8 @@ def reads(agent: Agent) -> Codec:
     ValueError with a hint."""
     if agent.keeps_rows:
         return codec("json")
-    made = of_records(agent)
-    return of_events(made) if agent.events and agent.format != "json" else made
+    fields = of_records(agent)
+    return of_events(fields) if agent.events and agent.format != "json" else fields
 
 
 def of_records(agent: Agent) -> Codec:

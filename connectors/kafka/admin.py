@@ -99,12 +99,12 @@ def create(
 ) -> list[str]:
     """Create the topics that do not exist, with the brokers' default replication; returns their names. Raises
     SystemNotReady."""
-    made: list[str] = []
+    topics: list[str] = []
     for cluster, of, own in of_topics(kafka, wanted):
         new = {name: _new(name, count, on_cluster(name, cluster) in compacted) for name, count in own.items()}
         with naming_cluster(of):
-            made += [on_cluster(name, cluster) for name in _create(open_admin(of), new, timeout)]
-    return made
+            topics += [on_cluster(name, cluster) for name in _create(open_admin(of), new, timeout)]
+    return topics
 
 
 def _create(admin: Any, wanted: Mapping[str, Any], timeout: float) -> list[str]:

@@ -134,8 +134,8 @@ def _azure(kafka: Mapping[str, Any]) -> Callable[[], TokenAndEnd]:
     scope = str(kafka.get("sasl.oauthbearer.scope") or _azure_scope(str(kafka.get("bootstrap.servers", ""))))
 
     def token() -> TokenAndEnd:
-        made = credential.get_token(scope)
-        return made.token, float(made.expires_on)
+        access = credential.get_token(scope)
+        return access.token, float(access.expires_on)
 
     return token
 

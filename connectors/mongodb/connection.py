@@ -71,7 +71,7 @@ def client(url: str, driver: DriverInfo | None = None) -> MongoServer:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             _look(url)
-            made: MongoServer = pymongo.MongoClient(
+            server: MongoServer = pymongo.MongoClient(
                 url,
                 connect=False,
                 tz_aware=True,
@@ -80,16 +80,16 @@ def client(url: str, driver: DriverInfo | None = None) -> MongoServer:
                 socketTimeoutMS=REPLY_SECONDS * 1000,
                 driver=driver,
             )
-            made.get_default_database(DATABASE)
+            server.get_default_database(DATABASE)
     except (WrongSetting, InvalidName, UserWarning, ValueError, TypeError):
         raise ConfigurationError(f"the MongoDB URL cannot be read: {_FORM}") from None
     except OSError as error:
         raise ConfigurationError(
             f"a certificate file that the MongoDB URL names cannot be read: {os.strerror(error.errno or EIO)}"
         ) from None
-    if not made.write_concern.acknowledged:
+    if not server.write_concern.acknowledged:
         raise ConfigurationError("the MongoDB URL sets w=0: the outcome of a commit would be unknown; leave w out")
-    return made
+    return server
 
 
 def _look(url: str) -> None:
@@ -101,11 +101,9 @@ def _look(url: str) -> None:
     options = {str(name).lower(): value for name, value in read["options"].items()}
     if not options.get("tls"):
         return
-    made = admission.context(
-        "mongodb", admission.Files(*(str(options.get(name) or "") for name in FILES)), CERTIFICATES
-    )
+    tls = admission.context("mongodb", admission.Files(*(str(options.get(name) or "") for name in FILES)), CERTIFICATES)
     if not {name for name in options if name.startswith("tls")} - {"tls", *FILES}:
-        admission.knock("mongodb", read["nodelist"], made, CERTIFICATES, _hello())
+        admission.knock("mongodb", read["nodelist"], tls, CERTIFICATES, _hello())
 
 
 def reach(url: str) -> StoreAddress:

@@ -27,14 +27,14 @@ def worked(session: ClientSession, data: MongoDatabase, work: Callable[[MongoSes
     and pymongo's own error when it is retryable or the server failed."""
     try:
         with _without_ends(session):
-            made = working(work, MongoSession(session, data))
+            result = working(work, MongoSession(session, data))
     except Raised as raised:
         if isinstance(raised.error, PyMongoError) and _retryable(raised.error):
             raise raised.error from None
         raise
     if not session.in_transaction:
         raise ConfigurationError(ENDED)
-    return made
+    return result
 
 
 @contextmanager

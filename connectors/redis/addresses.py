@@ -166,11 +166,11 @@ def _admitted(address: Address) -> Address:
     learns only that the server closed the connection. A URL with further TLS options is left to the driver."""
     options = address.options
     if options.get("ssl"):
-        made = admission.context(
+        tls = admission.context(
             "redis", admission.Files(*(str(options.get(name) or "") for name in FILES)), CERTIFICATES
         )
         if not {name for name in options if name.startswith("ssl_")} - set(FILES):
-            admission.knock("redis", address.nodes, made, CERTIFICATES, b"PING\r\n")
+            admission.knock("redis", address.nodes, tls, CERTIFICATES, b"PING\r\n")
     return address
 
 

@@ -99,10 +99,10 @@ class RedisBuffer:
         with translated():
             groups = self._server().hkeys(_key("packed", name))
         for group in groups:
-            made = None
-            while made is None:  # the group's packs have changed since they were read
+            numbers = None
+            while numbers is None:  # the group's packs have changed since they were read
                 rows = packs.rows(self._elements(_pack_key(name, group)), text(group))
-                made = self._run(packing.UNPACK, name, group, *rows)
+                numbers = self._run(packing.UNPACK, name, group, *rows)
 
     def _elements(self, key: Any) -> Sequence[bytes]:
         with translated():
@@ -225,8 +225,8 @@ class RedisBuffer:
         """The open packs by the number of their first record. A pack that is sealed or cut meanwhile appears once."""
         entries: dict[int, Entry] = {}
         for key, group in self._run(packing.LISTS, name):
-            for made in packs.stored(self._elements(key), text(group)):
-                entries.setdefault(made.number, made.entry)
+            for row in packs.stored(self._elements(key), text(group)):
+                entries.setdefault(row.number, row.entry)
         return entries
 
     def _entries(self, name: str) -> Iterator[tuple[str, Entry]]:
@@ -243,10 +243,10 @@ class RedisBuffer:
     def _unpacked(self, blobs: Sequence[bytes], group: str) -> buffers.Decoded:
         """The records of packs. The ids are the ids of all packs, decoded or not."""
         stored = packs.stored(blobs, group)
-        entries = [made.entry for made in stored]
+        entries = [row.entry for row in stored]
         if self._types is not None:
             entries = [entry for each in entries if (entry := resolved(each, self._types)) is not None]
-        return buffers.Decoded([made.id for made in stored], entries, len(stored) - len(entries))
+        return buffers.Decoded([row.id for row in stored], entries, len(stored) - len(entries))
 
     def _batch(self, name: str, sealed: Sequence[Any]) -> SealedBatch:
         first, group, reason, attempts, token, ends, rows, stored = sealed

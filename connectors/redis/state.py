@@ -144,13 +144,13 @@ class RedisStore:
 
     @cached_property
     def outbox(self) -> OutboxStore:
-        made = partial(RedisOutbox, self._server, self._options.outbox, new_token=self._new_name)
-        return outbox_of(self._options.app, made)
+        make = partial(RedisOutbox, self._server, self._options.outbox, new_token=self._new_name)
+        return outbox_of(self._options.app, make)
 
     @cached_property
     def timeouts(self) -> TimeoutStore:
-        made = partial(RedisTimeouts, self._server, self._options.timeouts, new_token=self._new_name)
-        return timeouts_of(self._options.app, made)
+        make = partial(RedisTimeouts, self._server, self._options.timeouts, new_token=self._new_name)
+        return timeouts_of(self._options.app, make)
 
     @cached_property
     def buffer(self) -> RedisBuffer:

@@ -72,9 +72,9 @@ def worked(server: RedisServer, pipe: Pipeline, claim_key: str, work: Callable[[
     queue = _queue(pipe)
     queue.reading = pipe
     tag = claim_key.removesuffix(":claim")
-    made = working(work, RedisSession(queue, lambda name: f"{tag}:own:{name}"))
+    result = working(work, RedisSession(queue, lambda name: f"{tag}:own:{name}"))
     _check_slots(server, claim_key, queue)
-    return made, queue
+    return result, queue
 
 
 @contextmanager

@@ -98,7 +98,7 @@ class _Bundle:
         if full in self._written and full in self._known:
             return full
         self._written.add(full)
-        made = node | {"name": full.rpartition(".")[2], "namespace": inside}
+        inlined = node | {"name": full.rpartition(".")[2], "namespace": inside}
         if "fields" in node:
-            made["fields"] = [field | {"type": self.whole(field["type"], inside)} for field in node["fields"]]
-        return made
+            inlined["fields"] = [field | {"type": self.whole(field["type"], inside)} for field in node["fields"]]
+        return inlined

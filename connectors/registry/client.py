@@ -121,10 +121,10 @@ class RegistryClient:
             return SubjectRefused(f"subject {subject}: the schema registry at {self._place} {_words(error, register)}")
 
         def request() -> int:
-            made = self._registry_schema(schema, kind, register)
+            content = self._registry_schema(schema, kind, register)
             if register:
-                return int(self._client.register_schema(subject, made))
-            return int(self._client.lookup_schema(subject, made).schema_id)
+                return int(self._client.register_schema(subject, content))
+            return int(self._client.lookup_schema(subject, content).schema_id)
 
         return self._answer(request, refused)
 
@@ -143,8 +143,8 @@ class RegistryClient:
             return SubjectRefused(f"subject {subject}: the schema registry at {self._place} {_words(error, True)}")
 
         def request() -> bool:
-            made = self._registry_schema(schema, kind, False)
-            return self._registered(subject, made) or bool(self._client.test_compatibility(subject, made))
+            content = self._registry_schema(schema, kind, False)
+            return self._registered(subject, content) or bool(self._client.test_compatibility(subject, content))
 
         try:
             fits = self._answer(request, refused)

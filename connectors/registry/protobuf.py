@@ -23,13 +23,13 @@ def bundled(client: Any, schema: Any) -> str:
     files: dict[str, FileDescriptorProto] = {}
 
     def add(each: Any, name: str) -> None:
-        made = FileDescriptorProto.FromString(b64decode(each.schema_str, validate=True))
-        made.name = name or made.name
+        file = FileDescriptorProto.FromString(b64decode(each.schema_str, validate=True))
+        file.name = name or file.name
         for reference in each.references or ():
             if reference.name not in files:
                 version = partial(client.get_version, reference.subject, reference.version, True)
                 add(descriptor(version).schema, reference.name)
-        files[made.name] = made
+        files[file.name] = file
 
     try:
         add(schema, "")

@@ -131,7 +131,7 @@ class Mysql(server.SqlServer):
     def connect(self) -> "pymysql.Connection[Any]":
         if any(name in self._target for name in FILES):
             self._context()
-        made: pymysql.Connection[Any] = pymysql.connect(
+        connection: pymysql.Connection[Any] = pymysql.connect(
             **self._target,
             autocommit=True,
             charset="utf8mb4",
@@ -141,10 +141,10 @@ class Mysql(server.SqlServer):
             read_timeout=server.REPLY_SECONDS,
             write_timeout=server.REPLY_SECONDS,
         )
-        session = _MysqlSession(made)
+        session = _MysqlSession(connection)
         for text in SETTINGS:
             session.run(text)
-        return made
+        return connection
 
     def session(self, connection: "pymysql.Connection[Any]") -> AbstractContextManager[StoreSession]:
         return nullcontext(_MysqlSession(connection))

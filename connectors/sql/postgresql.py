@@ -207,18 +207,18 @@ class Postgresql(server.SqlServer):
         return _resolved(self._url)
 
     def connect(self) -> _Connection:
-        made = self._open(_Connection)
+        connection = self._open(_Connection)
         try:
             if not self._looked:
-                pooler.check(made, lambda: self._open(_Impatient))
+                pooler.check(connection, lambda: self._open(_Impatient))
                 self._looked = True
-            with made.pipeline():
+            with connection.pipeline():
                 for text in SETTINGS:
-                    made.execute(text)
+                    connection.execute(text)
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
     def _open(self, kind: type[C]) -> C:
         # Without a password libpq would ask the terminal for the password of an encrypted key.

@@ -253,19 +253,19 @@ def added(addition: Addition, dialect: str) -> Sequence[str]:
     if dialect == "mysql":
         keys = [f"add index {name} ({of})" for name, of in named.items()]
         return [f"alter table {table} {', '.join([*defined, *keys])}"]
-    made = [f"create index if not exists {name} on {table} ({of})" for name, of in named.items()]
-    return [*(f"alter table {table} {each}" for each in defined), *made]
+    statements = [f"create index if not exists {name} on {table} ({of})" for name, of in named.items()]
+    return [*(f"alter table {table} {each}" for each in defined), *statements]
 
 
 def texts(step: int, dialect: str) -> Sequence[str]:
     """The statements of the step (from 1)."""
     _, tables, further, _ = STEPS[step - 1]
-    made = []
+    statements = []
     for table in tables:
-        made.append(created(table, dialect))
+        statements.append(created(table, dialect))
         if dialect != "mysql":
-            made += [
+            statements += [
                 f"create index if not exists {_index(table, index)} on {table.name} ({', '.join(index)})"
                 for index in table.indexes
             ]
-    return [*made, *further.get(dialect, ())]
+    return [*statements, *further.get(dialect, ())]

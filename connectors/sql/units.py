@@ -31,8 +31,8 @@ def unit(
 
     def once(connection: Any) -> R:
         with _begun(database, connection, fence) as session:
-            made = work(session)
-        return _committed(database, connection, lambda db: write(db, made))
+            result = work(session)
+        return _committed(database, connection, lambda db: write(db, result))
 
     return database.repeated(once)
 

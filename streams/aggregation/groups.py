@@ -424,8 +424,8 @@ class Groups:
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         """The event of a group that ends now, with these computed fields."""
-        made = fired(key, state, reason, now, values, None, self.early.revision, self.early.is_final(reason))
-        return replace(made, count=state[ROWS]) if self.rule.aggregation.table else made
+        fire = fired(key, state, reason, now, values, None, self.early.revision, self.early.is_final(reason))
+        return replace(fire, count=state[ROWS]) if self.rule.aggregation.table else fire
 
     def ending(self, key: bytes, state: GroupState) -> Fire:
         """The group as its next result would identify it. The keys of panes have no early results."""

@@ -47,7 +47,7 @@ def document(app: App, version: str) -> dict[str, Any]:
         cluster = cluster_of(operation.pattern or operation.topic)
         if own := servers.get(cluster):
             channels[operation.topic]["servers"] = [{"$ref": f"#/servers/{name}"} for name in own]
-    made = {
+    content = {
         "asyncapi": VERSION,
         "info": {"title": app.name, "version": version},
         "defaultContentType": "application/json",
@@ -58,7 +58,7 @@ def document(app: App, version: str) -> dict[str, Any]:
             "messages": {operation.name: {"name": operation.name, **operation.message} for operation in operations}
         },
     }
-    return {name: value for name, value in made.items() if value}
+    return {name: value for name, value in content.items() if value}
 
 
 def _brokers(kafka: Clusters, default: str) -> dict[str, Any]:
@@ -106,12 +106,12 @@ def _scheduled(schedule: RecurringMessage) -> _Operation:
 
 def _operation(app: App, operation: _Operation) -> dict[str, Any]:
     place = f"#/channels/{operation.topic}"
-    made: dict[str, Any] = {
+    content: dict[str, Any] = {
         "action": operation.action,
         "channel": {"$ref": place},
         "messages": [{"$ref": f"{place}/messages/{operation.name}"}],
     }
     if operation.action == "receive":
         group = {"type": "string", "enum": [f"{app.name}.{operation.agent}"]}
-        made["bindings"] = {"kafka": {"groupId": group, "bindingVersion": messages.BINDING}}
-    return made
+        content["bindings"] = {"kafka": {"groupId": group, "bindingVersion": messages.BINDING}}
+    return content

@@ -33,24 +33,24 @@ _TYPES = {"long": "integer", "int": "integer", "float": "number", "double": "num
 
 def record(agent: Agent, topic: str) -> JsonObject:
     """The message that the agent reads from the topic."""
-    made: JsonObject = {"title": f"A record of {in_words(topic)}", **_content(agent.format)}
+    message: JsonObject = {"title": f"A record of {in_words(topic)}", **_content(agent.format)}
     if (payload := _schema(agent.schema)) is not None:
-        made["payload"] = payload
-    return made
+        message["payload"] = payload
+    return message
 
 
 def result(agent: Agent, to: Destination) -> JsonObject:
     """The message that the agent sends to the output. Raises ValueError for an Avro output that has no schema."""
     kind = agent.format_of(to)
-    made: JsonObject = {"title": f"What {agent.name} sends to {to.topic}", **_content(kind)}
+    message: JsonObject = {"title": f"What {agent.name} sends to {to.topic}", **_content(kind)}
     if agent.aggregation is not None and agent.handler is None and not agent.rekeys:
-        made["headers"] = headers("result-headers")
+        message["headers"] = headers("result-headers")
     payload = _payload(agent, to)
     if to.envelope is not None and to.envelope.mode == "structured":
-        made["contentType"], payload = STRUCTURED, _event(payload, kind)
+        message["contentType"], payload = STRUCTURED, _event(payload, kind)
     if payload is not None:
-        made["payload"] = payload
-    return made
+        message["payload"] = payload
+    return message
 
 
 def dead_letter(agent: Agent) -> JsonObject:
@@ -60,17 +60,17 @@ def dead_letter(agent: Agent) -> JsonObject:
 
 def ended(agent: Agent) -> JsonObject:
     """The message of a group that ended without a result."""
-    made = {"title": f"A group of {agent.name} that ended without a result", "contentType": "application/json"}
-    return {**made, "headers": headers("result-headers")}
+    message = {"title": f"A group of {agent.name} that ended without a result", "contentType": "application/json"}
+    return {**message, "headers": headers("result-headers")}
 
 
 def scheduled(schedule: RecurringMessage) -> JsonObject:
     """The message of a schedule. Its payload is always the same."""
     payload = {"const": json.loads(schedule.value)}
-    made: JsonObject = {"title": f"Schedule {schedule.name}", "summary": f"Sent at each time of {schedule.every}"}
+    message: JsonObject = {"title": f"Schedule {schedule.name}", "summary": f"Sent at each time of {schedule.every}"}
     if schedule.key is not None:
-        made["bindings"] = {"kafka": {"key": {"const": schedule.key}, "bindingVersion": BINDING}}
-    return {**made, "contentType": "application/json", "payload": payload}
+        message["bindings"] = {"kafka": {"key": {"const": schedule.key}, "bindingVersion": BINDING}}
+    return {**message, "contentType": "application/json", "payload": payload}
 
 
 def headers(name: str) -> JsonObject:

@@ -22,11 +22,11 @@ def asyncapi(
     from sluicegate.streams.asyncapi import document
 
     try:
-        made = document(loaded(file), version)
+        content = document(loaded(file), version)
     except ValueError as error:
         raise ConfigurationError(f"{file}: an output {error}") from error
     if json:
-        print_json(made)
+        print_json(content)
     else:
-        print(yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=120), end="")
+        print(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120), end="")
     return DONE

@@ -55,11 +55,11 @@ def explain(file: FileArgument, words: AgentAndId, limit: LookBackLimit = NEWEST
             "and dead letters, and it is the fire id of no record that the inputs still hold: retention took it, or "
             "another app wrote it"
         )
-    made = _by_span(app, topics, match, mac)
+    explanation = _by_span(app, topics, match, mac)
     if not match.output.proven:
-        made = made._replace(notes=[UNPROVEN, *made.notes])
-    document = _document(match.output, made)
-    print_json(document) if json else _print(document, made)
+        explanation = explanation._replace(notes=[UNPROVEN, *explanation.notes])
+    document = _document(match.output, explanation)
+    print_json(document) if json else _print(document, explanation)
     return DONE
 
 
@@ -144,9 +144,9 @@ def _by_span(app: App, topics: "BrokerTopics", match: AgentOutput, mac: "Mac | N
     end = min(span.last + 1, high, begin + MOST)
     before = max(low, begin - MOST) if looks_back(match.agent) else begin
     records, proof = topics.read({span.source: (before, end)}), _proof(app, match.agent, span, mac)
-    made = explained(app.name, match.agent, match.output, span, records, low, proof)
+    explanation = explained(app.name, match.agent, match.output, span, records, low, proof)
     cut = [f"only {MOST} records were read, up to offset {end - 1}"] if end == begin + MOST <= span.last else []
-    return made._replace(notes=[*made.notes, *cut])
+    return explanation._replace(notes=[*explanation.notes, *cut])
 
 
 def _proof(app: App, agent: Agent, span: "OffsetSpan", mac: "Mac | None") -> "HeaderProof":
@@ -161,7 +161,7 @@ def _proof(app: App, agent: Agent, span: "OffsetSpan", mac: "Mac | None") -> "He
         return row_proof(store, mac, Partition(app.name, agent.name, *span.source))
 
 
-def _document(output: "ExplainedOutput", made: "Explained") -> dict[str, object]:
+def _document(output: "ExplainedOutput", explanation: "Explained") -> dict[str, object]:
     (topic, number), first, last = output.span or ((None, None), None, None)
     return {
         "id": output.id or None,
@@ -174,19 +174,19 @@ def _document(output: "ExplainedOutput", made: "Explained") -> dict[str, object]
         "partition": number,
         "first": first,
         "last": last,
-        "offsets": made.offsets,
-        "left_out": made.left_out,
-        "complete": not made.notes,
-        "notes": made.notes,
+        "offsets": explanation.offsets,
+        "left_out": explanation.left_out,
+        "complete": not explanation.notes,
+        "notes": explanation.notes,
     }
 
 
-def _print(document: dict[str, object], made: "Explained") -> None:
+def _print(document: dict[str, object], explanation: "Explained") -> None:
     lists = ("offsets", "left_out", "notes", "complete")
     print_table(("field", "value"), [item for item in document.items() if item[0] not in lists and item[1] is not None])
     place = f"{document['topic']}/{document['partition']}"
-    print_text(f"{counted(len(made.offsets), 'record')} of {place}: {' '.join(map(str, made.offsets))}")
-    if made.left_out is not None:
-        print(f"{counted(made.left_out, 'record')} of this key left out by where between the first and the last")
-    for note in made.notes:
+    print_text(f"{counted(len(explanation.offsets), 'record')} of {place}: {' '.join(map(str, explanation.offsets))}")
+    if explanation.left_out is not None:
+        print(f"{counted(explanation.left_out, 'record')} of this key left out by where between the first and the last")
+    for note in explanation.notes:
         complain(f"sluicegate: {note}")

@@ -98,12 +98,12 @@ def add(
     app = loaded(file)
     id = uuid4() if name is None else named_timeout_id(app.name, name)
     try:
-        made = Timeout(id, destination, _first(when, every), _bytes(key), _bytes(value), owner=owner, every=every)
+        timeout = Timeout(id, destination, _first(when, every), _bytes(key), _bytes(value), owner=owner, every=every)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    with noted(file, "timeouts add", [f"{made.id} to {destination}"], why, by) as store:
-        store.timeouts.insert(made)
-    print_json(timeout_document(made)) if json else print(made.id)
+    with noted(file, "timeouts add", [f"{timeout.id} to {destination}"], why, by) as store:
+        store.timeouts.insert(timeout)
+    print_json(timeout_document(timeout)) if json else print(timeout.id)
     return DONE
 
 

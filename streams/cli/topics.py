@@ -89,12 +89,12 @@ def topics(
 
     app = loaded(file)
     embedded = app.embedded
-    there, made = ({}, []) if embedded else _look(app, create, partitions)
+    there, created = ({}, []) if embedded else _look(app, create, partitions)
     wanted, matches = planned(app, there, partitions), _matches(app, embedded)
     if json:
-        print_json({**_document(app, there, wanted, made), **({"matches": matches} if matches else {})})
+        print_json({**_document(app, there, wanted, created), **({"matches": matches} if matches else {})})
     else:
-        _print(app, there, wanted, made, embedded)
+        _print(app, there, wanted, created, embedded)
         for pattern, topics in matches.items():
             print_text(f"match {pattern} now: {', '.join(topics) or 'none'}")
     return DONE if embedded or all(there[need.topic] is not None for need in needed(app)) else SYSTEM
@@ -112,8 +112,8 @@ def _look(app: App, create: bool, partitions: int) -> tuple[dict[str, int | None
     if not create:
         return there, []
     wanted = planned(app, there, partitions)
-    made = admin.create(app.brokers, {name: wanted[name] for name in names if there[name] is None}, tables(app))
-    return {name: there[name] or wanted[name] for name in names}, made
+    created = admin.create(app.brokers, {name: wanted[name] for name in names if there[name] is None}, tables(app))
+    return {name: there[name] or wanted[name] for name in names}, created
 
 
 def _matches(app: App, embedded: bool) -> dict[str, list[str]]:
@@ -130,7 +130,7 @@ def _shared(app: App) -> list[str]:
 
 
 def _document(
-    app: App, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str]
+    app: App, there: Mapping[str, int | None], wanted: Mapping[str, int], created: list[str]
 ) -> dict[str, object]:
     topics = [
         {
@@ -138,7 +138,7 @@ def _document(
             "roles": [{"role": role, "agent": agent} for role, agent in need.roles],
             "partitions": there.get(need.topic),
             "wanted": wanted[need.topic],
-            "created": need.topic in made,
+            "created": need.topic in created,
         }
         for need in needed(app)
     ]
@@ -146,13 +146,15 @@ def _document(
 
 
 def _print(
-    app: App, there: Mapping[str, int | None], wanted: Mapping[str, int], made: list[str], embedded: bool
+    app: App, there: Mapping[str, int | None], wanted: Mapping[str, int], created: list[str], embedded: bool
 ) -> None:
     rows = []
     for topic, roles in needed(app):
         count = there.get(topic)
         state = (
-            f"missing ({wanted[topic]} wanted)" if count is None else f"{count}{', created' if topic in made else ''}"
+            f"missing ({wanted[topic]} wanted)"
+            if count is None
+            else f"{count}{', created' if topic in created else ''}"
         )
         uses = ", ".join(f"{role} of {agent}" for role, agent in roles)
         rows.append((topic, uses, f"{wanted[topic]}, made by run" if embedded else state))

@@ -79,25 +79,25 @@ def _kafka(settings: Mapping[str, object]) -> dict[str, kafka.KafkaSetting]:
 
 def _agents(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> list[run.Agent]:
     """The agents of one entry of the file. Re-keying adds agents."""
-    made = _agent(file, name, agent, written, folder)
+    built = _agent(file, name, agent, written, folder)
     if agent.correlate is not None:
         legs = {leg: _reading(file, model, written, folder) for leg, model in agent.legs.items()}
-        return correlating.expanded(agent.correlate, name, made, file.app, legs)
-    if agent.repartition is not None and agent.key is not None and made.changes and made.aggregation is not None:
-        return tables.halves(made, rekeying(name), agent.repartition, agent.key.field)
+        return correlating.expanded(agent.correlate, name, built, file.app, legs)
+    if agent.repartition is not None and agent.key is not None and built.changes and built.aggregation is not None:
+        return tables.halves(built, rekeying(name), agent.repartition, agent.key.field)
     if agent.repartition is not None and agent.key is not None:
-        return _repartitioned(name, made, agent.repartition, agent.key.field)
-    return [made]
+        return _repartitioned(name, built, agent.repartition, agent.key.field)
+    return [built]
 
 
-def _repartitioned(name: str, made: run.Agent, through: str, key: str) -> list[run.Agent]:
+def _repartitioned(name: str, agent: run.Agent, through: str, key: str) -> list[run.Agent]:
     """Two agents: one that re-keys to the topic `through`, and the agent itself, which reads that topic by the message
     key."""
-    rule = made.aggregation or run.Aggregation()
+    rule = agent.aggregation or run.Aggregation()
     on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
     keyed = run.Aggregation(key=key, on_null=rule.on_null, on_missing=on_missing)
     first = replace(
-        made,
+        agent,
         name=rekeying(name),
         aggregation=keyed,
         to=run.Destination(through, "raw"),
@@ -110,12 +110,12 @@ def _repartitioned(name: str, made: run.Agent, through: str, key: str) -> list[r
         lookups=(),
         history="",
     )
-    own = None if made.aggregation is None else replace(made.aggregation, key=None)
+    own = None if agent.aggregation is None else replace(agent.aggregation, key=None)
     if own is not None and own.window is not None:
         origins = tuple(f"{first.name}/{topic}" for topic in first.topics)
         first, own = replace(first, times=own.window), replace(own, window=replace(own.window, origins=origins))
-    events = (through,) if made.events and made.format != "json" else ()  # the re-keyed value is the document
-    keyed_by = replace(made, topics=(through,), receive=(through,), events=events, start="earliest")
+    events = (through,) if agent.events and agent.format != "json" else ()  # the re-keyed value is the document
+    keyed_by = replace(agent, topics=(through,), receive=(through,), events=events, start="earliest")
     return [first, replace(keyed_by, aggregation=own, where="")]
 
 

@@ -39,14 +39,14 @@ _KINDS = {"boolean": "boolean", "integer": "integer", "number": "number"}
 
 def schema() -> dict[str, Any]:
     """The schema of the files that `load` accepts. Every value may be a variable instead."""
-    made = FileModel.model_json_schema()
-    made["properties"]["kafka"] = {**_texts(FileModel, "kafka"), "anyOf": [_SETTINGS, _CLUSTERS]}
-    made["$defs"]["KafkaSettings"] = _kafka()
+    document = FileModel.model_json_schema()
+    document["properties"]["kafka"] = {**_texts(FileModel, "kafka"), "anyOf": [_SETTINGS, _CLUSTERS]}
+    document["$defs"]["KafkaSettings"] = _kafka()
     destination = DestinationModel.model_json_schema()
-    made["$defs"] |= destination.pop("$defs", {})
-    made["$defs"]["DestinationModel"] = destination
-    made["$defs"]["AgentModel"]["properties"]["to"] = {**_texts(AgentModel, "to"), **_TO}
-    result: dict[str, Any] = _open(_of_keys(made))
+    document["$defs"] |= destination.pop("$defs", {})
+    document["$defs"]["DestinationModel"] = destination
+    document["$defs"]["AgentModel"]["properties"]["to"] = {**_texts(AgentModel, "to"), **_TO}
+    result: dict[str, Any] = _open(_of_keys(document))
     result["$defs"]["Variable"] = {"type": "string", "pattern": r"\$\{.*\}"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sluicegate", **result}
 

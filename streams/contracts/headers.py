@@ -137,10 +137,10 @@ def _integer(name: str, text: bytes) -> int:
 def window_headers(window: str, revision: int, by: str, rests: Sequence[int]) -> Headers:
     """The headers of a window. `window` is START/END. `by` and `rests` are as in `MessageHeaders.closed`. Without `by`,
     a record or a limit ended the group."""
-    made: Headers = [(WINDOW, window.encode()), (REVISION, b"%d" % revision)]
+    pairs: Headers = [(WINDOW, window.encode()), (REVISION, b"%d" % revision)]
     if by:
-        made.append((CLOSED, ("/".join((by, *map(str, rests))) if rests else by).encode()))
-    return made
+        pairs.append((CLOSED, ("/".join((by, *map(str, rests))) if rests else by).encode()))
+    return pairs
 
 
 def revision_headers(revision: int, final: bool | None, windowed: bool) -> Iterator[Header]:

@@ -117,9 +117,9 @@ class Mac:
 
 
 def _code(begun: blake2b, content: bytes) -> bytes:
-    made = begun.copy()
-    made.update(content)
-    return made.hexdigest().encode()
+    digest = begun.copy()
+    digest.update(content)
+    return digest.hexdigest().encode()
 
 
 def covered(

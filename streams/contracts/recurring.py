@@ -102,7 +102,7 @@ def recurrence(text: str) -> Recurrence:
         zone: tzinfo = zone_of(parts[5]) if len(parts) == 6 else UTC
     except ConfigurationError as error:
         raise ValueError(str(error)) from None
-    made = Recurrence(
+    parsed = Recurrence(
         0.0,
         tuple(sorted(minutes)),
         tuple(sorted(hours)),
@@ -113,8 +113,8 @@ def recurrence(text: str) -> Recurrence:
         not parts[2].startswith("*") and not parts[4].startswith("*"),
         zone,
     )
-    made.next(datetime(2024, 1, 1, tzinfo=UTC))
-    return made
+    parsed.next(datetime(2024, 1, 1, tzinfo=UTC))
+    return parsed
 
 
 def _values(field: CronField, text: str) -> set[int]:

@@ -139,37 +139,37 @@ class Commits:
         """Commits all owners in one call to the store, so that they share one wait for its disk (measured in
         docs/design.md)."""
         before = self._clock()
-        ready = [(owner, made) for owner in owners if (made := self._ready(owner, now)) is not None]
+        ready = [(owner, commit) for owner in owners if (commit := self._ready(owner, now)) is not None]
         try:
             with engine_faults():
-                results = self._store.commit_all([(owner.claim, made.changes) for owner, made in ready])
+                results = self._store.commit_all([(owner.claim, commit.changes) for owner, commit in ready])
         except EngineFault as error:
             for owner, _ in ready:
                 self._lost(owner, error)
             return
-        for (owner, made), result in zip(ready, results, strict=True):
-            self._settle(owner, made, result, now, before)
+        for (owner, commit), result in zip(ready, results, strict=True):
+            self._settle(owner, commit, result, now, before)
 
     def _ready(self, owner: Owner, now: float) -> PreparedCommit | None:
         try:
             with engine_faults():
-                made = owner.prepare(now)
-                if made is None and owner.items_ready:
+                commit = owner.prepare(now)
+                if commit is None and owner.items_ready:
                     self.one(owner, now)
-            return made
+            return commit
         except LOST as error:
             self._lost(owner, error)
             return None
 
     def _settle(
-        self, owner: Owner, made: PreparedCommit, result: Claim | SluicegateError, now: float, before: float
+        self, owner: Owner, commit: PreparedCommit, result: Claim | SluicegateError, now: float, before: float
     ) -> None:
         pending = owner.intake.pending
         try:
             if isinstance(result, SluicegateError):
                 raise result
             with engine_faults():
-                self._count(owner, owner.committed(result, made, now), pending - owner.intake.pending, now, before)
+                self._count(owner, owner.committed(result, commit, now), pending - owner.intake.pending, now, before)
                 if owner.items_ready:
                     self.one(owner, now)
         except LOST as error:

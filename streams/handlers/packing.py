@@ -48,5 +48,5 @@ def unpack(
     window = Closing(*more[1]) if len(more) > 1 and more[1] is not None else None
     stored = tuple(more[2:])
     retries, again, revision, final = stored + _LACKING[len(stored) :]
-    made = Fire(key, count, reason, first, last, opened, closed, trace, _values(values), removed, window=window)
-    return msgspec.structs.replace(made, retries=retries, again=again, revision=revision, final=final)
+    fire = Fire(key, count, reason, first, last, opened, closed, trace, _values(values), removed, window=window)
+    return msgspec.structs.replace(fire, retries=retries, again=again, revision=revision, final=final)

@@ -36,22 +36,24 @@ def in_session(
     """Process the items in the transaction that commits their outputs and their `changes`. Items that failed for good
     are left out, and the rest is handled again. The store may run `work` more than once, so it changes nothing that a
     later run reads. Raises HandlerFailed, and the errors of `commit_with`."""
-    made: list[PreparedCommit] = []
+    commits: list[PreparedCommit] = []
     called: list[Any] = []  # not empty: the handlers ran, so an error may come from them
 
     def work(session: Any) -> Changes:
         called.append(session)
         rows.number = claim.number
         events = processor.run(items, rows.fire_id, session, (claim.partition.topic, claim.partition.number))
-        made.append(PreparedCommit(replace(changes(events), outbox=rows.make(events)), decided(items, events), items))
+        commits.append(
+            PreparedCommit(replace(changes(events), outbox=rows.make(events)), decided(items, events), items)
+        )
         if failpoints.armed:
             failpoints.hit("before-commit")
-        return made[-1].changes
+        return commits[-1].changes
 
     while True:
         called.clear()
         try:
-            return store.commit_with(claim, work), made[-1]
+            return store.commit_with(claim, work), commits[-1]
         except NotCommitted as error:
             processor.refused(items, error)
         except Exception as error:

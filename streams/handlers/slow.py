@@ -42,9 +42,9 @@ class Slow:
     def sealed(self, place: tuple[str, int]) -> Sealed:
         """Create the empty container for the sealed items of one partition."""
         bound = bounds(self._handler.attempts)
-        made = Sealed(place, bound, self._handling.unsealed, self._ours.setdefault(place, {}))
-        self._all.add(made)
-        return made
+        waiting = Sealed(place, bound, self._handling.unsealed, self._ours.setdefault(place, {}))
+        self._all.add(waiting)
+        return waiting
 
     def resumed(self, sealed: Sealed) -> None:
         """After a restore: do not count the last attempt of an item that began in this process. The loss of the claim

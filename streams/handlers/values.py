@@ -321,10 +321,10 @@ class Context:
         target, value, packed = _encoded("schedule", topic, value, key, headers, encode, most)
         chosen = raw_key(self._item) if target is None else target
         identity = timeout_id(self.id, len(self.timers)) if name is None else named_timeout_id(back.app, name)
-        made = Scheduled(
+        scheduled = Scheduled(
             identity, topic or back.topic, at, delay or 0.0, chosen, value, packed, f"{back.app}/{back.agent}"
         )
-        self.timers = (*self.timers, made)
+        self.timers = (*self.timers, scheduled)
         return identity
 
     def cancel(self, timeout: UUID | str) -> None:

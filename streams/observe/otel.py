@@ -64,11 +64,11 @@ def resource(service: str, **more: str) -> "Resource":
     variable sets them."""
     from opentelemetry.sdk.resources import Resource
 
-    made = Resource.create()
-    own = {f"service.{name}": value for name, value in more.items() if f"service.{name}" not in made.attributes}
-    if str(made.attributes.get("service.name", UNNAMED)).startswith(UNNAMED):
+    defaults = Resource.create()
+    own = {f"service.{name}": value for name, value in more.items() if f"service.{name}" not in defaults.attributes}
+    if str(defaults.attributes.get("service.name", UNNAMED)).startswith(UNNAMED):
         own["service.name"] = service
-    return made.merge(Resource(own))
+    return defaults.merge(Resource(own))
 
 
 def _exporter(name: str, environment: Mapping[str, str], signal: Signal) -> Any:

@@ -54,11 +54,11 @@ def exported(environment: Mapping[str, str], app: str, board: Board, own: Meter)
         yield
         return
     source = ExportedMetrics(app, board, own)
-    made = MetricExport(source, otel.exporters(environment, otel.METRICS), interval(environment))
+    export = MetricExport(source, otel.exporters(environment, otel.METRICS), interval(environment))
     try:
         yield
     finally:
-        made.close()
+        export.close()
 
 
 class MetricExport:

@@ -68,16 +68,16 @@ class Spans:
         linked to each one that is valid."""
         now = self.time()
         start = now - max(0, int(seconds * 1e9))
-        made = self._tracer.start_span(
+        span = self._tracer.start_span(
             f"process {place[0]}",
             self._context(None),
             kind=self._trace.SpanKind.CONSUMER,
             attributes={**_messaging("process", *place), **attributes},
             start_time=start,
         )
-        for trace in traces if made.is_recording() else ():
-            made.add_link(self._trace.get_current_span(self._context(trace)).get_span_context())
-        made.end(now)
+        for trace in traces if span.is_recording() else ():
+            span.add_link(self._trace.get_current_span(self._context(trace)).get_span_context())
+        span.end(now)
 
     def dispatched(
         self, place: tuple[str, int], attributes: Attributes, began: int, trace: str | None, error: str | None

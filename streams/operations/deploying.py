@@ -241,8 +241,8 @@ def _changed(
         if step.before == step.after:
             continue
         known = before.get(step.name, UNVERSIONED)
-        made = RuleVersion(step.after, step.digest, step.policy, at, person.who, person.why, agents[step.name])
-        after[step.name] = Deployed(_trimmed(store, app.name, step.name, (*known.versions, made)))
+        version = RuleVersion(step.after, step.digest, step.policy, at, person.who, person.why, agents[step.name])
+        after[step.name] = Deployed(_trimmed(store, app.name, step.name, (*known.versions, version)))
     return after
 
 

@@ -185,17 +185,17 @@ class Owner:
     def _commit_session(self, processor: RecordProcessor, monotonic: float) -> Sequence[Event] | None:
         items = self._items()
         free, blocked = self._parted(items)
-        made: list[Changes] = []
+        changes: list[Changes] = []
 
         def final(events: Sequence[Event]) -> Changes:
-            if not made:  # the store may call this more than once
-                made.append(self._changes([], monotonic))
-            return self._settled(made[0], [*events, *blocked])
+            if not changes:  # the store may call this more than once
+                changes.append(self._changes([], monotonic))
+            return self._settled(changes[0], [*events, *blocked])
 
         try:
             done = in_session(self.setting.store, self.claim, processor, free, final, self.rows)
         except HandlerFailed as error:
-            if made and (made[0].entries or not processor.parts):  # these changes cannot be produced again
+            if changes and (changes[0].entries or not processor.parts):  # these changes cannot be produced again
                 raise
             self._hold(items, error)
             return None

@@ -309,11 +309,11 @@ def _observed(app: App, http: bool, board: Board, meter: Meter, calls: MakeCalls
     with contextlib.ExitStack() as stack:
         stack.enter_context(exported(os.environ, app.name, board, meter))
         if http and app.http is not None:
-            made = NO_CALLS
+            answers = NO_CALLS
             if calls is not None:
-                made, close = calls(board)
+                answers, close = calls(board)
                 stack.callback(close)
-            port = serve(app.http, pages(board, meter), made)
+            port = serve(app.http, pages(board, meter), answers)
             stack.callback(port.server_close)
             stack.callback(port.shutdown)
         yield

@@ -135,9 +135,9 @@ def _document(content: bytes, status: int) -> Any:
     return document
 
 
-def _group(made: Mapping[str, Any]) -> StateGroup:
-    key = b64decode(made["key_base64"]) if "key_base64" in made else made["key"].encode()
-    rest = {name: made[name] for name in ("topic", "partition", "count", "values", "first", "last")}
+def _group(fields: Mapping[str, Any]) -> StateGroup:
+    key = b64decode(fields["key_base64"]) if "key_base64" in fields else fields["key"].encode()
+    rest = {name: fields[name] for name in ("topic", "partition", "count", "values", "first", "last")}
     return StateGroup(
-        key, **rest, window=made.get("window"), age=made["age"], fires_in=made["fires_in"], owner=made["owner"]
+        key, **rest, window=fields.get("window"), age=fields["age"], fires_in=fields["fires_in"], owner=fields["owner"]
     )

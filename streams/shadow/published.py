@@ -205,8 +205,8 @@ class Published:
         if number is None or last >= self._offset:
             return
         count, reason = named.integer(COUNT), named.text(REASON)
-        made = PublishedResult(number, output.key or b"", first, last, count, reason, {}, window=window)
-        known = self.results.setdefault(number, made)
+        result = PublishedResult(number, output.key or b"", first, last, count, reason, {}, window=window)
+        known = self.results.setdefault(number, result)
         if known.natural and DEAD_TOPIC not in named:
             self.oldest[within] = min(self.oldest.get(within, last), last)
         if known.opened is None:

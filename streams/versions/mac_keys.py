@@ -130,8 +130,8 @@ def _ending(key: SigningKey, ends: float, until: float) -> SigningKey:
     return replace(key, ends=min(key.ends, ends), until=min(key.until, until))
 
 
-def _new(made: float, signs: float) -> SigningKey:
-    return SigningKey(secrets.token_bytes(KEY_SIZE), made, signs)
+def _new(created: float, signs: float) -> SigningKey:
+    return SigningKey(secrets.token_bytes(KEY_SIZE), created, signs)
 
 
 def _claimed(store: Store, app: str, token: str) -> tuple[Claim, SigningKeys | None]:

@@ -30,7 +30,7 @@ GUARDS = (
     Guard(
         "a schema that the subject has fits without a comparison",
         "connectors/registry/client.py",
-        "self._registered(subject, made) or bool(",
+        "self._registered(subject, content) or bool(",
         "bool(",
         APICURIO,
     ),

@@ -11,15 +11,15 @@ from tests.mutation.twin.edits import Edit
 TOGETHER = """\
         if failpoints.armed:
             failpoints.hit("before-commit")
-        return made[-1].changes
+        return commits[-1].changes
 
     while True:
         called.clear()
         try:
-            return store.commit_with(claim, work), made[-1]
+            return store.commit_with(claim, work), commits[-1]
 """
 APART = """\
-        return made[-1].changes
+        return commits[-1].changes
 
     def apart() -> Any:
         worked: list[Changes] = []
@@ -36,7 +36,7 @@ APART = """\
     while True:
         called.clear()
         try:
-            return apart(), made[-1]
+            return apart(), commits[-1]
 """
 PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     **protections_stores.PROTECTIONS,

@@ -218,7 +218,15 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit("connectors/mongodb/lanes.py", ', "$lte": now + pause}', "}"),
     ),
     "of-its-app": (
-        Edit("connectors/apps.py", 'return AppTimeouts(made(app), made("")) if app else made("")', 'return made("")'),
-        Edit("connectors/apps.py", 'return AppOutbox(made(app), made("")) if app else made("")', 'return made("")'),
+        Edit(
+            "connectors/apps.py",
+            'return AppTimeouts(open_one(app), open_one("")) if app else open_one("")',
+            'return open_one("")',
+        ),
+        Edit(
+            "connectors/apps.py",
+            'return AppOutbox(open_one(app), open_one("")) if app else open_one("")',
+            'return open_one("")',
+        ),
     ),
 }

@@ -18,8 +18,8 @@ def open_input(
 ) -> Input:
     """Same as sluicegate.connectors.kafka.consumer.open_input, for topics of one cluster."""
     cluster = of_input(topics)
-    made = KafkaInput(settings_of(kafka, cluster), group, list(map(plain, topics)), member, ends, looks)
-    return ClusterInput(made, cluster) if cluster else made
+    kafka_input = KafkaInput(settings_of(kafka, cluster), group, list(map(plain, topics)), member, ends, looks)
+    return ClusterInput(kafka_input, cluster) if cluster else kafka_input
 
 
 class ClusterInput:

@@ -102,17 +102,17 @@ def _of_rows(agent: AgentModel, rule: Aggregate, path: Path) -> Iterator[FileFin
             yield FileFinding(at, what, "ask for fields of the row", (at, source))
 
 
-def halves(made: run.Agent, name: str, through: str, key: str) -> list[run.Agent]:
+def halves(agent: run.Agent, name: str, through: str, key: str) -> list[run.Agent]:
     """Two agents. The one with this name keeps the rows, and re-keys to the topic `through`; the other one is the agent
     itself. Both halt when they are full, and when Kafka refuses a change, because a missing row would make results
     wrong for ever."""
-    rule = made.aggregation or run.Aggregation()
+    rule = agent.aggregation or run.Aggregation()
     on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
     limits = {each: getattr(rule, each) for each in ("max_groups", "hot_groups", "max_bytes", "max_buffered_bytes")}
     kept = run.Aggregation(on_null=rule.on_null, on_missing=on_missing, on_full="stop", **limits)
-    to, on_error = run.Destination(through, "raw"), replace(made.on_error, produce="stop")
-    first = replace(made, name=name, aggregation=kept, key=key, to=to, on_error=on_error, rekeys=made.name)
+    to, on_error = run.Destination(through, "raw"), replace(agent.on_error, produce="stop")
+    first = replace(agent, name=name, aggregation=kept, key=key, to=to, on_error=on_error, rekeys=agent.name)
     first = replace(first, dedupe=None, having="", history="", handler=None, routes=(), lookups=())
-    second = replace(made, topics=(through,), receive=(through,), changes=(), start="earliest", where="")
+    second = replace(agent, topics=(through,), receive=(through,), changes=(), start="earliest", where="")
     groups = replace(rule, key=None, table=True, on_full="stop")
     return [first, replace(second, aggregation=groups, format="json", schema=None)]

@@ -218,18 +218,18 @@ def until(complete: str | None, legs: Mapping[str, LegModel]) -> str:
 
 
 def expanded(
-    correlate: CorrelateModel, name: str, made: run.Agent, app: str, reading: Mapping[str, Mapping[str, Any]]
+    correlate: CorrelateModel, name: str, agent: run.Agent, app: str, reading: Mapping[str, Mapping[str, Any]]
 ) -> list[run.Agent]:
-    """The agents of the legs, and `made` as the aggregation of their outputs. `reading` has each leg's values that
+    """The agents of the legs, and `agent` as the aggregation of their outputs. `reading` has each leg's values that
     decide which records are read, and how."""
     through = correlate.topic(app, name)
-    assert made.aggregation is not None
+    assert agent.aggregation is not None
     timeout = correlate.timeout
     correlation = run.Correlation(correlate.remember, correlate.late, correlate.max_keys, timeout.since)
     window = correlating_time.window(timeout)
     legs = [
         replace(
-            made,
+            agent,
             name=f"{name}.{leg}",
             aggregation=run.Aggregation(key=model.key, on_null=model.on_null),
             to=run.Destination(through, "raw"),
@@ -247,8 +247,8 @@ def expanded(
     ]
     origins = tuple(f"{leg.name}/{topic}" for leg in legs for topic in leg.topics)
     window = None if window is None else replace(window, origins=origins)
-    rule = replace(made.aggregation, correlation=correlation, window=window, on_missing="ignore")
-    groups = replace(made, topics=(through,), receive=(through,), start="earliest", aggregation=rule)
+    rule = replace(agent.aggregation, correlation=correlation, window=window, on_missing="ignore")
+    groups = replace(agent, topics=(through,), receive=(through,), start="earliest", aggregation=rule)
     return [*legs, replace(groups, where="", let=(), dedupe=None)]
 
 

@@ -40,8 +40,8 @@ class FilePart(BaseModel, frozen=True):
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """The properties in the order of the reference."""
-        made = handler(core)
-        node = handler.resolve_ref_schema(made)
+        schema = handler(core)
+        node = handler.resolve_ref_schema(schema)
         tables = [key for base in reversed(cls.__mro__) for key in _added(base)]
         names = [name for name in node.get("properties", ()) if name not in {key.name for key in tables}]
         place = 0
@@ -51,7 +51,7 @@ class FilePart(BaseModel, frozen=True):
             place += 1
         if names:
             node["properties"] = {name: node["properties"][name] for name in names}
-        return made
+        return schema
 
 
 def _added(model: type) -> list[TableKey]:

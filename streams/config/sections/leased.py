@@ -67,10 +67,10 @@ def _unless_off(value: object) -> object:
 
 def _or_off(model: type[BaseModel], **nested: type[BaseModel]) -> WithJsonSchema:
     """The section, or `false`. `nested` models are inlined, because the schema is one definition."""
-    made = model.model_json_schema()
-    made.pop("$defs", None)
-    made["properties"] |= described(model, {name: each.model_json_schema() for name, each in nested.items()})
-    return WithJsonSchema({"anyOf": [{"enum": [False]}, made]})
+    schema = model.model_json_schema()
+    schema.pop("$defs", None)
+    schema["properties"] |= described(model, {name: each.model_json_schema() for name, each in nested.items()})
+    return WithJsonSchema({"anyOf": [{"enum": [False]}, schema]})
 
 
 OutboxOrOff = Annotated[

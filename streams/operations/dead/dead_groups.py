@@ -36,13 +36,13 @@ def groups(
     app: str, agent: Agent, letters: Sequence[Letter], read: ReadRange
 ) -> tuple[list[GroupLetter], list[LeftOut]]:
     """The groups of these letters, and the letters that cannot be retried. Raises SystemNotReady."""
-    made, rest = list[GroupLetter](), list[LeftOut]()
+    group_letters, rest = list[GroupLetter](), list[LeftOut]()
     for letter in letters:
         try:
-            made.append(GroupLetter(letter, group(app, agent, letter, read)))
+            group_letters.append(GroupLetter(letter, group(app, agent, letter, read)))
         except Unrepairable as why:
             rest.append(LeftOut(letter.place, f"it is a completed group: {why}"))
-    return made, rest
+    return group_letters, rest
 
 
 def retry(

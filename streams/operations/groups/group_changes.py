@@ -109,14 +109,14 @@ def where(group: OpenGroup) -> str:
 def document(group: OpenGroup) -> dict[str, object]:
     """The group as JSON, without its values."""
     try:
-        made: dict[str, object] = {"key": group.key.decode()}
+        content: dict[str, object] = {"key": group.key.decode()}
     except UnicodeDecodeError:
-        made = {"key_base64": base64.b64encode(group.key).decode()}
-    made |= {"topic": group.partition.topic, "partition": group.partition.number, "owner": group.owner or None}
-    made["count"] = group.records
+        content = {"key_base64": base64.b64encode(group.key).decode()}
+    content |= {"topic": group.partition.topic, "partition": group.partition.number, "owner": group.owner or None}
+    content["count"] = group.records
     if group.window is not None:
-        made["window"] = rfc3339(group.window.start / 1000)
-    return made | {name: getattr(group, name) for name in ("first", "last", "bytes", "age", "fires_in")}
+        content["window"] = rfc3339(group.window.start / 1000)
+    return content | {name: getattr(group, name) for name in ("first", "last", "bytes", "age", "fires_in")}
 
 
 def fire(store: Store, agent: Agent, group: OpenGroup, key: str, person: Person) -> None:

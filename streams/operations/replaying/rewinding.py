@@ -235,11 +235,11 @@ class Rewinding:
         view = self._store.read(claim.partition)
         witness = _witness(source, published, () if view is None else view.entries)
         codecs = Codecs(formats.reads(self._rule), formats.writes(self._rule), self._most)
-        made = self._rule, codecs, witness, rule_of(self._rule).short, replay.number, replay.into, self._output
-        corrections = Corrections(*made)
+        arguments = self._rule, codecs, witness, rule_of(self._rule).short, replay.number, replay.into, self._output
+        corrections = Corrections(*arguments)
         if self._calls:
             handle = group_handler(self._app, sending(self._rule, replay.into))
-            corrections = HandledCorrections(*made, handle)
+            corrections = HandledCorrections(*arguments, handle)
         writer = Writer(self._store, self._output, claim, self._mac)
         writer.mark(self._sent_before(claim, replay.into))
         place, counted = (source.topic, source.partition), 0

@@ -282,8 +282,8 @@ class Takeover:
         if not processor.session or not any(isinstance(each, Message | Fire) for each in items):
             return self._commit_ended(item, processor.run(items, rows.fire_id, None, owner.place), monotonic)
         base = owner.reports().changes
-        made = lambda events: owner.amended(base, events, released.after(item, events), [])  # noqa: E731
-        claim, ready = in_session(setting.store, owner.claim, processor, items, made, rows)
+        prepare = lambda events: owner.amended(base, events, released.after(item, events), [])  # noqa: E731
+        claim, ready = in_session(setting.store, owner.claim, processor, items, prepare, rows)
         return owner.committed(claim, ready._replace(events=released.counted(ready.events)), monotonic)
 
     def _commit_ended(self, item: Message | Fire, events: Sequence[Event], monotonic: float) -> Sequence[Event]:
