@@ -1,12 +1,12 @@
 """Reports the owner's position in the log to the windows and the correlations of each partition.
 
-Only the watermark makes a record late, so the owner's clock may close windows only when no record waits to be read. A
-leg that waits to be read is not absent. The partition must have been read to its end since the last seek, its intake
-must not be paused, and none of its records may be in hand.
+The owner's clock may close a window, or a correlation that lacks a leg, only when no record waits to be read: only the
+watermark makes a record late, and the missing leg may be among the unread records. So the partition must have been read
+to its end since the last seek, its intake must not be paused, and none of its records may be in hand.
 
-The end offset of a broker is outdated at once: the connection may have failed silently, or the process may have been
-paused. So silence must be confirmed. Before silence closes a window, the end is requested again, and only the answer
-allows it. The request is a fetch, and the loop does not wait for it.
+An end offset may be outdated when it is used: the connection may have failed silently, or the process may have been
+paused. So before silence closes a window, the end offset is requested again, and only the answer permits it. The
+request is a fetch, and the loop does not wait for it.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Calls the application's handlers, and decides what a failure means.
 
-Nothing here is committed. A batch is handled as a whole, or not at all: after a failure that may be retried,
-HandlerFailed is raised. A handler without a session that has succeeded is not called again in this process (`done`). A
+This module commits nothing. A batch is handled as a whole, or not at all: a failure that may be retried raises
+HandlerFailed. A handler without a session that has succeeded is not called again in this process (`done`). A
 handler with a session was rolled back, so it is called again.
 """
 

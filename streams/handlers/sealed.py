@@ -83,7 +83,7 @@ class Sealed:
     ) -> None:
         self.bounds, self.place, self._read = bounds, place, read
         self.ours = {} if ours is None else ours
-        self.held: dict[GroupNumber, SealedItem] = {}
+        self.by_number: dict[GroupNumber, SealedItem] = {}
         self.results: deque[tuple[SealedItem, Sequence[Event] | Exception]] = deque()
         self.bytes = 0
         self._queues: dict[bytes, deque[GroupNumber]] = {}
@@ -99,7 +99,7 @@ class Sealed:
 
     @property
     def full(self) -> bool:
-        return len(self.held) >= MOST_ITEMS or self.bytes >= MOST_BYTES
+        return len(self.by_number) >= MOST_ITEMS or self.bytes >= MOST_BYTES
 
     def seal(self, item: Message | Fire) -> None:
         """Hold the item. The next commit writes it to the changelog."""
@@ -109,7 +109,7 @@ class Sealed:
 
     def _hold(self, number: GroupNumber, item: Message | Fire, packed: bytes) -> SealedItem:
         key = raw_key(item)
-        sealed = self.held[number] = SealedItem(number, str(number).encode() if key is None else key, item, packed)
+        sealed = self.by_number[number] = SealedItem(number, str(number).encode() if key is None else key, item, packed)
         self.bytes += len(packed)
         return sealed
 
@@ -155,7 +155,7 @@ class Sealed:
 
     def end(self, item: SealedItem) -> None:
         """Remove the item. The next commit removes it from the changelog."""
-        del self.held[item.number]
+        del self.by_number[item.number]
         self.bytes -= len(item.packed)
         self._items[item.number] = None
         self._delayed.pop(item.number, None)
@@ -184,7 +184,7 @@ class Sealed:
     def ready(self, now: float, suspects_only: bool) -> list[SealedItem]:
         """The items that may begin: the first item of each key, unless it runs or waits for its back-off. The key whose
         last call began longest ago comes first."""
-        heads = [self.held[queue[0]] for queue in self._queues.values()]
+        heads = [self.by_number[queue[0]] for queue in self._queues.values()]
         able = [item for item in heads if item.state == "waiting" and item.ready_at <= now]
         return [item for item in able if item.number in self.suspects] if suspects_only else able
 
@@ -194,12 +194,12 @@ class Sealed:
 
     def undecided(self) -> SealedItem | None:
         """The first retried group whose outcome is not decided yet."""
-        return next((item for item in self.held.values() if item.state == "waiting" and _undecided(item)), None)
+        return next((item for item in self.by_number.values() if item.state == "waiting" and _undecided(item)), None)
 
     def free(self) -> SealedItem | None:
         """The first item of a key that is waiting and not parked."""
-        waiting = [queue[0] for queue in self._queues.values() if self.held[queue[0]].state == "waiting"]
-        return self.held[min(waiting, key=in_order)] if waiting else None
+        waiting = [queue[0] for queue in self._queues.values() if self.by_number[queue[0]].state == "waiting"]
+        return self.by_number[min(waiting, key=in_order)] if waiting else None
 
     def took(self, section: Section) -> None:
         """Apply these changes after they are durable."""
@@ -208,18 +208,18 @@ class Sealed:
 
     @property
     def parked(self) -> bool:
-        return any(item.state == "parked" for item in self.held.values())
+        return any(item.state == "parked" for item in self.by_number.values())
 
     def begun(self) -> list[SealedItem]:
         """Mark the items that begin as running, after the commit is durable. Returns them."""
-        running = [item for item in self.held.values() if item.state == "begun"]
+        running = [item for item in self.by_number.values() if item.state == "begun"]
         for item in running:
             item.state = "running"
         return running
 
     def active(self) -> dict[GroupNumber, int]:
         """The items that run, or will run after the commit, with the number of their attempt."""
-        return {item.number: item.attempts for item in self.held.values() if item.state in ("begun", "running")}
+        return {item.number: item.attempts for item in self.by_number.values() if item.state in ("begun", "running")}
 
     @property
     def changed(self) -> bool:
@@ -228,7 +228,7 @@ class Sealed:
 
     def set_back(self, now: float) -> None:
         """The owner's clock was ahead; its time is now `now`. Items that wait longer are tried at once."""
-        for item in self.held.values():
+        for item in self.by_number.values():
             item.ready_at = min(item.ready_at, now)
 
     def next_ready(self, now: float) -> float:
@@ -249,17 +249,17 @@ class Sealed:
         return self.logged
 
     def whole(self) -> Section:
-        """All held items."""
+        """All items, sealed or parked."""
         return Section(
-            {item.number: item.packed for item in self.held.values()},
-            {item.number: item.attempts for item in self.held.values() if item.attempts},
-            {item.number: item.error for item in self.held.values() if item.state == "parked"},
+            {item.number: item.packed for item in self.by_number.values()},
+            {item.number: item.attempts for item in self.by_number.values() if item.attempts},
+            {item.number: item.error for item in self.by_number.values() if item.state == "parked"},
         )
 
     def replay(self, section: Section) -> None:
         """Apply one changelog entry. Raises ChangelogIncomplete if an item cannot be read."""
         for number, packed in section.items.items():
-            known = self.held.pop(number, None)
+            known = self.by_number.pop(number, None)
             if known is not None:
                 self.bytes -= len(known.packed)
             if packed is not None:
@@ -270,24 +270,24 @@ class Sealed:
                     raise ChangelogIncomplete(why) from cause
                 self._hold(number, item, packed)
         for number, attempts in section.attempts.items():
-            if number in self.held:
-                self.held[number].attempts = attempts
+            if number in self.by_number:
+                self.by_number[number].attempts = attempts
         for number, error in section.parked.items():
-            if number in self.held:
-                self.held[number].state, self.held[number].error = "parked" if error else "waiting", error
+            if number in self.by_number:
+                self.by_number[number].state, self.by_number[number].error = "parked" if error else "waiting", error
 
     def settle(self, handled: bool) -> None:
         """After the last entry: put the items of each key in order. Raises ConfigurationError if there are items but no
         handler."""
-        if not handled and (waiting := [item for item in self.held.values() if not _undecided(item)]):
+        if not handled and (waiting := [item for item in self.by_number.values() if not _undecided(item)]):
             raise ConfigurationError(
                 f"{len(waiting)} messages or groups of {'/'.join(map(str, self.place))} wait for a handler: let it "
                 "finish them before you remove the handler"
             )
-        self.held = {number: self.held[number] for number in sorted(self.held, key=in_order)}
-        self.suspects = {item.number for item in self.held.values() if item.attempts and item.state == "waiting"}
+        self.by_number = {number: self.by_number[number] for number in sorted(self.by_number, key=in_order)}
+        self.suspects = {item.number for item in self.by_number.values() if item.attempts and item.state == "waiting"}
         self._queues = {}
-        for item in self.held.values():
+        for item in self.by_number.values():
             self._queues.setdefault(item.key, deque()).append(item.number)
 
 

@@ -51,7 +51,7 @@ class Slow:
         interrupted it, not the end of a process. If another process began an attempt since then, the item stays a
         suspect."""
         for number, (began, _) in sealed.ours.items():
-            again = sealed.held.get(number)
+            again = sealed.by_number.get(number)
             if again is None or again.attempts < began:
                 continue
             if again.attempts == began:
@@ -116,7 +116,7 @@ class Slow:
     def _remember(self, sealed: Sealed, ended: bool) -> None:
         """Note the attempts of this process: the active ones, and those that were given back and have not begun again.
         Attempts that `ended` are noted until the commit is durable."""
-        ours, items = sealed.ours, sealed.held
+        ours, items = sealed.ours, sealed.by_number
         kept = {
             number: known
             for number, known in ours.items()
@@ -173,7 +173,7 @@ def given_back(store: Store, claim: Claim, sealed: Sealed, halted: bool = False)
     last = sealed.bounds.most if halted else inf
     cut_off = {
         item.number: item.attempts - 1
-        for item in sealed.held.values()
+        for item in sealed.by_number.values()
         if item.state == "running" or item.attempts >= last
     }
     if not cut_off:

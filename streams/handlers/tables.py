@@ -1,8 +1,8 @@
 """An agent that stores the rows of a table, and writes the changes of the table's groups.
 
 Its records are change events, under the primary key. For each key it stores the row that was last added to a group. A
-later change subtracts exactly this row, even if the change contains another row before. A change that does not change
-the row has no effect. A row that moves to another group produces two records, because the groups may be in different
+later change subtracts exactly this row, even if the change event names another old row. A change that leaves the row
+as it is has no effect. A row that moves to another group produces two records, because the groups may be in different
 partitions.
 """
 

@@ -183,7 +183,7 @@ def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store
     ]
     newest = contents.every[-1].generation
     rows = [key for generation, key in every if generation == newest] if contents.paging.has_rows else []
-    items = [number for number in contents.sealed.held if in_order(number) >= (offset,)]
+    items = [number for number in contents.sealed.by_number if in_order(number) >= (offset,)]
     return Forgotten(every, items, rows, without(contents, rows) if rows else None)
 
 

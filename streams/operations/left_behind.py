@@ -95,4 +95,4 @@ def _holding(partition: Partition, view: PartitionView, deployed: Deployed, buff
     except (ChangelogIncomplete, ConfigurationError):
         return None
     groups = contents.open_groups + buffered
-    return Holding(groups, bool(groups), len(contents.sealed.held), view.unsent)
+    return Holding(groups, bool(groups), len(contents.sealed.by_number), view.unsent)

@@ -43,7 +43,7 @@ def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
             "group" if isinstance(each.item, Fire) else "message",
         )
         for within in partitions(store, app, agent)
-        for each in within.sealed.held.values()
+        for each in within.sealed.by_number.values()
         if each.state == "parked"
     ]
 

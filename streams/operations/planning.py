@@ -217,7 +217,7 @@ def _holding(
             continue
         contents = held(old, partition, view)
         same = _judge_deployed(old, contents)
-        rows, items = rows + view.unsent, items + len(contents.sealed.held)
+        rows, items = rows + view.unsent, items + len(contents.sealed.by_number)
         count = contents.open_groups
         groups, partitions = groups + count, partitions + bool(count)
         if goes_on and same and new is not None:

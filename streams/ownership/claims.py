@@ -1,8 +1,8 @@
 """The partitions that this worker owns, takes over, waits for, or has halted (docs/protocol.md, Assignment).
 
-The group's assignment determines which worker should claim a partition. The claim in the store decides. If a fence or a
-failing store ends an owner, the partition is claimed again with a doubling back-off while it is assigned. Otherwise the
-late claim of a dead worker would leave it without an owner.
+Kafka assigns a partition to a worker, and the worker claims it in the store. The newest claim is the owner. A claim
+that a dead worker sent may arrive late and fence the living owner. So a worker that loses a partition to a fence or to
+a failing store claims it again, with a doubling back-off, as long as the partition is assigned to it.
 """
 
 from collections.abc import Callable, Collection, Sequence

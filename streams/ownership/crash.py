@@ -1,7 +1,7 @@
 """Crash marks: a record that repeatedly ends its process becomes a dead letter (docs/protocol.md, Crash marks).
 
-With records in hand, before the first batch after a claim, the process writes its name and the offset into the crash
-mark of the claim row. The first commit that moves the offset clears the mark. A process that loses the partition,
+Before it processes the first batch after a claim, the process writes its name and the offset into the crash mark of the
+claim row. The first commit that moves the offset clears the mark. A process that loses the partition,
 stops, or ends by an exception clears its own name. So a remaining name belongs to a process that died. The suffix of
 the name tells the size of its steps.
 

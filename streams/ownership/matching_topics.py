@@ -1,8 +1,8 @@
 """The topics that the patterns of an agent match: the current ones, and the first ones.
 
-`start` determines where a topic begins that existed when the agent used its pattern for the first time. A topic that
-appears later is read from its beginning. So no record is lost between its creation and the moment at which a worker
-sees it, even if workers crash in between. For this the first topics are stored in the store.
+`start` applies to the topics that existed when the agent used its pattern for the first time; the store keeps their
+names. A topic that appears later is read from its beginning. So no record between its creation and the moment at which
+a worker sees it is lost, even if workers crash in between.
 """
 
 from collections.abc import Callable, Mapping, Sequence

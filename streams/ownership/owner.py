@@ -1,4 +1,5 @@
-"""One partition while this process owns it: (accept | expire), commit. A take-over precedes it (takeover.py).
+"""One partition while this process owns it: it accepts records, fires groups that are due, and commits. A take-over
+precedes it (takeover.py).
 
 A failed commit is handled in one way: the owner is dropped as a whole, and a new owner claims.
 """
@@ -59,7 +60,7 @@ class Owner:
         self.intake: Intake = Intake(partition, setting, self.groups, now, before.intake if before else None)
         self.marks: CrashMarks = CrashMarks(setting.process, before.marks if before else None)
         self.groups.newest.faults = self.marks.group_faults
-        self.held = WaitingItems()
+        self.waiting = WaitingItems()
         self.sealed = released.sealed_of(setting, self.place)
         self.token: str = before.token if before else ""
         self.informed = -1  # the version in the last informational commit
@@ -89,7 +90,7 @@ class Owner:
 
     def open(self, monotonic: float) -> None:
         """Commit the crash mark before the first batch, and before each careful step."""
-        offset, epoch = self.held.reached(self.intake.offset, self.intake.epoch)
+        offset, epoch = self.waiting.reached(self.intake.offset, self.intake.epoch)
         changes = Changes(offset, epoch, trying=self.marks.opening(offset), source=self.source)
         self.claim = self.setting.store.commit(self.claim, changes)
         self.tick(monotonic, inf)  # `monotonic` is from before the commit
@@ -123,7 +124,7 @@ class Owner:
 
     @property
     def has_changes(self) -> bool:
-        if self.held.items:
+        if self.waiting.items:
             return self.items_ready
         slow = self.setting.slow
         waits = slow is not None and slow.work(self.sealed, self.clock.last)
@@ -132,7 +133,7 @@ class Owner:
     @property
     def items_ready(self) -> bool:
         """Whether a commit left items that can be handled now."""
-        return self.held.ready(self.clock.monotonic)
+        return self.waiting.ready(self.clock.monotonic)
 
     @property
     def waits_for(self) -> str:
@@ -140,8 +141,8 @@ class Owner:
         topic, number = self.place
         if self.stopping is not None:
             return f"halting {topic}/{number} when its rows are sent: {self.stopping.code}"
-        waits = self.held.waits(self.clock.monotonic)
-        return f"waiting to handle {topic}/{number} again: {self.held.why}" if waits else ""
+        waits = self.waiting.waits(self.clock.monotonic)
+        return f"waiting to handle {topic}/{number} again: {self.waiting.why}" if waits else ""
 
     @property
     def halts(self) -> Halt | None:
@@ -154,12 +155,12 @@ class Owner:
     def next_due(self) -> float:
         """The nearest deadline of a group or of a handler's next attempt, on the owner's clock."""
         now = self.clock.last
-        return min(self.groups.next_due(), self.sealed.next_ready(now), now + self.held.due() - self.clock.monotonic)
+        return min(self.groups.next_due(), self.sealed.next_ready(now), now + self.waiting.due() - self.clock.monotonic)
 
     @property
     def full(self) -> bool:
         """Whether intake must pause."""
-        waits = bool(self.held.items) and self.intake.pending >= MOST_HELD
+        waits = bool(self.waiting.items) and self.intake.pending >= MOST_HELD
         return waits or self.stopping is not None or self.shard.full or self.sealed.full or self.setting.processor.full
 
     def step(self) -> int:
@@ -170,14 +171,14 @@ class Owner:
 
     def commit(self, monotonic: float) -> Sequence[Event] | None:
         """Make all changes since the last commit durable, then release the rows to the relay. Returns the events. None:
-        a handler failed and nothing was committed; its items wait in `held`.
+        a handler failed and nothing was committed; its items wait in `waiting`.
 
         Raises Fenced, PersistenceError or HandlerFailed: this owner has ended.
         """
         store, processor = self.setting.store, self.setting.processor
-        waiting = self.intake.inbox or self.groups.newest.events or self.held.items
+        waiting = self.intake.inbox or self.groups.newest.events or self.waiting.items
         self.now(monotonic)
-        if processor.session and waiting and not self.held.waits(self.clock.monotonic):
+        if processor.session and waiting and not self.waiting.waits(self.clock.monotonic):
             return self._commit_session(processor, monotonic)
         ready = self.prepare(monotonic)
         return None if ready is None else self.committed(store.commit(self.claim, ready.changes), ready, monotonic)
@@ -210,13 +211,13 @@ class Owner:
         if careful or not (processor.parts or processor.batches):
             raise error
         at = processor.failing(self.place, offset_of(items[0])) if processor.parts else None
-        self.held.put_back(items, self.clock.monotonic + error.delay, at, str(error))
+        self.waiting.put_back(items, self.clock.monotonic + error.delay, at, str(error))
 
     def prepare(self, monotonic: float) -> PreparedCommit | None:
         """Collect all changes since the last commit. Either `committed` follows, or this owner ends. None: a handler
         failed, and nothing can be committed now."""
         self.now(monotonic)
-        if self.held.waits(self.clock.monotonic):
+        if self.waiting.waits(self.clock.monotonic):
             return self.reports()
         items = self._items()
         free, blocked = self._parted(items)
@@ -249,10 +250,10 @@ class Owner:
 
     def _items(self) -> list[Item]:
         """The items to process: refused records, fires and messages."""
-        items = [*self.held.take(), *self.intake.drain()]
+        items = [*self.waiting.take(), *self.intake.drain()]
         processor = self.setting.processor
         step = processor.step(self.place, offset_of(items[0])) if items and processor.parts else 0
-        return self.held.part(items, step) if step else items
+        return self.waiting.part(items, step) if step else items
 
     def reports(self) -> PreparedCommit:
         """The delivery reports alone, without the records accepted since the last commit (docs/protocol.md, Record)."""
@@ -268,8 +269,8 @@ class Owner:
         evicted, gone = self.groups.moved(now)
         entries, keep_from = self.changelog.entries(intake.senders.changes(), lambda: intake.senders.whole(now), now)
         delivered, dead = self.shard.take_reports()
-        offset, epoch = self.held.reached(intake.offset, intake.epoch)
-        self._uncommitted = len(self.held.items)
+        offset, epoch = self.waiting.reached(intake.offset, intake.epoch)
+        self._uncommitted = len(self.waiting.items)
         if self.setting.schemas is not None:
             self.source = self.setting.schemas.noted(self.claim, self.source)
         if intake.proof.begins(now):
@@ -300,7 +301,7 @@ class Owner:
 
     def _parted(self, items: list[Item]) -> tuple[list[Item], list[KeptItem]]:
         """Separate the items for the handler from the items that must wait in the store behind an item of their key."""
-        if not self.sealed.held or self.setting.slow is not None:
+        if not self.sealed.by_number or self.setting.slow is not None:
             return items, []
         blocks = self.sealed.blocks
         return [item for item in items if not blocks(item)], [KeptItem(item) for item in items if blocks(item)]

@@ -41,7 +41,7 @@ def partition_report(
         bytes=sum(group.bytes for group in groups),
         oldest=None if oldest is None else max(0.0, now - oldest),
         next_deadline=None if due == inf else 0.0 if due == -inf else due - now,
-        sealed=len(owner.sealed.held),
+        sealed=len(owner.sealed.by_number),
         unsent=shard.unsent,
         unsent_age=None if shard.oldest is None else monotonic - shard.oldest,
         read_age=_read_age(owner, now, monotonic),

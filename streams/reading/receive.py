@@ -2,9 +2,9 @@
 Receive).
 
 The state of one input partition has, for each sender's shard, at least the last WINDOW numbers, in the order of
-arrival. Rows of a shard arrive in the order of their numbers, except for repeats, so these are the highest numbers. An
-excessive number from another program displaces none of them. The state is part of the partition's changelog, so it is
-restored and rewound together with the state that it protects.
+arrival. Rows of a shard arrive in the order of their numbers, except for repeats, so these are the highest numbers. A
+number that is far too high, from another program, displaces none of them. The state is part of the partition's
+changelog, so it is restored and rewound together with the state that it protects.
 
 The numbers of a record without proof are counted under a separate name. So its exact repeats are dropped, and it can
 never make a genuine record look like a repeat.

@@ -846,8 +846,8 @@ GUARDS = (
     Guard(
         "a group is retried once",
         "streams/operations/dead/dead_groups.py",
-        "return each.fire.number in contents.sealed.held or (before and not again)",
-        "return each.fire.number in contents.sealed.held",
+        "return each.fire.number in contents.sealed.by_number or (before and not again)",
+        "return each.fire.number in contents.sealed.by_number",
         ("tests/unit/cli/test_dead_groups.py",),
     ),
     Guard(

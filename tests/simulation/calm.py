@@ -81,7 +81,7 @@ def done(world: Any) -> bool:
 
 def handled(world: Any) -> bool:
     """Does nothing wait for a slow handler?"""
-    return not any(owner.sealed.held for process in world.processes for owner in process.worker._owners.values())
+    return not any(owner.sealed.by_number for process in world.processes for owner in process.worker._owners.values())
 
 
 def closed(world: Any) -> bool:

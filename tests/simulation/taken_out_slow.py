@@ -15,7 +15,7 @@ def key_not_in_order(patch: Patch) -> None:
     end = Sealed.end
 
     def all_of_a_key(self: Any, now: float, suspects_only: bool) -> list[Any]:
-        able = [item for item in self.held.values() if item.state == "waiting" and item.ready_at <= now]
+        able = [item for item in self.by_number.values() if item.state == "waiting" and item.ready_at <= now]
         return [item for item in able if item.number in self.suspects] if suspects_only else able
 
     def anywhere(self: Any, item: Any) -> None:

@@ -168,7 +168,7 @@ class World(Scheduler):
         if suspect:
             process.store.buffer.unreported()
         for owner in process.worker._owners.values():
-            cut = {held.number for held in owner.sealed.held.values() if held.attempts} | set(owner.sealed.ours)
+            cut = {held.number for held in owner.sealed.by_number.values() if held.attempts} | set(owner.sealed.ours)
             self.cut_off += [(process.name, owner.partition, number) for number in sorted(cut)]
         if not process.alive:
             places = self.groups[process.agent.name].places

@@ -221,7 +221,7 @@ def _groups(
     due = min(group.next_due() for group in groups) if agent.grouped else inf
     age = None if oldest is None else max(0.0, now - oldest)
     deadline = None if due == inf else 0.0 if due == -inf else due - now
-    parked = sum(item.state == "parked" for item in contents.sealed.held.values())
+    parked = sum(item.state == "parked" for item in contents.sealed.by_number.values())
     note = f"{parked} parked: see `sluicegate parked ls`" if parked else None
     count = contents.open_groups if agent.grouped else None
     return (None if agent.scope == "shared" and not count else count), age, deadline, note

@@ -96,4 +96,4 @@ def _keep(
 def _is_kept(contents: PartitionContents, each: GroupLetter, again: bool) -> bool:
     """Whether the group was retried before, or waits for its owner now."""
     before = any(done.what == ASKED and done.detail == each.letter.id for done in contents.amended)
-    return each.fire.number in contents.sealed.held or (before and not again)
+    return each.fire.number in contents.sealed.by_number or (before and not again)

@@ -163,7 +163,7 @@ def test_a_handler_is_called_for_what_it_takes(
     for _ in range(6):
         driver.turns(2).later(0.5)
     assert (sorted(handlers.calls), dead(log), offset(driver)) == ([1, 2], [("2", "expression-failed")], 5)
-    assert driver.worker._owners["in", 0].sealed.held == {}
+    assert driver.worker._owners["in", 0].sealed.by_number == {}
 
 
 def test_a_handler_that_fails_is_tried_again_among_records_that_are_left_out(
