@@ -17,6 +17,7 @@ from typing import Literal as OneOf
 from sluicegate.schemas.json import DEEPEST, deep
 from sluicegate.streams.expressions import values
 from sluicegate.streams.expressions.exact import ORDERS, Evaluate, ReaderOf, exact
+from sluicegate.streams.expressions.functions import FUNCTIONS
 from sluicegate.streams.expressions.scope import NamePath, joined, path_of, paths, roots
 from sluicegate.streams.expressions.templates import expression, name, statements
 from sluicegate.streams.expressions.tree import FunctionCall, Has, ListOf, Literal, Node
@@ -55,6 +56,10 @@ _CALLED: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 OUTSIDE = 4096
 """Characters of a text that is not a part of the record's value, such as its key."""
+_CONVERTED: dict[str, Proof] = {"string": "text", "int": "number", "double": "number"}
+"""Functions of one number or text, and the type of what they give. They take no steps."""
+_DIGITS = 32
+"""The most characters of a number as text."""
 _TEXTS = {"startsWith": "X.startswith(Y)", "endsWith": "X.endswith(Y)", "contains": "Y in X"}
 _NOTHING: Mapping[NamePath, ast.expr] = MappingProxyType({})
 
@@ -254,7 +259,8 @@ class TypedCode:
         orders = {f"order{n}": order for n, order in enumerate(ORDERS.values())}
         checks = {"unproven": unproven, "sized": sized, "plain": plain, "plain_or_none": plain_or_none}
         checks["leaf"] = leaf
-        return {**checks, **dict(_CALLED.values()), **orders, **closures}
+        conversions = {f"to_{function}": FUNCTIONS[function].call for function in _CONVERTED}
+        return {**checks, **conversions, **dict(_CALLED.values()), **orders, **closures}
 
     def largest(self) -> int:
         """The largest record, in bytes, for which no text is too long and no evaluation too costly."""
@@ -305,6 +311,8 @@ class TypedCode:
                 text, sought = self._text(target), self._text(part)
                 self._reads(text)
                 return Operand(expression(_TEXTS[function], X=text.code, Y=sought.code), "boolean")
+            case FunctionCall(function, (operand,), None) if function in _CONVERTED:
+                return self._converted(function, self._code(operand))
             case FunctionCall("size", (operand,), None):
                 return self._size(operand)
             case FunctionCall("size", (), operand) if operand is not None:
@@ -319,6 +327,13 @@ class TypedCode:
         if operand.local:
             self._remembered(operand.local, operand._replace(shallow=True))
         return Operand(expression(pattern, T=self._temporary(), X=operand.code), "number")
+
+    def _converted(self, function: str, operand: Operand) -> Operand:
+        if operand.proof not in ("number", "text"):
+            raise NotTyped
+        code = expression("F(None, X)", F=f"to_{function}", X=self._checked(operand).code)
+        size = operand.size if operand.proof == "text" else (0, _DIGITS)
+        return Operand(code, _CONVERTED[function], size=size)
 
     def _exact(self, node: Node) -> Operand:
         """A call of the exact form, for an expression without a typed form."""

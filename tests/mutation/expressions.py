@@ -184,6 +184,13 @@ GUARDS = (
         "cancelled_deadline",
     ),
     Guard(
+        "the integers of a number that is converted have 64 bits",
+        "streams/expressions/typed.py",
+        'F=f"to_{function}", X=self._checked(operand).code)',
+        'F=f"to_{function}", X=operand.code)',
+        ("tests/unit/expressions/test_typed.py",),
+    ),
+    Guard(
         "an exact part of until reads no group in the compiled loop",
         "streams/expressions/typed.py",
         "if root in self._sealed or not",
@@ -194,7 +201,7 @@ GUARDS = (
     Guard(
         "a text beside the value that is too long is left to the exact form",
         "streams/aggregation/clauses.py",
-        "    if text is not None and len(text) > OUTSIDE:\n",
+        "    if value is not None and len(value) > OUTSIDE:\n",
         "    if False:\n",
         ("tests/unit/aggregation/test_loop.py",),
         "beside_the_value",

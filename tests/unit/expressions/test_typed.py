@@ -44,6 +44,10 @@ KNOWN = [
     ("a < b", {"a": "x", "b": "y"}, True),
     ("items.exists(i, i > 3) && n > 1", {"items": [4], "n": 2}, True),
     ("int(text) + 1", {"text": "41"}, 42),
+    ("string(a + 1)", {"a": 41}, "42"),
+    ('string(a * 0.5) + string("b" + c)', {"a": 3, "c": "d"}, "1.5bd"),
+    ("int(a * 0.5) / int(string(a - 1))", {"a": 9}, 0),
+    ("double(a + 1) / 2.0", {"a": 2}, 1.5),
 ]
 LEFT_TO_THE_EXACT_FORM = [
     ("amount > 3", {}),
@@ -59,6 +63,9 @@ LEFT_TO_THE_EXACT_FORM = [
     ("a * 4 * b", {"a": 2**62, "b": 0}),
     ("a / b", {"a": 1, "b": 0}),
     ("amount * 1e308", {"amount": 1e308}),
+    ("int(amount * 1.0)", {"amount": 1e300}),
+    ("string(amount + 1)", {"amount": -(2**63) - 1}),
+    ('int("x" + a)', {"a": "1"}),
     ("customer.tier", {"customer": "gold"}),
     ("has(o.x)", {"o": 3}),
     ("size(amount)", {"amount": 3}),
