@@ -282,6 +282,13 @@ _EARLY = """
 if X:
     groups.grew(key, state, now)
 """
+_BEFORE = """
+before = computable(state, groups.bags.get(key, [])) if state[COUNT] else None
+"""
+_CHANGED = """
+if get(key) is state:
+    groups.grew(key, state, now, before)
+"""
 _GROWN = """
 state[BYTES], more = grown, all_more
 """
@@ -341,7 +348,7 @@ def _compiled(
 ) -> MadeFunction | None:
     plan, bags = rule.plan, bool(rule.plan.bags)
     kept = any(map(reads_messages, rule.aggregation.compute))
-    if plan.folds or rule.aggregation.table or ((emit := rule.aggregation.emit) is not None and emit.on):
+    if plan.folds or rule.aggregation.table or (_tells_changes(rule) and (placing is not BY_KEY or rule.ending)):
         return None
     try:
         values = _Values(rule, asks, dedupes)
@@ -352,7 +359,13 @@ def _compiled(
         return None
     most = rule.max_record_bytes if not bags else min(rule.max_record_bytes, LARGEST_ITEM // (8 * len(plan.bags)))
     names = {**values.names(), **placing.names, "exactly": exactly, "unproven": unproven, "plus": plus}
-    names |= {"largest_group": rule.aggregation.max_bytes, "encode": encode, "key_text": key_text, "same": same}
+    names |= {
+        "computable": rule.computable,
+        "largest_group": rule.aggregation.max_bytes,
+        "encode": encode,
+        "key_text": key_text,
+        "same": same,
+    }
     names |= {"blank": plan.blank, "name_of_until": rule.ending.name if rule.ending is not None else ""}
     names |= {"flat": flat, "document": document, "shallow": shallow, "ValidationError": ValidationError}
     names |= {"most": min(most, values.largest())}
@@ -514,9 +527,13 @@ def _each(rule: Rule, values: _Values, placing: Placing) -> list[ast.stmt]:
         CLOSED=[*(flush if placing.closed else []), *statements(placing.closed + room + placing.again)],
         OPENED=statements(placing.opened + (_OWN_BAGS if bags else "")),
         JUDGED=judged,
-        REDUCERS=[*add, *_more(rule, values, placing)],
+        REDUCERS=[
+            *(statements(_BEFORE, **_SLOTS) if _tells_changes(rule) else []),
+            *add,
+            *_more(rule, values, placing),
+        ],
         COLLECT=[stage("bags"), *collect] if collect else [],
-        END=_end(rule, ends, placing),
+        END=[*_end(rule, ends, placing), *(statements(_CHANGED) if _tells_changes(rule) else [])],
         **_SLOTS,
     )
 
@@ -668,6 +685,11 @@ def _collected(bag: Bagged, bags: int, values: _Values) -> list[ast.stmt]:
     return statements("if N is not None:\n    A", N=bag.item, A=code) if bag.maybe else code
 
 
+def _tells_changes(rule: Rule) -> bool:
+    """Whether a group has an early result when its fields change. These rules have a loop only without windows."""
+    return rule.aggregation.emit is not None and bool(rule.aggregation.emit.on)
+
+
 def _quiet(rule: Rule) -> str:
     return "quiet = groups.early.quiet" if rule.aggregation.emit is not None else ""
 
@@ -675,7 +697,7 @@ def _quiet(rule: Rule) -> str:
 def _grows(rule: Rule) -> list[ast.stmt]:
     """The code that emits an early result of a group that stays open."""
     emit = rule.aggregation.emit
-    if emit is None:
+    if emit is None or emit.on:
         return []
     if emit.count is not None:
         return statements(_EARLY, X=expression("not count % N", N=ast.Constant(emit.count)))

@@ -119,6 +119,8 @@ class Rule:
 
     def computable(self, state: GroupState, bags: Bags) -> dict[str, Any]:
         """As `values`, without the fields that raise an error."""
+        with suppress(Exception):
+            return self.values(state, bags)
         values = dict[str, Any]()
         for name, read in self.plan.reads:
             with suppress(Exception):

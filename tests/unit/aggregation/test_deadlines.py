@@ -238,9 +238,17 @@ def test_with_early_results_the_groups_end_as_without_them(emit: Emit) -> None:
     assert [(seed, found) for seed in range(LOGS // 3) if (found := compare(seed, emit))] == []
 
 
-@pytest.mark.parametrize("emit", EMITS[:2])
+@pytest.mark.parametrize("emit", EMITS)
 def test_the_careful_way_gives_the_same_early_results(emit: Emit, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = [all_results(seed, emit) for seed in range(LOGS // 5)]
     monkeypatch.setattr(accepting, "loop_of", lambda *args: None)
     assert [all_results(seed, emit) for seed in range(LOGS // 5)] == quick
     assert EARLY in {each[1] for fires in quick for of_key in fires.values() for each in of_key}
+
+
+@pytest.mark.parametrize(("stage", "nothing"), [("_BEFORE", "before = None"), ("_CHANGED", "pass")])
+def test_the_careful_way_finds_a_loop_without(stage: str, nothing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    emit = Emit(on="change")
+    careful = [all_results(seed, emit) for seed in range(OF_A_MUTANT)]
+    monkeypatch.setattr(loop, stage, nothing)
+    assert [all_results(seed, emit) for seed in range(OF_A_MUTANT)] != careful
