@@ -1,16 +1,16 @@
 """The compiled loop of a rule without windows: a function that adds records to groups, generated for this rule.
 
 A record passes through fixed stages: decode the value once, `where`, the fields and the key, the deadline, the items of
-the bags, the group and its room, the reducers, the items, the end of the group. If the code cannot prove something, it
-raises an error before anything has changed, and accept.py processes the record. accept.py defines the meaning of a
-rule; the loop computes the same, faster.
+the bags, the group and its room, the user reducers, the other reducers, the items, the end of the group. If the code
+cannot prove something, it raises an error before anything has changed, and accept.py processes the record. accept.py
+defines the meaning of a rule; the loop computes the same, faster.
 
 Measured (tests/bench/hotpath.py): a call per reducer costs about 50 ns, `headers()` 120 to 350 ns. So reducers are
 inlined, and headers are read only when a group opens.
 """
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from math import inf
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from sluicegate.streams.aggregation.compiler import MadeFunction, function, stag
 from sluicegate.streams.aggregation.groups import LARGEST_ITEM
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, LAST, SEEN
 from sluicegate.streams.aggregation.loop_group import of_group
+from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import LONGEST_ID
 from sluicegate.streams.bags import SET, ListForm
@@ -282,6 +283,13 @@ _EARLY = """
 if X:
     groups.grew(key, state, now)
 """
+_FOLDED = """
+message = message_of(value)
+APPLY
+if SIZE > most_folded:
+    unproven()
+"""
+_APPLY = "N = apply(folds[I], unopened if state is None else state, message)"
 _BEFORE = """
 before = computable(state, groups.bags.get(key, [])) if state[COUNT] else None
 """
@@ -348,7 +356,9 @@ def _compiled(
 ) -> MadeFunction | None:
     plan, bags = rule.plan, bool(rule.plan.bags)
     kept = any(map(reads_messages, rule.aggregation.compute))
-    if plan.folds or rule.aggregation.table or (_tells_changes(rule) and (placing is not BY_KEY or rule.ending)):
+    if rule.aggregation.table or (rule.ending and plan.folds):
+        return None
+    if _tells_changes(rule) and (placing is not BY_KEY or rule.ending):
         return None
     try:
         values = _Values(rule, asks, dedupes)
@@ -370,6 +380,9 @@ def _compiled(
     names |= {"flat": flat, "document": document, "shallow": shallow, "ValidationError": ValidationError}
     names |= {"most": min(most, values.largest())}
     names |= {"seconds": rule.deadline.seconds, "inf": inf} if rule.deadline is not None else {}
+    names |= {"message_of": rule.reader.message, "apply": apply, "folds": plan.folds}
+    names |= {"unopened": [*[None] * COLUMNS, *plan.blank]}
+    names |= {"most_folded": min(rule.aggregation.max_bytes, LARGEST_ITEM)}
     names |= {"with_care": partial(partial, exactly), "longest_id": LONGEST_ID}
     return function("rule", ("groups", "records", "now", "duplicates"), body, names)
 
@@ -495,47 +508,50 @@ def _flush(rule: Rule, values: _Values) -> str:
 def _each(rule: Rule, values: _Values, placing: Placing) -> list[ast.stmt]:
     own = [place for place in rule.places if place.own]
     reducers = [made for place in own if not place.in_bag for made in _reducer(place, values)]
-    bags = [_bagged(rule, place, values) for place in own if place.in_bag]
-    items = [made for _, statement in bags for made in statement]
+    items, collect = _bags(rule, values, [place for place in own if place.in_bag])
     key, ends, find = _key(rule, values), _until(rule, values), _find_group(placing, values)
     key += _identity(values)
     values.compute(needed(rule.agent))
     deadline = _read_deadline(rule, values)
-    collect = [made for bag, _ in bags for made in _collected(bag, len(bags), values)]
-    if (values.code or rule.reader.unchecked) and any(map(reads_messages, rule.aggregation.compute)):
-        items = [*statements(_DOCUMENT), *items]
-    if bags:
-        items += _sizes([bag for bag, _ in bags], values)
-        collect = [*collect, *statements(_GROWN, **_SLOTS)]
     add = statements(_ADD, REDUCERS=[stage("reducers"), *reducers] if reducers else [], **_SLOTS)
     judged = _judged(rule, values, add)
     if judged:
         behind = ast.Constant(COLUMNS + sum(place.size for place in own))
         add, ends = statements(_TAKE_OVER, BEHIND=behind, **_SLOTS), name("ends")
-    flush, room = statements(_flush(rule, values)), _NEW_ROOM if bags else ""
+    flush, room = statements(_flush(rule, values)), _NEW_ROOM if collect else ""
+    before, changed = (_BEFORE, _CHANGED) if _tells_changes(rule) else ("", "")
     return statements(
         _EACH,
         READ=values.read(),
         WHERE=_where(values, placing),
         VALUES=[stage("values and key"), *values.statements, *key, *deadline],
         FIND=find,
-        ITEMS=[stage("items of bags"), *items] if items else [],
+        ITEMS=items,
         FLUSH=flush,
         AGAIN=statements(room + placing.again),
         MOVES=[stage("group"), *statements(placing.moves)],
         OPEN=expression(placing.opens),
         CLOSED=[*(flush if placing.closed else []), *statements(placing.closed + room + placing.again)],
-        OPENED=statements(placing.opened + (_OWN_BAGS if bags else "")),
-        JUDGED=judged,
-        REDUCERS=[
-            *(statements(_BEFORE, **_SLOTS) if _tells_changes(rule) else []),
-            *add,
-            *_more(rule, values, placing),
-        ],
-        COLLECT=[stage("bags"), *collect] if collect else [],
-        END=[*_end(rule, ends, placing), *(statements(_CHANGED) if _tells_changes(rule) else [])],
+        OPENED=statements(placing.opened + (_OWN_BAGS if collect else "")),
+        JUDGED=[*judged, *_folded(rule)],
+        REDUCERS=[*statements(before, **_SLOTS), *add, *_more(rule, values, placing)],
+        COLLECT=collect,
+        END=[*_end(rule, ends, placing), *statements(changed)],
         **_SLOTS,
     )
+
+
+def _bags(rule: Rule, values: _Values, places: Sequence[Place]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The code that makes the items of a record and looks for room for them, and the code that adds them."""
+    bags = [_bagged(rule, place, values) for place in places]
+    items = [made for _, statement in bags for made in statement]
+    collect = [made for bag, _ in bags for made in _collected(bag, len(bags), values)]
+    if (values.code or rule.reader.unchecked) and any(map(reads_messages, rule.aggregation.compute)):
+        items = [*statements(_DOCUMENT), *items]
+    if bags:
+        items += _sizes([bag for bag, _ in bags], values)
+        collect = [stage("bags"), *collect, *statements(_GROWN, **_SLOTS)]
+    return [stage("items of bags"), *items] if items else [], collect
 
 
 def _more(rule: Rule, values: _Values, placing: Placing) -> list[ast.stmt]:
@@ -563,6 +579,17 @@ def _judged(rule: Rule, values: _Values, add: list[ast.stmt]) -> list[ast.stmt]:
     if rule.ending is None or values.code is None:
         return []
     return [stage("until"), *statements(_JUDGED, ADD=add, X=values.code.condition(rule.ending.node))]
+
+
+def _folded(rule: Rule) -> list[ast.stmt]:
+    """The code that calls the user reducers. It is the last code that may raise an error, so a reducer is called again
+    only for a record that a reducer refuses."""
+    names = [f"folded{fold.slot}" for fold in rule.plan.folds]
+    if not names:
+        return []
+    calls = [made for at, one in enumerate(names) for made in statements(_APPLY, N=one, I=ast.Constant(at))]
+    size = expression(" + ".join(f"len({one})" for one in names))
+    return [stage("user reducers"), *statements(_FOLDED, APPLY=calls, SIZE=size)]
 
 
 def _find_group(placing: Placing, values: _Values) -> list[ast.stmt]:
@@ -620,6 +647,9 @@ def _reducer(place: Place, values: _Values) -> Iterator[ast.stmt]:
     slots = kind_of(place.reducer).slots
     if slots is None:
         return
+    if slots.add is None:
+        yield from statements("state[SLOT] = N", SLOT=ast.Constant(place.at), N=f"folded{place.at}")
+        return
     is_number = kind_of(place.reducer).takes == "number"
     local = values.local(str(place.reducer.field), "number" if is_number else "any", place.lenient)
     at = {"TOTAL": 0, "SLOT": 0, "LOW": 1, "OFFSET": 1, "HIGH": 2, "MANY": 3}
@@ -634,7 +664,7 @@ def _reducer(place: Place, values: _Values) -> Iterator[ast.stmt]:
             yield from statements(_MAYBE_FIRST if place.lenient else _FIRST, KEEP=keep, **holes)
         else:
             yield from statements(_MAYBE_LAST, KEEP=keep, **holes) if place.lenient else keep
-    elif slots.add is not None:
+    else:
         yield from statements("ADD(state, N)", ADD=values.adder(place, slots.add), N=local)
 
 

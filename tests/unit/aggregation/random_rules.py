@@ -16,6 +16,7 @@ from sluicegate.streams.agent import (
     Correlation,
     DataDeadline,
     Deduplication,
+    Emit,
     Let,
     OnError,
     Reducer,
@@ -324,10 +325,32 @@ def seen(groups: Groups, in_order: bool) -> list[str]:
     return [*state, *(events if in_order else sorted(events))]
 
 
-def compare(seed: int, batches: int = 12) -> bool:
+def own(known: Any, message: Any) -> Any:
+    """A user reducer that fails for some messages, and grows."""
+    return [*(known or ()), message["a"] + 1]
+
+
+def with_user_reducers(agent: Agent) -> Agent:
+    """The agent with two user reducers, if its groups are never merged."""
+    rule = agent.aggregation
+    if rule is None or rule.correlation is not None or (rule.window is not None and rule.window.kind != "tumbling"):
+        return agent
+    reducers = [Reducer(name, "reduce", None, f"{__name__}:own") for name in ("own", "also")]
+    return replace(agent, aggregation=replace(rule, compute=(reducers[0], *rule.compute, reducers[1])))
+
+
+def with_changes(agent: Agent) -> Agent:
+    """The agent with an early result whenever a field changes."""
+    rule = agent.aggregation
+    if rule is None or rule.correlation is not None or rule.window is not None:
+        return agent
+    return replace(agent, aggregation=replace(rule, emit=Emit(on="change")))
+
+
+def compare(seed: int, batches: int = 12, more: Callable[[Agent], Agent] = lambda agent: agent) -> bool:
     """One random rule on random batches. Returns whether the rule has a loop. Raises AssertionError."""
     chance = random.Random(seed)
-    agent, asks = a_rule(chance), chance.random() < 0.7
+    agent, asks = more(a_rule(chance)), chance.random() < 0.7
     if asks and agent.aggregation is not None and agent.aggregation.correlation is None:
         agent = replace(agent, dedupe=a_dedupe(random.Random(seed)))
     both, waiting, now = Both(agent, asks), records(chance, 25 * batches), 1_000.0

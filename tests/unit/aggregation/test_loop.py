@@ -1,5 +1,6 @@
 """The compiled loop of a rule gives what the careful way gives, and the comparison finds it when a stage does not."""
 
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from sluicegate.schemas import codec
 from sluicegate.schemas.json import Field, FieldDecoder, wanted
-from sluicegate.streams.agent import Aggregation, DataDeadline, Reducer, Until
+from sluicegate.streams.agent import Agent, Aggregation, DataDeadline, Reducer, Until
 from sluicegate.streams.aggregation import clauses, loop, loop_group
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
@@ -16,7 +17,7 @@ from sluicegate.streams.aggregation.taking import exactly, fill
 from sluicegate.streams.expressions import typed
 from sluicegate.streams.expressions.values import MAX_LENGTH
 from sluicegate.streams.windows import placing, sessions
-from tests.unit.aggregation.random_rules import compare
+from tests.unit.aggregation.random_rules import compare, with_changes, with_user_reducers
 from tests.unit.aggregation.turning import an_agent, record
 
 SEEDS = 200
@@ -33,10 +34,10 @@ def test_dead_letters_and_results_are_in_the_order_of_their_records_while_a_wind
     assert compare(seed)
 
 
-def differs() -> bool:
+def differs(more: Callable[[Agent], Agent] = lambda agent: agent) -> bool:
     for seed in OF_A_MUTANT:
         try:
-            compare(seed)
+            compare(seed, more=more)
         except Exception:
             return True
     return False
@@ -214,14 +215,27 @@ def test_a_record_that_ends_the_process_changes_nothing() -> None:
     assert groups.states[b"k"][:3] == [1, 0, 0]
 
 
-def test_a_rule_with_code_of_the_users_has_no_loop() -> None:
-    compute = (Reducer("own", "reduce", None, "tests.unit.aggregation.test_loop:largest"),)
-    rule = Rule(an_agent(Aggregation(compute=compute)), codec("json"))
-    assert loop.loop_of(rule, False, carefully) is None
+@pytest.mark.parametrize("more", [with_user_reducers, with_changes])
+def test_the_loop_gives_what_the_careful_way_gives_with(more: Callable[[Agent], Agent]) -> None:
+    loops = [compare(seed, more=more) for seed in range(SEEDS)]
+    assert sum(loops) > SEEDS * 0.5
 
 
-def largest(value: Any, message: Any) -> Any:
-    return message
+@pytest.mark.parametrize(
+    ("more", "stage", "code", "other"),
+    [
+        (with_user_reducers, "_FOLDED", "if SIZE > most_folded:", "if False:"),
+        (with_user_reducers, "_APPLY", "unopened if state is None else state", "unopened"),
+        (with_changes, "_BEFORE", "computable(", "str("),
+        (with_changes, "_CHANGED", "if get(key) is state:", "if False:"),
+    ],
+)
+def test_a_stage_is_seen_that_is_wrong_with(
+    more: Callable[[Agent], Agent], stage: str, code: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert code in getattr(loop, stage)
+    monkeypatch.setattr(loop, stage, getattr(loop, stage).replace(code, other))
+    assert differs(more)
 
 
 def test_the_source_has_a_comment_for_each_stage() -> None:
