@@ -15,7 +15,7 @@ import msgspec
 
 from sluicegate.connectors.apps import outbox_of, timeouts_of
 from sluicegate.connectors.commits import check, commit_each, next_claim, remaining_mark
-from sluicegate.connectors.memory import lookups
+from sluicegate.connectors.lookups import by_key, name_of
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.memory.buffered import Buffered
 from sluicegate.connectors.memory.cold import ColdRows
@@ -117,7 +117,10 @@ class MemoryStore:
             return after
 
     def look_up(self, session: Any, lookup: Lookup, keys: Sequence[LookupKey]) -> Mapping[LookupKey, RowFields]:
-        return lookups.look_up(session, lookup, keys)
+        wanted = {name_of(key) for key in keys}
+        rows = session.values.get(lookup.source, {})  # the lookup's table: a mapping of keys to rows
+        found_rows = ((key, row) for key, row in rows.items() if name_of(key) in wanted)
+        return by_key(lookup, keys, [(key, [row.get(name) for name in lookup.fields]) for key, row in found_rows])
 
     @contextmanager
     def transaction(self) -> Iterator[MemorySession]:

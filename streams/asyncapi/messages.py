@@ -116,7 +116,7 @@ def _payload(agent: Agent, to: Destination) -> JsonObject | None:
         known = _fields(agent)
         return {
             "type": "object",
-            "properties": {field.name: _selected(field.expression, field.name, known) for field in to.select},
+            "properties": {field.name: {} if field.expression else known.get(field.name, {}) for field in to.select},
         }
     if agent.aggregation is None or agent.handler is not None or agent.rekeys:
         return None
@@ -125,11 +125,6 @@ def _payload(agent: Agent, to: Destination) -> JsonObject | None:
     if agent.windowed:
         made["required"] = [*made["required"], "window"]
     return made
-
-
-def _selected(expression: str, name: str, known: JsonObject) -> JsonObject:
-    field: JsonObject = {} if expression else known.get(name, {})
-    return field
 
 
 def _fields(agent: Agent) -> JsonObject:

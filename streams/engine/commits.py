@@ -77,7 +77,7 @@ class Commits:
         if not self.pending:
             return idle or bool(events)
         passed = now - self._committed_at >= (self._behind_every if self._behind else self._every)
-        full = self.pending >= self._most or self._processor.held >= SHARED_BYTES
+        full = self.pending >= self._most or self._processor.read_bytes >= SHARED_BYTES
         return idle or full or passed or events >= COMMIT_EVENTS
 
     def all(self, now: float, reports: bool = False) -> None:
@@ -91,7 +91,7 @@ class Commits:
         ]
         self._commit(owners, now)
         self.pending, self._behind = 0, True
-        self._processor.held = 0
+        self._processor.read_bytes = 0
         self._committed_at, self._gather_until = self._clock(), now + COMMIT_PAUSE
         if reports:
             self._reports_at = now + RECORD_REPORTS_EVERY

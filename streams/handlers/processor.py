@@ -34,7 +34,7 @@ class RecordProcessor(Protocol):
     """The number of records in one insert into the shared buffer."""
     most: int = 0
     """The maximum number of records of one commit, if inserts limit it."""
-    held: int = 0
+    read_bytes: int = 0
     """The bytes of records that were read since the last commit, if inserts limit them."""
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:

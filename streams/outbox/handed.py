@@ -1,8 +1,8 @@
 """The rows of one outbox under one claim or lease: waiting rows, rows in flight, and delivery reports.
 
-A claim or a lease can end while its process, its producer and its broker connection continue. The store then still has
-the rows that the producer has, so the next claim reads them again. It follows the last claim of this process, so a row
-is not handed over twice.
+A claim or a lease can end while its process, its producer and its broker connection continue. The next claim then reads
+rows again that the producer still has. It knows what the last claim of this process handed over, and hands over no row
+twice.
 """
 
 import re
@@ -61,12 +61,12 @@ class RowSource:
     """One source of a Sender. `waiting` rows are handed over next, in this order. `out` rows are in flight: they have
     no report yet."""
 
-    __slots__ = ("_before", "_reports", "_taken", "heir", "left", "out", "refusal", "stops", "waiting")
+    __slots__ = ("_before", "_reports", "_taken", "claim_ended", "heir", "out", "refusal", "stops", "waiting")
 
     def __init__(self, stops: bool = False) -> None:
         self.stops = stops  # a refused row stays in the store, and no later row is sent
         self.refusal = ""  # the broker's text about that row
-        self.left = False  # the claim ended: no more rows are handed over
+        self.claim_ended = False  # no more rows are handed over
         self.heir: RowSource | None = None  # the next claim in this process
         self.waiting: deque[OutboxRow] = deque()
         self.out: dict[int, OutboxRow] = {}
@@ -162,7 +162,7 @@ class RowSource:
 
     def send_again(self) -> None:
         """The producer was replaced: rows in flight wait again, lowest first, before newer ones."""
-        if not self.left:
+        if not self.claim_ended:
             self.waiting.extendleft(row for _, row in sorted(self.out.items(), reverse=True))
         self.out.clear()
         self._before.out.clear()
@@ -183,7 +183,7 @@ class RowSource:
     def leave(self) -> None:
         """The claim ended: no more rows are handed over. Reports still count."""
         self.waiting.clear()
-        self.left = True
+        self.claim_ended = True
 
     def follow(self, last: "RowSource") -> None:
         """This source belongs to a newer claim in this process: remember the rows that `last` handed over."""

@@ -47,9 +47,9 @@ class HeldLane:
         self.checked = self.until = self.renew_at = 0.0
         self.renewing = False
         self.run: LaneRun | None = None  # the batch that is being sent
-        self.left: LaneRun | None = None  # the batch before it
-        self.held: LaneBatch | None = None
-        self.last = self.asked = 0  # number of the run's last row; size of the claimed batch
+        self.previous: LaneRun | None = None  # the batch before it
+        self.batch: LaneBatch | None = None
+        self.last = self.size = 0  # number of the run's last row; size of the claimed batch
         self.failed: Sequence[Outcome] = ()
         self.unmarked: Sequence[Outcome] = ()  # outcomes to mark again: it is unknown whether the last call succeeded
         self.away = ""  # the error if the store or the broker did not answer
@@ -96,7 +96,7 @@ class LaneRelay:
 
     def send(self, now: float) -> None:
         """Handle reports, and hand over rows while there is room."""
-        runs = [run for lane in self.lanes if (run := lane.run or lane.left) is not None]
+        runs = [run for lane in self.lanes if (run := lane.run or lane.previous) is not None]
         self._sender.turn(runs, now, more=any(lane.phase == "claiming" for lane in self.lanes))
 
     def resize(self, numbers: Sequence[int]) -> None:
@@ -131,8 +131,8 @@ class LaneRelay:
         for lane in self.lanes:
             if lane.run is not None:
                 self._follow(lane, lane.run)
-            elif lane.unmarked and now >= lane.checked and lane.held is not None:
-                self._send_marks(lane, lane.held, lane.unmarked)
+            elif lane.unmarked and now >= lane.checked and lane.batch is not None:
+                self._send_marks(lane, lane.batch, lane.unmarked)
 
     def _follow(self, lane: HeldLane, run: LaneRun) -> None:
         if not run.unsent or (self.closing and not run.out):
@@ -147,7 +147,7 @@ class LaneRelay:
     # -- taking a lane -------------------------------------------------------------------------------------------------
 
     def _claim(self, lane: HeldLane) -> None:
-        lane.phase, lane.asked = "claiming", self._size.rows
+        lane.phase, lane.size = "claiming", self._size.rows
         self._calls.begin(
             lambda: self._fetched(lane), partial(self._claimed, lane, self._now), partial(self._unclaimed, lane)
         )
@@ -156,8 +156,8 @@ class LaneRelay:
         """Called in a thread. Claim a batch and convert its rows for the producer."""
         lease = timedelta(seconds=self._lease)
         if lane.number < 0:
-            return self._rows.unordered(self._outbox.claim_any(lane.asked, lease))
-        batch = self._outbox.claim(lane.number, lane.token, lane.asked, lane.after, lease)
+            return self._rows.unordered(self._outbox.claim_any(lane.size, lease))
+        batch = self._outbox.claim(lane.number, lane.token, lane.size, lane.after, lease)
         lane.read = len(batch.rows) if batch is not None else 0
         if self._mine is not None and batch is not None:
             batch = self._own(lane, batch, self._mine, lease)
@@ -174,9 +174,9 @@ class LaneRelay:
         cluster."""
         while not (own := list(filter(mine, batch.rows))) and batch.rows:
             lane.after = batch.rows[-1].number
-            if lane.read < lane.asked:
+            if lane.read < lane.size:
                 break
-            following = self._outbox.claim(lane.number, lane.token, lane.asked, lane.after, lease)
+            following = self._outbox.claim(lane.number, lane.token, lane.size, lane.after, lease)
             if following is None:
                 return None
             batch, lane.read = following, len(following.rows)
@@ -187,7 +187,7 @@ class LaneRelay:
         if sendable is None:
             return
         batch = sendable.batch
-        lane.held, lane.until, lane.renew_at = batch, began + self._lease, began + RENEW_AFTER * self._lease
+        lane.batch, lane.until, lane.renew_at = batch, began + self._lease, began + RENEW_AFTER * self._lease
         self._size.seen(batch.rows)
         if sendable.away:
             lane.away, lane.checked = sendable.away, self._now + self._backoff.delay()
@@ -200,7 +200,7 @@ class LaneRelay:
             failpoints.hit("lane-numbered")
         rows = near(sendable.rows)
         lane.phase, lane.failed = "sending", sendable.failed if len(rows) == len(sendable.rows) else ()
-        lane.run, lane.left = LaneRun(rows, lane.left), None
+        lane.run, lane.previous = LaneRun(rows, lane.previous), None
         lane.last = rows[-1].number if rows else 0
 
     def _unclaimed(self, lane: HeldLane, error: SluicegateError) -> None:
@@ -241,7 +241,7 @@ class LaneRelay:
         self._meter.count("lease_lost")
         self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
         self._forget(lane)
-        lane.held, lane.after = None, 0
+        lane.batch, lane.after = None, 0
 
     def _forget(self, lane: HeldLane) -> None:
         lane.phase, lane.failed, lane.unmarked = "idle", (), ()
@@ -250,12 +250,12 @@ class LaneRelay:
     def _leave(self, lane: HeldLane) -> None:
         if lane.run is not None:
             lane.run.leave()
-            lane.run, lane.left = None, lane.run if lane.number >= 0 else None
+            lane.run, lane.previous = None, lane.run if lane.number >= 0 else None
 
     # -- marking -------------------------------------------------------------------------------------------------------
 
     def _mark(self, lane: HeldLane, run: LaneRun) -> None:
-        batch = lane.held
+        batch = lane.batch
         outcomes = run.outcomes(batch, lane.failed) if batch else ()
         if outcomes is None and batch is not None and self._mine is not None:
             # None would be all rows from the first to the last, of other clusters, too
@@ -279,16 +279,16 @@ class LaneRelay:
         if failpoints.armed:
             failpoints.hit("lane-marked")
         lane.away = ""
-        if lane.left is not None:
-            lane.left.recorded_all()
-            if not lane.left.remembers:
-                lane.left = None
+        if lane.previous is not None:
+            lane.previous.recorded_all()
+            if not lane.previous.remembers:
+                lane.previous = None
         self._backoff.reset()
         failed = [outcome for outcome in outcomes or () if outcome.kind == "failed"]
         attempts = {row.id: row.attempts for row in batch.rows} if failed else {}
         for outcome in failed:
             self._count_failed(outcome, attempts[outcome.id] + 1)
-        full = lane.read == lane.asked or (outcomes is not None and len(outcomes) < len(batch.rows))
+        full = lane.read == lane.size or (outcomes is not None and len(outcomes) < len(batch.rows))
         self._forget(lane)
         if full and not failed and not self.closing and self._now >= lane.checked:
             self._claim(lane)
@@ -324,9 +324,9 @@ class LaneRelay:
     def release(self) -> None:
         """Release all lanes, so other processes can claim them at once."""
         for lane in self.lanes:
-            if lane.held is not None and lane.phase == "idle" and self._now < lane.until:
-                self._calls.begin(partial(self._outbox.release, lane.held), _ignored, _ignored)
-            lane.held = None
+            if lane.batch is not None and lane.phase == "idle" and self._now < lane.until:
+                self._calls.begin(partial(self._outbox.release, lane.batch), _ignored, _ignored)
+            lane.batch = None
 
 
 def _ignored(result: object) -> None:

@@ -216,7 +216,7 @@ class Shard(RowSource):
 
     def ready(self, now: float) -> Sequence[OutboxRow]:
         """The first waiting rows that are admitted."""
-        if self.refusal or self.left:
+        if self.refusal or self.claim_ended:
             return ()
         self.refill(now)
         waiting = self.waiting
@@ -308,10 +308,10 @@ class Relay:
                 shard.follow(last)
             self._newest[partition] = shard
         self._shards = list(shards)
-        self._sources = [*shards, *(shard for shard in self._newest.values() if shard.left)]
+        self._sources = [*shards, *(shard for shard in self._newest.values() if shard.claim_ended)]
 
     def unrecorded(self) -> Collection[Partition]:
-        return [partition for partition, shard in self._newest.items() if shard.left and shard.remembers]
+        return [partition for partition, shard in self._newest.items() if shard.claim_ended and shard.remembers]
 
     def close(self) -> None:
         """Does nothing: the caller closes the producer."""

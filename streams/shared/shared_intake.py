@@ -56,12 +56,12 @@ class SharedIntake(RecordProcessor):
         self._name, self._least, self._buffer, self._runs, self.fires = name, least, buffer, runs, fires
         self._source_of, self.at_once = source_of, runs.at_once
         self._sources: dict[TopicPartition, SourceProgress] = {}
-        self.most, self.held = int(min(2 * runs.at_once, MOST * least)), 0
+        self.most, self.read_bytes = int(min(2 * runs.at_once, MOST * least)), 0
 
     def read(self, groups: Groups, records: Sequence[Record]) -> list[Item]:
         """All records as one message with a RecordRun as its `value`. Refused records are in the groups' events."""
         run = self._runs.read(groups, records)
-        self.held += self._runs.size(run)
+        self.read_bytes += self._runs.size(run)
         return [Message(run, records[-1])] if run.items else []
 
     def run(self, items: Sequence[Item], identify: Identify, session: Any, place: TopicPartition) -> list[Event]:

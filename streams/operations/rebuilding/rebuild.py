@@ -166,15 +166,12 @@ class Rebuild:
         state = self._groups.states[key]
         if state[COUNT] > 1:
             self._gap(state[FIRST])
-            self._let_go(key)
+            self._groups.drop(key)
             self._accept(run)
 
     def _gap(self, first: int) -> None:
         if first >= self._reach.results:
             self._gaps.append(first)
-
-    def _let_go(self, key: bytes) -> None:
-        self._groups.drop(key)
 
     def _judge(self, key: bytes, state: GroupState, record: Record) -> None:
         """Ends the group if it ends with this record, by its known result, or else by the rule."""
@@ -193,7 +190,7 @@ class Rebuild:
             self._drain()
 
     def _settle(self, key: bytes) -> None:
-        self._let_go(key)
+        self._groups.drop(key)
         self._settled.add(key)
 
     def _ends(self, key: bytes, state: GroupState, record: Record) -> str | None:

@@ -187,7 +187,7 @@ def test_a_batch_is_forgotten_when_its_marks_have_landed() -> None:
     scene = Scene(1, 2).turns(0.5)
     assert scene.dispatcher.lanes is not None
     [lane] = scene.dispatcher.lanes.lanes
-    assert (scene.written, lane.run, lane.left) == ([1, 2], None, None)
+    assert (scene.written, lane.run, lane.previous) == ([1, 2], None, None)
 
 
 def test_marks_that_fail_while_the_process_stops_are_made_again() -> None:

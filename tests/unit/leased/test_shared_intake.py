@@ -137,11 +137,11 @@ def test_records_and_bytes_in_hand_are_bounded(turns: Any) -> None:
     turns.commits.pending += 1
     assert turns.due(0.0, True)
     turns.commits.all(100.0)
-    turns.commits.pending, turns.intake.held = 1, commits.SHARED_BYTES
+    turns.commits.pending, turns.intake.read_bytes = 1, commits.SHARED_BYTES
     assert turns.due(0.0, True)
     turns.commits.all(100.0)
     turns.commits.pending = 1
-    assert (turns.intake.held, turns.due(0.0, True)) == (0, False)
+    assert (turns.intake.read_bytes, turns.due(0.0, True)) == (0, False)
 
 
 @pytest.mark.parametrize(("count", "most"), [(1, MOST), (2, 2 * MOST), (100, 10_000), (None, 10_000)])
@@ -152,4 +152,4 @@ def test_a_commit_completes_no_more_batches_than_may_be_in_hand(count: int | Non
 def test_bytes_in_hand_are_those_that_were_read(groups: Groups) -> None:
     intake = intake_of(Buffer())
     intake.read(groups, [record(1, b'{"n":"%s"}' % (b"x" * 1000)), record(2)])
-    assert 1000 < intake.held < 1200
+    assert 1000 < intake.read_bytes < 1200
