@@ -45,7 +45,7 @@ def _replay(app: App, store: Store, agent: str, replay: Replay) -> dict[str, Any
     elif replay.state == "abandoned":
         done = None
     fields = {name: getattr(replay, name) for name in ("number", "state", "into", "at", "who", "why")}
-    corrections = sum(each.corrections for each in replay.corrected)
+    corrections = sum(partition.corrections for partition in replay.corrected)
     return {**fields, "records": records, "done": done, "corrections": corrections}
 
 

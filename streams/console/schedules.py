@@ -19,13 +19,15 @@ def schedule_documents(app: App, timeouts: TimeoutReading) -> list[dict[str, Any
     due = {row.id: row.due_at for row in timeouts.find(owner=owner_of(app.name), limit=MOST)}
     return [
         {
-            "name": each.name,
-            "every": each.every,
-            "topic": each.topic,
-            "key": each.key,
+            "name": schedule.name,
+            "every": schedule.every,
+            "topic": schedule.topic,
+            "key": schedule.key,
             "due_at": time_text(
-                due.get(schedule_id(app.name, each.name, each.every, each.topic, each.value, each.key))
+                due.get(
+                    schedule_id(app.name, schedule.name, schedule.every, schedule.topic, schedule.value, schedule.key)
+                )
             ),
         }
-        for each in app.schedules[:SHOWN]
+        for schedule in app.schedules[:SHOWN]
     ]

@@ -105,7 +105,7 @@ def _read(
 def _shown(row: PartitionShown, contents: PartitionContents) -> PartitionShown:
     newest, source = contents.groups, contents.claim.source
     watermark = newest.event.watermark if isinstance(newest, WindowGroups) and newest.event.watermark >= 0 else None
-    earlier = {each.version: len(each.groups.states) for each in contents.older}
+    earlier = {generation.version: len(generation.groups.states) for generation in contents.older}
     again = sum(group.unread or 0 for group in groups_in(contents)) if contents.older else 0
     return row._replace(watermark=watermark, version=source.version if source else 0, earlier=earlier, again=again)
 

@@ -168,7 +168,7 @@ class HoppingGroups(WindowGroups):
 
     def named(self, key: bytes, first: int, start: int) -> bytes:
         """The pane that contains the first record of a window."""
-        return next((each for each in self.names(key) if self.states[each][FIRST] == first), name(start, key))
+        return next((pane for pane in self.names(key) if self.states[pane][FIRST] == first), name(start, key))
 
     def ending_with(self, group: bytes) -> tuple[bytes, ...]:
         return tuple(self.names(key_of(group)))

@@ -133,7 +133,7 @@ class Changelog:
     def _complete(self, entry: ChangelogEntry, all_senders: Any) -> None:
         """End the cycle: add the state that does not belong to a group, so older entries can be dropped."""
         entry.all_senders, self._queue = all_senders, None
-        entry.amended = [each for each in self.amended if each.at > entry.at - AMENDED]
+        entry.amended = [amendment for amendment in self.amended if amendment.at > entry.at - AMENDED]
         self.amended = dict.fromkeys(entry.amended)
         entry.sealed = entry.sealed if self._sealed is None else _all(self._sealed, entry.sealed)
         entry.clock = self.groups.clock(whole=True)
@@ -355,7 +355,7 @@ def _settle(groups: Groups) -> None:
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     groups.bytes = sum(state[BYTES] for state in groups.states.values())
     rule = groups.rule.aggregation
-    kept = [each for each in places(rule.compute, False, merges(rule), rule.table) if each.in_bag]
+    kept = [place for place in places(rule.compute, False, merges(rule), rule.table) if place.in_bag]
     everything = [each.bag for each in kept if each.reducer.field is None]
     for key, state in groups.states.items():
         for index in everything:

@@ -74,7 +74,7 @@ def open_groups(
 ) -> list[OpenGroup]:
     """The open groups of this key (None: all) in this partition (None: in any): for each partition the hot ones, oldest
     first, then the cold ones."""
-    return [group for each in partitions(store, app, agent, place) for group in with_cold(each, store, key)]
+    return [group for partition in partitions(store, app, agent, place) for group in with_cold(partition, store, key)]
 
 
 def with_cold(contents: PartitionContents, store: ColdGroups, key: bytes | None = None) -> list[OpenGroup]:
