@@ -181,8 +181,8 @@ def durability(
 def retention(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, float | None]:
     """The seconds for which each topic keeps its records (infinity: for ever); None: the brokers do not say. Raises
     SystemNotReady within `timeout` seconds."""
-    kept = _settings(kafka, names, "retention.ms", timeout)
-    return {name: None if ms is None else inf if ms < 0 else ms / 1000 for name, ms in kept.items()}
+    retentions = _settings(kafka, names, "retention.ms", timeout)
+    return {name: None if ms is None else inf if ms < 0 else ms / 1000 for name, ms in retentions.items()}
 
 
 def largest(kafka: settings.Settings, names: Sequence[str], timeout: float = TIMEOUT) -> dict[str, int | None]:

@@ -98,8 +98,8 @@ class MemoryStore:
     def restore(self, claim: Claim) -> Iterator[bytes]:
         with self._lock:
             row = self._rows.get(claim.partition)
-            kept = row.entries if row else {}
-            return iter([kept[number] for number in range(claim.first, claim.last + 1) if number in kept])
+            entries = row.entries if row else {}
+            return iter([entries[number] for number in range(claim.first, claim.last + 1) if number in entries])
 
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         check(claim, changes)

@@ -159,9 +159,9 @@ class MongoBuffer:
         """The number of rows that other callers have leased or sealed, and the end of the first of these leases."""
         following = {"$min": {"$cond": [{"$gt": ["$expires_at", now]}, "$expires_at", None]}}
         leased = {"name": name, "token": {"$exists": True}, "batch": None, "expires_at": {"$gt": now}}
-        asked = ((self._rows, leased, 1), (self._sealed, {"name": name}, "$count"))
+        queries = ((self._rows, leased, 1), (self._sealed, {"name": name}, "$count"))
         sums: list[Document] = []
-        for rows, wanted, size in asked:
+        for rows, wanted, size in queries:
             total = {"$group": {"_id": None, "rows": {"$sum": size}, "next": following}}
             sums += rows.aggregate([{"$match": wanted}, total], session=session)
         ends = [each["next"] for each in sums if each["next"] is not None]

@@ -130,10 +130,10 @@ def _hello() -> bytes:
 def database(server: MongoServer) -> MongoDatabase:
     """The database. Writes wait for a majority and its journal, unless the URL says otherwise; then the durability
     level is weaker."""
-    asked: Document = {"w": "majority", "j": True} | server.write_concern.document
+    concern: Document = {"w": "majority", "j": True} | server.write_concern.document
     return server.get_default_database(DATABASE).with_options(
         read_preference=pymongo.ReadPreference.PRIMARY,
-        write_concern=WriteConcern(**asked),
+        write_concern=WriteConcern(**concern),
         read_concern=ReadConcern("majority"),
     )
 

@@ -23,8 +23,8 @@ def look_up(session: MongoSession, lookup: Lookup, keys: Sequence[LookupKey]) ->
     collection, rows = _reading_any_value(session.database[lookup.source]), []
     try:
         for at in range(0, len(wanted), KEYS_AT_ONCE):
-            asked = {lookup.column: {"$in": wanted[at : at + KEYS_AT_ONCE]}}
-            rows += list(collection.find(asked, projection, session=session.client_session))
+            condition = {lookup.column: {"$in": wanted[at : at + KEYS_AT_ONCE]}}
+            rows += list(collection.find(condition, projection, session=session.client_session))
     except OperationFailure as error:
         if error.has_error_label("TransientTransactionError") or error.timeout:
             raise

@@ -238,8 +238,8 @@ class MongoStore:
                 return None
             claim = _claim(partition, rows[0], "now")
             numbers = chunks.between(key, claim.first, claim.last)
-            kept = self._data[CHANGELOG].find({"_id": numbers}, session=session).sort("_id")
-            entries = [document["entry"] for document in kept]
+            documents = self._data[CHANGELOG].find({"_id": numbers}, session=session).sort("_id")
+            entries = [document["entry"] for document in documents]
             dead = self._data[DEAD].count_documents({"_id": chunks.between(key)}, session=session)
             return PartitionView(claim, entries, chunks.count(self._data, key, session), dead)
 

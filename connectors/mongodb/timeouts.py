@@ -162,8 +162,8 @@ class MongoTimeouts:
     def find(
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
-        asked = {"destination": destination, "owner": owner, "key": key}
-        wanted = self._app | {name: value for name, value in asked.items() if value is not None}
+        condition = {"destination": destination, "owner": owner, "key": key}
+        wanted = self._app | {name: value for name, value in condition.items() if value is not None}
         with self._steps.reading():
             return [_timeout(row) for row in self._rows.find(wanted).sort(_BY_TIME).limit(limit)]
 

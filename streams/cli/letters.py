@@ -33,10 +33,10 @@ class BrokerTopics:
 
     def places(self, topics: Iterable[str]) -> list[TopicPartition]:
         """The partitions of the topics that exist. A pattern stands for each topic that it matches."""
-        asked = sorted(set(topics))
-        if patterns(asked):
-            asked = matching(asked, names_of(self._kafka, self._timeout))
-        counts = existing(self._kafka, asked, self._timeout) if asked else {}
+        names = sorted(set(topics))
+        if patterns(names):
+            names = matching(names, names_of(self._kafka, self._timeout))
+        counts = existing(self._kafka, names, self._timeout) if names else {}
         return [(topic, number) for topic, count in counts.items() for number in range(count or 0)]
 
     def bounds(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:

@@ -120,9 +120,9 @@ def _matches(app: App, embedded: bool) -> dict[str, list[str]]:
     """By pattern, the topics that it matches now. Raises SystemNotReady."""
     from sluicegate.streams.cli.opening.matching import existing
 
-    asked = topic_names.patterns(dict.fromkeys(name for agent in app.agents for name in agent.topics))
-    there = existing(app) if asked and not embedded else []
-    return {name.removeprefix(topic_names.MARK): topic_names.matching([name], there) for name in asked}
+    patterns = topic_names.patterns(dict.fromkeys(name for agent in app.agents for name in agent.topics))
+    there = existing(app) if patterns and not embedded else []
+    return {name.removeprefix(topic_names.MARK): topic_names.matching([name], there) for name in patterns}
 
 
 def _shared(app: App) -> list[str]:

@@ -120,17 +120,17 @@ def _repartitioned(name: str, agent: run.Agent, through: str, key: str) -> list[
 
 
 def _agent(file: FileModel, name: str, agent: AgentModel, written: set[str], folder: Path) -> run.Agent:
-    asked = registry.name_of(file.schema_registry)
+    registry_name = registry.name_of(file.schema_registry)
     return run.Agent(
         name=name,
         aggregation=_aggregation(agent, agent.aggregate) if agent.aggregate else None,
-        to=_destination(agent, agent.to, folder, asked) if agent.to else None,
+        to=_destination(agent, agent.to, folder, registry_name) if agent.to else None,
         dead_letters=dead_letters(file, agent),
         dead_headers=letters(file, agent).headers or "sluicegate",
         handler=_handler(agent, agent.handler) if agent.handler else None,
         on_error=run.OnError(**entries.values(run.OnError, agent.on_error)),
         **entries.values(run.AgentSettings, agent) | _reading(file, agent, written, folder),
-        routes=tuple(_destination(agent, route, folder, asked) for route in agent.routes if route is not DROP),
+        routes=tuple(_destination(agent, route, folder, registry_name) for route in agent.routes if route is not DROP),
         unrouted="drop" if DROP in agent.routes else "dead-letter",
         lookups=lookups.built(agent.lookup),
         key=agent.key.field if agent.key is not None and agent.forwards else "",

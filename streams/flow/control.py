@@ -147,12 +147,12 @@ class RateLimited(CallAdmission):
         if not keys:
             return items
         try:
-            taken = self._ledger.change(lambda states, now: self._within_limit(states, now, place, keys))
+            within = self._ledger.change(lambda states, now: self._within_limit(states, now, place, keys))
         except Fenced as error:  # the claim of the ledger, not of the partition
             raise PersistenceError(str(error)) from error
         accepted: list[Item] = []
         for item in items:
-            if not isinstance(item, Message | Fire) or str(number_of(item)) in taken:
+            if not isinstance(item, Message | Fire) or str(number_of(item)) in within:
                 accepted.append(item)
                 continue
             self._refused()
@@ -169,13 +169,13 @@ class RateLimited(CallAdmission):
         free = granted(self._limit, of_keys, now, wanted)
         states.update(of_keys | {key: grant.state for key, grant in free.items()})
         tokens = {key: len(grant.tokens) for key, grant in free.items()}
-        taken = set[str]()
+        within = set[str]()
         for number, key in keys.items():
             if number in known or tokens.get(key, 0) > 0:
-                taken.add(number)
+                within.add(number)
                 tokens[key] = tokens.get(key, 0) - (number not in known)
-        states[name] = [*(number for number in known if number not in taken), *taken][-MOST_TAKEN:]
-        return taken
+        states[name] = [*(number for number in known if number not in within), *within][-MOST_TAKEN:]
+        return within
 
     def _over(self, item: Message | Fire) -> Refused | Unhandled:
         if isinstance(item, Message):

@@ -114,9 +114,9 @@ class Singletons:
         now = self._monotonic()
         with self._lock:
             freed = [key for key, lease in self._keys.items() if lease.unused(now)]
-            kept = [key for key in self._keys if key not in freed]
+            keys = [key for key in self._keys if key not in freed]
         try:
-            leases = self._ledger.change(lambda states, now: self._leases(states, now, kept, freed, wanted))
+            leases = self._ledger.change(lambda states, now: self._leases(states, now, keys, freed, wanted))
         except (Fenced, PersistenceError, SystemNotReady):  # leases end without renewal, and no call begins
             return
         with self._lock:

@@ -114,8 +114,8 @@ class KeepingRows(RecordProcessor):
             return None
         assert rule.key_of is not None
         key = rule.key_of(rule.reader.read(record))
-        kept = sum(len(name) + len(content or b"") for name, content in passed_on(record))
-        if 2 * len(row) + len(key) + kept + OVERHEAD > self._most or len(key) > LONGEST_KEY:
+        size = sum(len(name) + len(content or b"") for name, content in passed_on(record))
+        if 2 * len(row) + len(key) + size + OVERHEAD > self._most or len(key) > LONGEST_KEY:
             raise msgspec.DecodeError(f"is a row of {len(row)} bytes: a change of it is more than a message may have")
         return key, row
 

@@ -265,13 +265,13 @@ class Request(BaseHTTPRequestHandler):
         if not _same(self.headers.get(CHANGE_HEADER, ""), self.server.calls.secret):
             raise _Refused(HTTPStatus.FORBIDDEN)
         try:
-            asked = json.loads(read_body(self.connection, self._body, int(self.headers.get("Content-Length", "0"))))
-            json.dumps(asked, ensure_ascii=False).encode()  # a lone surrogate is not text that could be stored or shown
+            body = json.loads(read_body(self.connection, self._body, int(self.headers.get("Content-Length", "0"))))
+            json.dumps(body, ensure_ascii=False).encode()  # a lone surrogate is not text that could be stored or shown
         except (ValueError, RecursionError):
             raise _Refused(HTTPStatus.BAD_REQUEST) from None
-        if not isinstance(asked, dict):
+        if not isinstance(body, dict):
             raise _Refused(HTTPStatus.BAD_REQUEST)
-        return self._called(path, lambda: change(asked))
+        return self._called(path, lambda: change(body))
 
     def _called(self, path: str, page: Page) -> Answer:
         if not self.server.free_calls.acquire(blocking=False):

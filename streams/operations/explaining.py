@@ -191,12 +191,12 @@ class GroupHistory:
         """Whether the record is part of the group."""
         now = timestamp(record)
         fresh = self._gate.fresh([record], now)
-        asked = Groups(self._rule)
-        if not fresh or not (seen := as_read(asked, fresh)):
+        groups = Groups(self._rule)
+        if not fresh or not (seen := as_read(groups, fresh)):
             return False
         [record] = seen
-        if not taken(asked, [record]):
-            self._count(record, asked)
+        if not taken(groups, [record]):
+            self._count(record, groups)
             return False
         if self._gate.dedupe is None:
             return self._accept(record)

@@ -51,8 +51,8 @@ def sampled(
     clauses, number = RecordClauses(agent), 0
     see_rows = ("to.", "select.") if agent.lookups else ()
     names = [(at, name) for at, name in enumerate(clauses.names) if name not in ALONE and not name.startswith(see_rows)]
-    asked = [(at, ClauseSample(name)) for at, name in names]
-    asked.sort(key=lambda each: each[1].clause != "where")
+    samples = [(at, ClauseSample(name)) for at, name in names]
+    samples.sort(key=lambda each: each[1].clause != "where")
     for record in records:
         partition = Partition(app, agent.name, record.topic(), record.partition())
         believes = proof(partition)
@@ -60,12 +60,12 @@ def sampled(
             continue
         record = believed(agent, record, believes)
         number += 1
-        for at, sample in asked:
+        for at, sample in samples:
             answer = clauses.answer(at, record)
             sample.add(answer, record)
             if sample.clause == "where" and answer.value is not True:
                 break
-    return number, [sample for _, sample in asked]
+    return number, [sample for _, sample in samples]
 
 
 def newest(bounds: Mapping[TopicPartition, tuple[int, int]], most: int) -> dict[TopicPartition, tuple[int, int]]:

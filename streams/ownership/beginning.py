@@ -80,14 +80,14 @@ def noted(
     known, count = claim.source, facts.partitions
     same = known is not None and known.version in (0, setting.deployed.number)
     began = known.began if known is not None and same else offset
-    kept = (known.first_count, known.era) if known else (count, 0)
+    counts = (known.first_count, known.era) if known else (count, 0)
     topic_id = facts.topic_id or (known.topic_id if known else "")
     schemas = known.schemas if known else ()
     return Source(
         topic_id,
         count,
         setting.rule.fingerprint,
-        *kept,
+        *counts,
         claim.version + 1,
         claim.token,
         idle,

@@ -38,6 +38,6 @@ class HeaderProof:
 
 
 def without_steering(record: Record) -> Record:
-    kept = [header for header in headers(record) if header[0] not in STEERING]
+    pairs = [header for header in headers(record) if header[0] not in STEERING]
     place = record.topic(), record.partition(), record.offset()
-    return KeptRecord(place, record.key(), record.value(), kept, record.timestamp())
+    return KeptRecord(place, record.key(), record.value(), pairs, record.timestamp())

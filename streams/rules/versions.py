@@ -100,13 +100,13 @@ def with_rule(agent: Agent, ruled: Agent) -> Agent:
     """`agent` of the file, under the rule of `ruled`. The schema registry and the folder of writer's schemas come from
     the file."""
     merged = _with_origins(replace(agent, **{name: getattr(ruled, name) for name in FIELDS}), agent)
-    asked = next((schema.registry for schema in _schemas(agent) if schema.registry), "")
+    registry = next((schema.registry for schema in _schemas(agent) if schema.registry), "")
     writers = agent.schema.writers if agent.schema is not None else None
     return replace(
         merged,
-        schema=merged.schema and replace(_asking(merged.schema, asked), writers=writers),
-        to=merged.to and _output(merged.to, asked),
-        routes=tuple(_output(route, asked) for route in merged.routes),
+        schema=merged.schema and replace(_asking(merged.schema, registry), writers=writers),
+        to=merged.to and _output(merged.to, registry),
+        routes=tuple(_output(route, registry) for route in merged.routes),
     )
 
 

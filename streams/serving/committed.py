@@ -60,17 +60,19 @@ class CommittedState:
 
     def _reading(self, agent: Agent, store: Store, fresh: bool) -> KeptReading:
         began = self._clock()
-        kept = self._kept.get(agent.name)
-        if kept is None or fresh or began >= kept.until:
+        reading = self._kept.get(agent.name)
+        if reading is None or fresh or began >= reading.until:
             if agent.scope == "shared":
-                kept = KeptReading(began, 0.0, shared=shared_groups(store.buffer, self._app.name, agent, self._now()))
+                reading = KeptReading(
+                    began, 0.0, shared=shared_groups(store.buffer, self._app.name, agent, self._now())
+                )
             else:
-                kept = KeptReading(began, 0.0, list(partitions(store, self._app.name, agent)))
+                reading = KeptReading(began, 0.0, list(partitions(store, self._app.name, agent)))
             took = self._clock() - began
-            kept = kept._replace(until=began + max(LEAST, took / SHARE))
+            reading = reading._replace(until=began + max(LEAST, took / SHARE))
         self._kept = {name: each for name, each in self._kept.items() if each.at > began - FORGOTTEN}
-        self._kept[agent.name] = kept
-        return kept
+        self._kept[agent.name] = reading
+        return reading
 
     def _within(self, store: Store, agent: Agent, contents: PartitionContents, key: bytes) -> list[OpenGroup]:
         """The groups of one partition. A group can be missing in both readings: it opened, or was evicted, after the

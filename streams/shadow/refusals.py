@@ -91,6 +91,6 @@ def _keeps_times(agent: Agent, topic: str) -> bool:
 
 
 def _times_missing(agent: Agent) -> bool:
-    asked = [agent.having, *(to.where for to in agent.outputs)]
-    asked += [field.expression for to in agent.outputs for field in to.select]
-    return any(map(TIMES.search, asked)) and not all(_keeps_times(agent, to.topic) for to in agent.outputs)
+    expressions = [agent.having, *(to.where for to in agent.outputs)]
+    expressions += [field.expression for to in agent.outputs for field in to.select]
+    return any(map(TIMES.search, expressions)) and not all(_keeps_times(agent, to.topic) for to in agent.outputs)

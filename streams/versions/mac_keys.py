@@ -112,8 +112,8 @@ def rotate(store: Store, app: str, token: str, keep: float = KEEP) -> SigningKey
         keys = _first(store, app, now)
     else:
         begins = now + SIGNS_AFTER
-        kept = [_ending(key, begins, begins + SWITCHED + keep) for key in known.keys if key.until > now]
-        keys = SigningKeys(FORMAT, (_new(now, begins), *kept), known.mac(app, now).since)
+        older_keys = [_ending(key, begins, begins + SWITCHED + keep) for key in known.keys if key.until > now]
+        keys = SigningKeys(FORMAT, (_new(now, begins), *older_keys), known.mac(app, now).since)
     _write(store, claim, keys)
     return keys
 

@@ -170,8 +170,8 @@ GUARDS = (
     Guard(
         "a reading of the state answers for a bounded time",
         COMMITTED,
-        "if kept is None or fresh or began >= kept.until:",
-        "if kept is None or fresh:",
+        "if reading is None or fresh or began >= reading.until:",
+        "if reading is None or fresh:",
         STATE,
     ),
     Guard(

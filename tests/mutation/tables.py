@@ -57,8 +57,8 @@ GUARDS = (
     Guard(
         "tables: the rows of a partition are bounded",
         "streams/config/checking/tables.py",
-        '    kept = run.Aggregation(on_null=rule.on_null, on_missing=on_missing, on_full="stop", **limits)\n',
-        "    kept = run.Aggregation(on_null=rule.on_null, on_missing=on_missing, **limits)\n",
+        '    aggregation = run.Aggregation(on_null=rule.on_null, on_missing=on_missing, on_full="stop", **limits)\n',
+        "    aggregation = run.Aggregation(on_null=rule.on_null, on_missing=on_missing, **limits)\n",
         CHANGES,
     ),
     Guard(

@@ -113,8 +113,8 @@ def _sent(connection: Connection, space: Space, seqs: Sequence[int]) -> dict[int
     if not seqs:
         return {}
     wanted = set(seqs)
-    asked = _SENT_OF.format(first=min(seqs), last=max(seqs), base=space.base, end=space.end)
-    pages = fetched(connection, asked)
+    statement = _SENT_OF.format(first=min(seqs), last=max(seqs), base=space.base, end=space.end)
+    pages = fetched(connection, statement)
     return {seq: (sent, lane) for sent, lane, page in pages for seq in wanted.intersection(unpacked(page))}
 
 

@@ -32,11 +32,11 @@ def _of_cluster(app: App, kafka: Clusters, cluster: str, timeout: float) -> Iter
     oldest = brokers.RELEASES[-1][0]
     like = f"like Kafka {release}" if release else f"like a Kafka before {oldest}, or like another product"
     yield SystemFinding("kafka", True, f"the brokers{which} answer {like}")
-    asked = {"group.protocol": by_the_broker(kafka)}
+    settings = {"group.protocol": by_the_broker(kafka)}
     here = [agent for agent in app.agents if of_input(agent.topics) == cluster]
-    asked["delivery"] = any(agent.delivery == "transactional" for agent in here)
+    settings["delivery"] = any(agent.delivery == "transactional" for agent in here)
     for need in brokers.lacking(versions):
-        if asked.get(need.setting, True):
+        if settings.get(need.setting, True):
             hint = HINTS.get(need.setting, "use other brokers" if need.always else "")
             yield SystemFinding(
                 "kafka", not (need.always or need.setting), f"the brokers{which} have {need.lack}", hint

@@ -20,13 +20,13 @@ def findings(
     deduped = [(agent, topic) for agent in agents for topic in agent.topics if agent.dedupe and there.get(topic)]
     if not deduped:
         return []
-    kept = admin.retention(app.brokers, sorted({topic for _, topic in deduped}), timeout)
+    retentions = admin.retention(app.brokers, sorted({topic for _, topic in deduped}), timeout)
     problems = []
     for agent, topic in deduped:
         horizon = agent.dedupe.horizon if agent.dedupe else 0.0
         places = [(topic, number) for number in range(there[topic] or 0)]
         busiest = max(ends.since(app.brokers, places, now - horizon, timeout).values(), default=0)
-        problems += [outlived(agent, topic, kept[topic]), crowded(agent, topic, busiest)]
+        problems += [outlived(agent, topic, retentions[topic]), crowded(agent, topic, busiest)]
     return problems
 
 

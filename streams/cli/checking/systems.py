@@ -56,8 +56,8 @@ def inspect(app: App) -> list[SystemFinding]:
     with ThreadPoolExecutor(3) as pool:
         store = pool.submit(_guarded, "store", store_of(app), app, _store)
         kafka = pool.submit(_guarded, "kafka", kafka_of(app), app, _kafka)
-        asked = pool.submit(registry.findings, app)
-        return [*store.result(), *kafka.result(), *asked.result()]
+        registry_findings = pool.submit(registry.findings, app)
+        return [*store.result(), *kafka.result(), *registry_findings.result()]
 
 
 def _guarded(name: str, system: System, app: App, look: Callable[[App], list[SystemFinding]]) -> list[SystemFinding]:
@@ -168,10 +168,10 @@ def _tables(app: App, topics: Sequence[str]) -> Iterator[SystemFinding]:
     if not topics:
         return
     with closing(open_history(app.brokers, f"{app.name}.check")) as history:
-        kept = history.compacted(topics)
+        compacted = history.compacted(topics)
     for topic in topics:
-        text = f"topic {topic} is looked up: it is {'' if topic in kept else 'not '}compacted"
-        hint = "" if topic in kept else "set cleanup.policy to compact, or rows disappear with their records"
+        text = f"topic {topic} is looked up: it is {'' if topic in compacted else 'not '}compacted"
+        hint = "" if topic in compacted else "set cleanup.policy to compact, or rows disappear with their records"
         yield SystemFinding("kafka", True, text, hint)
 
 

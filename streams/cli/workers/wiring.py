@@ -86,17 +86,17 @@ def _with_versions(app: App, agents: Sequence[str], options: DeployOptions, paus
     def asked(system: System, attempt: Callable[[], App]) -> App:
         return wait_for(app.start_timeout, attempt, pause, system=system, tell=_waiting)
 
-    kept = asked(store_of(app), lambda: newest.deployed(app, agents))
-    wanted = app if options.again else kept
+    deployed_app = asked(store_of(app), lambda: newest.deployed(app, agents))
+    wanted = app if options.again else deployed_app
     if not newest.is_open(wanted, agents):
-        return kept
+        return deployed_app
     try:
         return asked(registry_of(app), lambda: newest.chosen(wanted, agents))
     except SystemNotReady as error:
-        if newest.is_open(kept, agents):
+        if newest.is_open(deployed_app, agents):
             raise
         structlog.get_logger().warning("schema.kept", error=str(error))
-        return kept
+        return deployed_app
 
 
 def _waiting(system: System, remaining: float, why: str) -> None:
@@ -202,8 +202,8 @@ def _with_own(app: App, agents: Sequence[Agent], counts: Mapping[str, int | None
 
 def _matching(app: App, names: Sequence[str]) -> Mapping[str, int | None]:
     """The partitions of the topics that the patterns among the names match."""
-    asked = topic_names.patterns(names)
-    topics = topic_names.matching(asked, existing(app)) if asked else []
+    patterns = topic_names.patterns(names)
+    topics = topic_names.matching(patterns, existing(app)) if patterns else []
     return admin.existing(app.brokers, topics, call_timeout(app)) if topics else {}
 
 

@@ -140,8 +140,8 @@ def _isolation(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     at = (*retry, "isolate_after")
     if not agent.retry.isolate_after or agent.handler is None:
         return
-    kept = agent.aggregate is not None and any(map(keeps_messages, agent.aggregate.compute.values()))
-    if not kept:
+    keeps = agent.aggregate is not None and any(map(keeps_messages, agent.aggregate.compute.values()))
+    if not keeps:
         what = "has no messages to try alone: the handler gets no group that keeps them"
         yield FileFinding(at, what, "add compute: {messages: collect} to the aggregate, or leave it out", (at, compute))
     if agent.retry.isolate_after > agent.retry.attempts:

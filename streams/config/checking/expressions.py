@@ -369,7 +369,7 @@ def _routes(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
 def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
     """Routes that get nothing, or the same as another route."""
     conditions = [_condition(route.where) for route in agent.routes]
-    taken = "record" if agent.forwards else "result" if agent.handler is None else "value"
+    noun = "record" if agent.forwards else "result" if agent.handler is None else "value"
     for number, route in enumerate(agent.routes):
         for before, other in enumerate(agent.routes[:number]):
             same = route is not DROP and conditions[number] == conditions[before]
@@ -381,7 +381,7 @@ def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
                 what = f"is never reached: route {before + 1}, {other.topic}, has the same `where`"
                 yield FileFinding((*to, number), what, "give it another `where`, or leave it out", (to,))
             elif same and (route.topic, route.select) == (other.topic, other.select):
-                what = f"is the same as route {before + 1}: every {taken} would be written twice"
+                what = f"is the same as route {before + 1}: every {noun} would be written twice"
                 yield FileFinding((*to, number), what, "leave one of them out", (to,))
 
 

@@ -73,7 +73,7 @@ def _decodes(agent: AgentModel) -> bool:
 
 def _reads(text: str) -> bool:
     try:
-        asked = paths(parse(text))
+        names = paths(parse(text))
     except ExpressionError:
         return True
-    return any(path[0] != MESSAGE or len(path) == 1 or path[1] == "value" for path in asked)
+    return any(path[0] != MESSAGE or len(path) == 1 or path[1] == "value" for path in names)

@@ -109,9 +109,9 @@ def halves(agent: run.Agent, name: str, through: str, key: str) -> list[run.Agen
     rule = agent.aggregation or run.Aggregation()
     on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
     limits = {each: getattr(rule, each) for each in ("max_groups", "hot_groups", "max_bytes", "max_buffered_bytes")}
-    kept = run.Aggregation(on_null=rule.on_null, on_missing=on_missing, on_full="stop", **limits)
+    aggregation = run.Aggregation(on_null=rule.on_null, on_missing=on_missing, on_full="stop", **limits)
     to, on_error = run.Destination(through, "raw"), replace(agent.on_error, produce="stop")
-    first = replace(agent, name=name, aggregation=kept, key=key, to=to, on_error=on_error, rekeys=agent.name)
+    first = replace(agent, name=name, aggregation=aggregation, key=key, to=to, on_error=on_error, rekeys=agent.name)
     first = replace(first, dedupe=None, having="", history="", handler=None, routes=(), lookups=())
     second = replace(agent, topics=(through,), receive=(through,), changes=(), start="earliest", where="")
     groups = replace(rule, key=None, table=True, on_full="stop")

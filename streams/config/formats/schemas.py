@@ -61,14 +61,14 @@ def findings(file: FileModel, folder: FilePath, unreadable: Unreadability) -> It
         if lacking := list(_not_installed(agent, path)):
             yield lacking[0]
             continue
-        asked = file.schema_registry is not None
+        has_registry = file.schema_registry is not None
         for at, read_by in agent.readers.items():
-            yield from _of(read_by, (*path, *at), folder, unreadable, asked)
-            if asked and read_by.framing == "confluent":
+            yield from _of(read_by, (*path, *at), folder, unreadable, has_registry)
+            if has_registry and read_by.framing == "confluent":
                 yield from _of_registry(read_by, (*path, *at))
         for at, to in agent.outputs.items():
-            yield from _of(to, (*path, *at), folder, unreadable, asked)
-            yield from _of_output(to, (*path, *at), asked)
+            yield from _of(to, (*path, *at), folder, unreadable, has_registry)
+            yield from _of_output(to, (*path, *at), has_registry)
 
 
 def _not_installed(agent: AgentModel, path: Path) -> Iterator[FileFinding]:

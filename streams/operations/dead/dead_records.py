@@ -53,8 +53,8 @@ def judged(
     topics = source()
     there = topics.places({record.topic for record in records})
     ends = topics.ends(there)
-    kept = read(topics, [record for record in records if (record.topic, record.partition) in ends])
-    compared = [_compared(each, ends, kept) if _is_record(each) else each for each in good]
+    records_read = read(topics, [record for record in records if (record.topic, record.partition) in ends])
+    compared = [_compared(each, ends, records_read) if _is_record(each) else each for each in good]
     left_out += [LeftOut(each.place, why) for each, why in zip(good, compared, strict=True) if isinstance(why, str)]
     return LettersToRetry(_unique(each for each in compared if not isinstance(each, str)), left_out)
 

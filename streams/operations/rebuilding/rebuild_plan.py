@@ -448,5 +448,5 @@ def _may_be_letters(agent: Agent) -> bool:
     them, or a group timed out or was refused."""
     rule, expressions = agent.aggregation, [field.expression for to in agent.outputs for field in to.select]
     of_groups = rule is not None and "dead-letter" in (rule.on_timeout, rule.on_full)
-    asked = bool(agent.having or agent.routes or any(expressions) or agent.lookups)
-    return of_groups or (asked and agent.handler is None)
+    has_clauses = bool(agent.having or agent.routes or any(expressions) or agent.lookups)
+    return of_groups or (has_clauses and agent.handler is None)
