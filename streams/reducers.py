@@ -256,11 +256,6 @@ def _base64_length(item: bytes) -> int:
     return (len(item) + 2) // 3 * 4
 
 
-def _size(place: Place, shown: Shown) -> ReadReducer:
-    index = place.bag
-    return lambda state, bags: len(bags[index])
-
-
 def _list(place: Place, shown: Shown) -> ReadReducer:
     index = place.bag
     if place.reducer.field is not None:
@@ -461,7 +456,7 @@ ENTRIES = (
         _DISTINCT,
         "how many different values of {}",
         "integer",
-        _size,
+        number_of_values,
         bag=_distinct,
         until="groups",
         others=("unique", "count_distinct"),

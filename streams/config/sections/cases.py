@@ -73,7 +73,7 @@ def _as_moment(value: object) -> object:
     return parsed
 
 
-def _map(value: object) -> object:
+def _empty_map(value: object) -> object:
     return {} if isinstance(value, Unknown) or value is None else value
 
 
@@ -81,7 +81,7 @@ Base64 = Annotated[bytes, BeforeValidator(_from_base64), WithJsonSchema({"type":
 _SINCE_BEGIN = r"^\+" + DURATION.removeprefix("^")
 _MOMENT_SCHEMA = {"anyOf": [{"type": "string", "pattern": TIME}, {"type": "string", "pattern": _SINCE_BEGIN}]}
 MomentField = Annotated[Any, BeforeValidator(_as_moment), WithJsonSchema(_MOMENT_SCHEMA)]
-HeadersField = Annotated[dict[str, Text], BeforeValidator(_map)]
+HeadersField = Annotated[dict[str, Text], BeforeValidator(_empty_map)]
 
 
 class SendStep(BaseModel):
@@ -264,13 +264,9 @@ def _as_step(value: object) -> object:
     return value
 
 
-def _as_tests(value: object) -> object:
-    return {} if isinstance(value, Unknown) or value is None else value
-
-
 OneStep = Annotated[StepModel, BeforeValidator(_as_step)]
 StepsField = Annotated[list[OneStep], Field(json_schema_extra={"minItems": 1}), BeforeValidator(_as_steps)]
-Tests = Annotated[dict[str, StepsField], BeforeValidator(_as_tests)]
+Tests = Annotated[dict[str, StepsField], BeforeValidator(_empty_map)]
 
 
 def findings(

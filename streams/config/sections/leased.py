@@ -61,7 +61,7 @@ class TimeoutsModel(FilePart, Timeouts, frozen=True):
     """Due timeouts; `lease` is how long a process may take to emit a batch."""
 
 
-def _unless_off(value: object) -> object:
+def unless_off(value: object) -> object:
     return None if value is False or isinstance(value, Unknown) else value
 
 
@@ -74,9 +74,9 @@ def _or_off(model: type[BaseModel], **nested: type[BaseModel]) -> WithJsonSchema
 
 
 OutboxOrOff = Annotated[
-    OutboxModel | None, BeforeValidator(_unless_off), _or_off(OutboxModel, degraded=Degraded, unhealthy=Unhealthy)
+    OutboxModel | None, BeforeValidator(unless_off), _or_off(OutboxModel, degraded=Degraded, unhealthy=Unhealthy)
 ]
-TimeoutsOrOff = Annotated[TimeoutsModel | None, BeforeValidator(_unless_off), _or_off(TimeoutsModel)]
+TimeoutsOrOff = Annotated[TimeoutsModel | None, BeforeValidator(unless_off), _or_off(TimeoutsModel)]
 
 MOST_SCHEDULES = 1000
 

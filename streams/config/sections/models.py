@@ -15,18 +15,14 @@ from sluicegate.streams.config.sections.leased import (
     SchedulesField,
     TimeoutsModel,
     TimeoutsOrOff,
+    unless_off,
 )
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.config.sections.registry import RegistryModel
-from sluicegate.streams.config.text.scalars import Unknown
 
 
 class HttpModel(FilePart, Http, frozen=True):
     """The HTTP port of the supervisor."""
-
-
-def _as_http(value: object) -> object:
-    return None if value is False or isinstance(value, Unknown) else value
 
 
 _HTTP_SCHEMA = {"anyOf": [{"enum": [False]}, HttpModel.model_json_schema()]}
@@ -65,7 +61,7 @@ class FileModel(FilePart, AppSettings, frozen=True):
         description="The topic of the dead letters of all agents that name none themselves.",
         examples=["shop.dead"],
     )
-    http: Annotated[HttpModel | None, BeforeValidator(_as_http), WithJsonSchema(_HTTP_SCHEMA)] = Field(
+    http: Annotated[HttpModel | None, BeforeValidator(unless_off), WithJsonSchema(_HTTP_SCHEMA)] = Field(
         default_factory=HttpModel,
         description="The port for health, metrics and status. `false` opens none.",
         examples=[{"port": 9464}],

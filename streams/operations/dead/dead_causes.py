@@ -23,6 +23,7 @@ from sluicegate.streams.operations.dead.dead_changes import DeadListing
 from sluicegate.streams.operations.dead.dead_documents import of_letter, of_row
 from sluicegate.streams.operations.dead.dead_letters import Letter
 from sluicegate.streams.operations.dead.dead_rows import DeadOutput
+from sluicegate.streams.operations.stored_messages import text_of
 
 LONGEST = 200  # characters of an error that tell causes apart
 DIFFERING = re.compile(
@@ -151,14 +152,10 @@ def _named(item: DeadItem) -> dict[str, Any]:
         **{name: item.shown[name] for name in NAMES if name in item.shown},
         "cause": item.cause,
         "attempts": int(attempts) if attempts.isdecimal() and len(attempts) < 10 else None,
-        "key": _text(record.key),
+        "key": text_of(record.key),
         "value": _json(record.value),
-        "headers": {name: _text(value) for name, value in record.headers},
+        "headers": {name: text_of(value) for name, value in record.headers},
     }
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode(errors="replace")
 
 
 def _json(value: bytes | None) -> Any:

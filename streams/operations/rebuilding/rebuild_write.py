@@ -11,10 +11,11 @@ from sluicegate.streams.aggregation.durable.changelog import ENTRY_LIMIT
 from sluicegate.streams.aggregation.durable.entry import REBUILDING, Amendment, ChangelogEntry, halves, packed
 from sluicegate.streams.aggregation.layout import BYTES
 from sluicegate.streams.contracts.stores import Store
-from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, Partition, PartitionView, Source
+from sluicegate.streams.contracts.values import NOBODY, Changes, Claim, OutboxRow, PartitionView, Source
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Person, appended
 from sluicegate.streams.operations.groups.cold_groups import remove_all
+from sluicegate.streams.operations.groups.contents import place_of
 from sluicegate.streams.operations.rebuilding.rebuild import Rebuilt
 from sluicegate.streams.outbox.rows import Rows
 
@@ -33,7 +34,7 @@ def write(store: Store, built: Rebuilt, rows: Rows, number: int, source: Source,
     meanwhile), PersistenceError, and ConfigurationError when the partition has a state by now."""
     claim = store.claim(built.partition, person.token, NOBODY)
     if claim.offset >= 0 and not lost(store.read(built.partition)):
-        raise ConfigurationError(f"{_place(built.partition)} has a state meanwhile; nothing was changed there")
+        raise ConfigurationError(f"{place_of(built.partition)} has a state meanwhile; nothing was changed there")
     claim = _marked(store, claim)
     first = claim.last + 1
     for entry in _entries(built, claim.store_time):
@@ -44,7 +45,7 @@ def write(store: Store, built: Rebuilt, rows: Rows, number: int, source: Source,
     for start in range(0, len(made), COMMIT_ROWS):
         claim = _half_way(store.commit(claim, Changes(-1, outbox=made[start : start + COMMIT_ROWS])))
     claim = _counted_on(store, claim, number)
-    note = Amendment(claim.store_time, person.who, WHAT, f"{_place(built.partition)} to {built.offset}", person.why)
+    note = Amendment(claim.store_time, person.who, WHAT, f"{place_of(built.partition)} to {built.offset}", person.why)
     return appended(store, claim, Changes(built.offset, built.epoch, keep_from=first, source=source), amended=[note])
 
 
@@ -110,7 +111,3 @@ def _blobs(entry: ChangelogEntry, number: int, compress: bool) -> list[bytes]:
         else:
             waiting += reversed(halves(part))
     return blobs
-
-
-def _place(partition: Partition) -> str:
-    return f"{partition.topic}/{partition.number}"
