@@ -72,11 +72,13 @@ def test_each_group_that_fires_has_a_span_linked_to_its_first_record(
     ] * 2
 
 
+WIDEST = Reducer("widest", "reduce", None, "tests.unit.aggregation.formats:widest")
 RULES: dict[str, dict[str, Any]] = {
     "the loop": {},
     "the loop with where and until": {"until": "group.count == 3", "count": 9},
     "a loop of windows": {"window": Window(3600.0, max_ahead=1e12), "since_first": inf, "count": inf},
-    "with care": {"compute": (Reducer("largest", "reduce", None, "tests.unit.aggregation.test_loop:largest"),)},
+    "a loop with a user reducer": {"compute": (WIDEST,)},
+    "with care": {"compute": (WIDEST,), "until": "group.count == 3", "count": 9},
 }
 
 
