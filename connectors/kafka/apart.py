@@ -34,7 +34,9 @@ STACKS = 48 << 20  # bytes of the stacks of librdkafka's threads, which are hard
 PAGE = 5_000  # records of a topic that are taken at once
 WHOLE = 100_000  # records of a batch that are taken at once, at most
 ONE_BATCH: settings.Settings = {"fetch.message.max.bytes": 1, "queued.min.messages": 1, "queued.max.messages.kbytes": 1}
-REPLACED = frozenset({"max.partition.fetch.bytes", "group.protocol", "group.remote.assignor", *ONE_BATCH})
+REPLACED = frozenset(
+    {"max.partition.fetch.bytes", "group.protocol", "group.remote.assignor", settings.INSTANCE, *ONE_BATCH}
+)
 
 
 ApartWork = Literal["answer", "batches", "records", "table"]

@@ -8,6 +8,7 @@ sought.
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Me
 from confluent_kafka import TopicPartition as Position
 
 from sluicegate.connectors.kafka import facts, problems, settings
-from sluicegate.connectors.kafka.admin import open_admin
+from sluicegate.connectors.kafka.admin import described, open_admin
 from sluicegate.connectors.kafka.alone import MOST, AloneRecords, high
 from sluicegate.connectors.kafka.probe import ApartRecords, ApartSource, KafkaProbe
 from sluicegate.connectors.kafka.seeking import position, seek
@@ -23,20 +24,28 @@ from sluicegate.connectors.kafka.subscription import Subscription
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.contracts.values import TopicFacts
-from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.errors import SluicegateError, SystemNotReady
+from sluicegate.streams.topic_names import patterns
 
 _error = Message.error
+LEAVING = 2.0  # seconds that a static member may take to leave its group
 APART_PAUSE = 0.01  # seconds that a poll waits for this consumer's records while another process fetches a partition
 
 
 def open_input(
-    kafka: settings.Settings, group: str, topics: Sequence[str], member: str, ends: bool = False, looks: bool = False
+    kafka: settings.Settings,
+    group: str,
+    topics: Sequence[str],
+    member: str,
+    ends: bool = False,
+    looks: bool = False,
+    instance: str = "",
 ) -> "KafkaInput":
     """A subscribed consumer of `topics` in `group`. `topics` are names and patterns (sluicegate.streams.topic_names).
     Without topics it joins no group, and only answers questions about facts. `ends`: it notes the ends of its
-    partitions. `looks`: it looks for the names of all topics. Raises ConfigurationError for settings that librdkafka
-    refuses."""
-    return KafkaInput(kafka, group, topics, member, ends, looks)
+    partitions. `looks`: it looks for the names of all topics. `instance` is as in settings.consumer. Raises
+    ConfigurationError for settings that librdkafka refuses."""
+    return KafkaInput(kafka, group, topics, member, ends, looks, instance)
 
 
 class KafkaInput:
@@ -51,6 +60,7 @@ class KafkaInput:
         member: str,
         ends: bool = False,
         looks: bool = False,
+        instance: str = "",
     ) -> None:
         self._kafka, self._group = kafka, group
         self._incremental = settings.incremental(kafka)
@@ -67,7 +77,9 @@ class KafkaInput:
         self._bounds: dict[TopicPartition, int] = {}
         self._apart: dict[TopicPartition, ApartRecords | AloneRecords] = {}
         self._turn: ApartRecords | AloneRecords | None = None  # the last record that was polled is one of these
-        self._wanted = settings.consumer(kafka, group, member, self._on_error, ends)
+        if instance:
+            instance = self._instance(instance, topics)
+        self._wanted = settings.consumer(kafka, group, member, self._on_error, ends, instance)
         self._consumer = problems.client(Consumer, dict(self._wanted))
         self._subscription = Subscription(kafka, topics, self._subscribe, looks)
 
@@ -105,13 +117,35 @@ class KafkaInput:
             return [message for message in batch if message.error() is None]
         return batch
 
+    def _instance(self, instance: str, topics: Sequence[str]) -> str:
+        """The id of the static member, with the number of partitions. The group gives the next member of an instance
+        its old partitions without a rebalance, so partitions that were added in between would have no owner. Empty for
+        a dynamic member: a pattern may match other topics by then, or the brokers do not answer."""
+        try:
+            descriptions = {} if patterns(topics) else described(self._asking(), topics)
+        except SluicegateError:
+            return ""
+        if not descriptions or None in descriptions.values():
+            return ""
+        return f"{instance}-{sum(topic.partitions for topic in descriptions.values() if topic is not None)}"
+
     def close(self) -> None:
         """Leave the group. Its records must not be used afterwards."""
         self._finish = None
         self._subscription.close()
         for place in list(self._apart):
             self._end_apart(place)
+        if settings.INSTANCE in self._wanted:
+            self._leave()
         self._consumer.close()
+
+    def _leave(self) -> None:
+        """A static member leaves its group when it unsubscribes, and not when it is closed (KIP-345)."""
+        deadline = time.monotonic() + LEAVING
+        with contextlib.suppress(KafkaException):  # after a fatal error there is nothing to leave
+            self._consumer.unsubscribe()
+            while self._consumer.memberid() and time.monotonic() < deadline:
+                self._consumer.poll(0.01)
 
     # Assignments
 

@@ -60,6 +60,7 @@ PRODUCER_ONLY = frozenset(
 ALIASES = {"compression.codec": "compression.type", "queue.buffering.max.ms": "linger.ms"}
 
 STRATEGY, SESSION = "partition.assignment.strategy", "session.timeout.ms"
+INSTANCE = "group.instance.id"
 HEARTBEAT = 1000
 """Milliseconds. The other members learn of a rebalance from the reply to a heartbeat, so the partitions of a member
 that died wait for so long, too. librdkafka's default is 3 s."""
@@ -112,10 +113,16 @@ SILENT: Settings = {"log_level": 0}  # an admin client is not polled: its log li
 ErrorHook = Callable[[KafkaError], None]
 
 
-def consumer(kafka: Settings, group: str, member: str, on_error: ErrorHook, ends: bool = False) -> dict[str, Any]:
-    """Settings of a Consumer in `group`; `member` is its client id. `ends`: it reports the end of a partition."""
+def consumer(
+    kafka: Settings, group: str, member: str, on_error: ErrorHook, ends: bool = False, instance: str = ""
+) -> dict[str, Any]:
+    """Settings of a Consumer in `group`; `member` is its client id. `ends`: it reports the end of a partition. With
+    `instance` it is a static member of a classic group (KIP-345): the next member of this instance gets its partitions
+    at once. A group by the protocol of KIP-848 refuses that member until the session ends, so there it is dynamic."""
     defaults = {**_of_the_group(kafka), **CONSUMER_DEFAULTS}
-    names = {"group.id": group, "client.id": member, "enable.partition.eof": ends}
+    names: dict[str, Any] = {"group.id": group, "client.id": member, "enable.partition.eof": ends}
+    if instance and not by_the_broker(kafka):
+        names[INSTANCE] = instance
     return {**_logging(on_error), **defaults, **_without(kafka, PRODUCER_ONLY), **CONSUMER, **names}
 
 

@@ -99,12 +99,15 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
 
     app, agent = place.app, place.agent
     name = member(agent.name, place.worker)
+    instance = f"{place.worker}-{place.run}" if place.run else ""
     store, producer = store_of(app), open_producer(app.brokers)
     parts = WorkerDependencies(
         spans=spans(app.name),
         store=store,
         mac=live_keys.opened(store, app.name, _name, time.monotonic),
-        input=open_input(app.brokers, f"{app.name}.{agent.name}", agent.topics, name, True, looks_for_topics(agent)),
+        input=open_input(
+            app.brokers, f"{app.name}.{agent.name}", agent.topics, name, True, looks_for_topics(agent), instance
+        ),
         producer=producer,
         outputs=getattr(producer, "outputs", {}),
         clock=time,

@@ -32,7 +32,8 @@ RuleChange = Literal["refuse", "flush", "drop"]
 class ProcessJob(msgspec.Struct, frozen=True):
     """The job that the supervisor gives to a process. Each agent runs `workers` (their numbers). With `dispatches` the
     process also runs the dispatcher. If there are several tasks, each has a thread. `descriptor` is the pipe for
-    reports, `parent` the supervisor's pid, `drain` a time in seconds, `file` what commands in messages name."""
+    reports, `parent` the supervisor's pid, `run` the name of its run, which the processes that replace each other
+    share. `drain` is a time in seconds, `file` what commands in messages name."""
 
     app: App
     agents: tuple[str, ...]
@@ -44,16 +45,18 @@ class ProcessJob(msgspec.Struct, frozen=True):
     log_level: str = "info"
     file: str = msgspec.field(default_factory=named_file)
     dispatches: bool = False
+    run: str = ""
 
 
 class WorkerPlan(msgspec.Struct, frozen=True):
-    """The values from which one worker is built."""
+    """The values from which one worker is built. `run` is as in ProcessJob; empty: its consumer is a dynamic member."""
 
     app: App
     agent: Agent
     worker: int
     on_rule_change: RuleChange
     drain: float
+    run: str = ""
 
 
 class Runner(Protocol):
@@ -101,7 +104,9 @@ def _tasks(job: ProcessJob, make: MakeWorker, dispatcher: MakeDispatcher) -> lis
     report = ReportSender(job.descriptor).send
     wanted = [agent for agent in job.app.agents if agent.name in job.agents]
     places = [
-        WorkerPlan(job.app, agent, number, job.on_rule_change, job.drain) for agent in wanted for number in job.workers
+        WorkerPlan(job.app, agent, number, job.on_rule_change, job.drain, job.run)
+        for agent in wanted
+        for number in job.workers
     ]
     tasks = [ProcessTask(place.agent.name, place.worker, partial(make, place, report)) for place in places]
     return [*tasks, ProcessTask(DISPATCHER, 0, partial(dispatcher, job.app, report))] if job.dispatches else tasks

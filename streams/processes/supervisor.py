@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -104,7 +105,9 @@ def run(
                 watch(app, names, board),
             ):
                 numbers = tuple(range(workers))
-                job = ProcessJob(ready, names, numbers, on_rule_change, -1, os.getpid(), pace.drain, log_level)
+                job = ProcessJob(
+                    ready, names, numbers, on_rule_change, -1, os.getpid(), pace.drain, log_level, run=uuid.uuid4().hex
+                )
                 return Supervisor(command, jobs(job), events, board, meter, pace, fresh).run()
         except Stopped:
             return 0

@@ -39,13 +39,17 @@ def test_of_two_members_with_one_instance_id_the_older_one_ends_with_a_reason(
     second.close()
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, "static"])
 def test_a_member_that_closes_leaves_its_partitions_at_once(
     kafka: str, ns: str, make_topic: MakeTopic, protocol: str
 ) -> None:
-    settings = {**PROTOCOLS[protocol], "session.timeout.ms": 45_000} if protocol != "kip-848" else PROTOCOLS[protocol]
+    settings = dict(PROTOCOLS.get(protocol, COOPERATIVE))
+    if protocol != "kip-848":
+        settings["session.timeout.ms"] = 45_000
+    if protocol == "static":
+        settings["group.instance.id"] = "first"
     joined(kafka, ns, make_topic(ns, 2), 2, **settings).close()
-    joined(kafka, ns, ns, 2, **settings).close()
+    joined(kafka, ns, ns, 2, **settings | ({"group.instance.id": "second"} if protocol == "static" else {})).close()
 
 
 class Member:

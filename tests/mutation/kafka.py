@@ -7,7 +7,44 @@ FILE = "connectors/kafka/transactions.py"
 REAL = ("tests/integration/test_kafka_transactions.py",)
 ALONE = ("tests/unit/kafka/test_transactions.py",)
 
+NEXT = "tests/integration/test_next_process.py"
+
 GUARDS = (
+    Guard(
+        "the next process of a worker has its partitions at once",
+        "connectors/kafka/settings.py",
+        "        names[INSTANCE] = instance\n",
+        "        pass\n",
+        (f"{NEXT}::test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one",),
+    ),
+    Guard(
+        "the processes of a worker are one member of its group",
+        "streams/processes/child.py",
+        "job.on_rule_change, job.drain, job.run)",
+        "job.on_rule_change, job.drain)",
+        (f"{NEXT}::test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one",),
+    ),
+    Guard(
+        "a static member that ends leaves its group",
+        "connectors/kafka/consumer.py",
+        "        if settings.INSTANCE in self._wanted:\n            self._leave()\n",
+        "",
+        ("tests/integration/test_kafka_rebalances.py::test_a_member_that_closes_leaves_its_partitions_at_once",),
+    ),
+    Guard(
+        "a process is another member when partitions were added",
+        "connectors/kafka/consumer.py",
+        'return f"{instance}-{sum(topic.partitions for topic in descriptions.values() if topic is not None)}"',
+        "return instance",
+        (f"{NEXT}::test_a_process_is_another_member_when_partitions_were_added",),
+    ),
+    Guard(
+        "a member of a group by the brokers' protocol is dynamic",
+        "connectors/kafka/settings.py",
+        "    if instance and not by_the_broker(kafka):",
+        "    if instance:",
+        (f"{NEXT}::test_a_group_by_the_protocol_of_the_brokers_has_no_static_members",),
+    ),
     Guard(
         "what came damaged is read again",
         "connectors/kafka/consumer.py",

@@ -14,11 +14,19 @@ from sluicegate.streams.topic_names import of_input, on_cluster, plain
 
 
 def open_input(
-    kafka: Settings, group: str, topics: Sequence[str], member: str, ends: bool = False, looks: bool = False
+    kafka: Settings,
+    group: str,
+    topics: Sequence[str],
+    member: str,
+    ends: bool = False,
+    looks: bool = False,
+    instance: str = "",
 ) -> Input:
     """Same as sluicegate.connectors.kafka.consumer.open_input, for topics of one cluster."""
     cluster = of_input(topics)
-    kafka_input = KafkaInput(settings_of(kafka, cluster), group, list(map(plain, topics)), member, ends, looks)
+    kafka_input = KafkaInput(
+        settings_of(kafka, cluster), group, list(map(plain, topics)), member, ends, looks, instance
+    )
     return ClusterInput(kafka_input, cluster) if cluster else kafka_input
 
 

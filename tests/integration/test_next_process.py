@@ -1,0 +1,100 @@
+"""A worker's process that dies: the process that the run starts in its place has its partitions at once."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.settings import INSTANCE
+from tests.bench.load import PARTITIONS, create
+from tests.bench.results import reader
+from tests.integration.storm_file import HEAD
+from tests.integration.supervised.run import Run
+from tests.unit.kafka.clients import BY_THE_BROKER, COOPERATIVE
+from tests.waiting import wait_until
+
+SESSION = 60.0  # seconds
+FILE = (
+    HEAD.replace("session.timeout.ms: 6000", f"session.timeout.ms: {1000 * SESSION:.0f}")
+    + """\
+agents:
+  pairs:
+    from: NS-in
+    aggregate: {count: 2, timeout: 1d, compute: {n: count}}
+    to: {topic: NS-out}
+"""
+)
+
+
+def test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one(
+    kafka: str, ns: str, tmp_path: Path
+) -> None:
+    """Another run is alive, and gets none of the partitions. When the first run ends, it gets them at once."""
+    create(kafka, *(f"{ns}-{name}" for name in ("in", "out", "dead")))
+    path = tmp_path / "shop.yaml"
+    store = f"sqlite:///{tmp_path / 'state.db'}"
+    path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", store))
+    command = [str(Path(sys.executable).with_name("sluicegate")), "run", str(path)]
+    feed, results = Producer({"bootstrap.servers": kafka, "log_level": 0}), reader(kafka, f"{ns}-out")
+    first, second = Run(*command), Run(*command)
+    try:
+        wait_until(lambda: min(len(run.events("partition.claimed")) for run in (first, second)) > 0, 60, "the owners")
+
+        def all_have_results(pause: float) -> float:
+            """The seconds until each partition has a result of records that are sent now."""
+            began = time.monotonic()
+            for number in range(PARTITIONS):
+                for _ in range(2):
+                    feed.produce(f"{ns}-in", b"{}", b"k%d" % number, number)
+            assert feed.flush(20) == 0
+            keys: set[bytes] = set()
+            wait_until(
+                lambda: keys.update(message.key() for message in results.consume(100, 0.1)) or len(keys) == PARTITIONS,
+                pause,
+                "a result of each partition",
+            )
+            return time.monotonic() - began
+
+        all_have_results(60)
+        os.kill(first.pids(1)[0], signal.SIGKILL)
+        assert all_have_results(SESSION / 2) < SESSION / 2
+        assert len(first.events("worker.started")) == 2
+        first.signal(signal.SIGTERM)
+        assert first.exit_code() == 0
+        assert all_have_results(SESSION / 2) < SESSION / 2
+    finally:
+        first.close()
+        second.close()
+        results.close()
+
+
+def test_a_process_is_another_member_when_partitions_were_added(kafka: str, ns: str) -> None:
+    """The group would give it the old partitions, and nobody the new ones."""
+    create(kafka, ns, partitions=1)
+
+    def instance(*topics: str) -> object:
+        consumer = open_input({"bootstrap.servers": kafka, **COOPERATIVE}, ns, topics, "m", instance="0-run")
+        try:
+            return consumer._wanted.get(INSTANCE)
+        finally:
+            consumer.close()
+
+    assert instance(ns) == "0-run-1"
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_partitions([NewPartitions(ns, 3)])[ns].result(20)
+    wait_until(lambda: instance(ns) == "0-run-3", 20, "another instance")
+    assert instance(ns, f"^{ns}.*") is None
+    assert instance(ns, f"{ns}-missing") is None
+
+
+def test_a_group_by_the_protocol_of_the_brokers_has_no_static_members(kafka: str, ns: str) -> None:
+    """There a member of an instance whose session has not ended is refused."""
+    create(kafka, ns, partitions=1)
+    consumer = open_input({"bootstrap.servers": kafka, **BY_THE_BROKER}, ns, [ns], "m", instance="0-run")
+    assert INSTANCE not in consumer._wanted
+    consumer.close()
