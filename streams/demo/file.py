@@ -13,7 +13,7 @@ TEXT = """\
 app: flights
 kafka:
   bootstrap.servers: {bootstrap}    # the embedded broker, in the demo's own process
-  session.timeout.ms: 1500               # short, for --kill: another worker takes over as soon as the session ends
+  session.timeout.ms: 1500               # short, for --kill: the partitions of a killed worker wait for it
   heartbeat.interval.ms: 150
 store: sqlite:///state.db
 dead_letters: flights.dead               # flights without a departure delay end here

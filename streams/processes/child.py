@@ -10,6 +10,7 @@ import queue
 import signal
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, NoReturn, Protocol
@@ -45,7 +46,7 @@ class ProcessJob(msgspec.Struct, frozen=True):
     log_level: str = "info"
     file: str = msgspec.field(default_factory=named_file)
     dispatches: bool = False
-    run: str = ""
+    run: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
 
 
 class WorkerPlan(msgspec.Struct, frozen=True):

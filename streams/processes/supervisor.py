@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -105,9 +104,7 @@ def run(
                 watch(app, names, board),
             ):
                 numbers = tuple(range(workers))
-                job = ProcessJob(
-                    ready, names, numbers, on_rule_change, -1, os.getpid(), pace.drain, log_level, run=uuid.uuid4().hex
-                )
+                job = ProcessJob(ready, names, numbers, on_rule_change, -1, os.getpid(), pace.drain, log_level)
                 return Supervisor(command, jobs(job), events, board, meter, pace, fresh).run()
         except Stopped:
             return 0
