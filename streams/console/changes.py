@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.console.questions import LETTERS, Questions
+from sluicegate.streams.console.questions import Questions
 from sluicegate.streams.console.wording import PAGE, agent_of, optional, text
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
@@ -15,12 +15,14 @@ from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import note
 from sluicegate.streams.observe.http import CallFields
 from sluicegate.streams.operations.dead import dead_causes, dead_changes
+from sluicegate.streams.operations.dead.dead_changes import PAGE as SLICE
 from sluicegate.streams.operations.dead.dead_letters import Letter
 from sluicegate.streams.operations.dead.dead_rows import DeadOutput
 from sluicegate.streams.operations.groups import group_changes
 from sluicegate.streams.operations.groups.open_groups import OpenGroup
 
 LONGEST_NAME = 200  # characters of a name
+GONE = "the letter is gone from its topic"
 
 
 def person(fields: CallFields) -> Person:
@@ -64,25 +66,33 @@ class ConsoleChanges:
         return group_changes.only(groups, _shown(key), place)
 
     def retry(self, fields: CallFields) -> dict[str, Any]:
-        """As `dead retry`. `ask` in the answer is the question to which the operator must agree (`yes`) first."""
+        """As `dead retry`. `ask` in the answer is the question to which the operator must agree (`yes`) first. The
+        contents of SLICE letters are in memory at a time."""
         agent, who = agent_of(self._app, fields), person(fields)
-        ids = _chosen_ids(fields)
-        with self._desk.store() as store:
-            topics = self._topics()
-            rows, letters, done = self._dead(store, agent, fields, ids)
-            if letters and fields.get("yes") is not True and (ask := dead_changes.question(topics(), letters)):
-                return {"ask": ask}
-            outcome = dead_changes.retry(
-                self._app,
-                agent,
-                store,
-                topics,
-                rows,
-                letters,
-                _renewed(who),
-                fields.get("again") is True,
-                lambda: time.sleep,
-            )
+        ids, topics, again = _chosen_ids(fields), self._topics(), fields.get("again") is True
+        rows, letters, done = self._dead(agent, fields, ids)
+        if letters and fields.get("yes") is not True and (ask := dead_changes.question(topics(), letters)):
+            return {"ask": ask}
+        outcome: dict[str, Any] = {}
+        for at in range(0, max(1, len(letters)), SLICE):
+            short = letters[at : at + SLICE]
+            whole = self._questions.whole_letters(short)
+            with self._desk.store() as store:
+                part = dead_changes.retry(
+                    self._app,
+                    agent,
+                    store,
+                    topics,
+                    rows if not at else [],
+                    whole,
+                    _renewed(who),
+                    again,
+                    lambda: time.sleep,
+                )
+            there = {letter.id for letter in whole}
+            gone = [letter.place for letter in short if letter.id not in there]
+            part["left_out"] += [{"id": place, "why": GONE} for place in gone]
+            outcome = {name: outcome[name] + value for name, value in part.items()} if at else part
         outcome["refused"] += [id for id in ids if id in done and id not in {row.row.id for row in rows}]
         self._questions.expire()
         return outcome
@@ -90,20 +100,21 @@ class ConsoleChanges:
     def drop_dead(self, fields: CallFields) -> dict[str, Any]:
         """As `dead drop`."""
         agent, who = agent_of(self._app, fields), person(fields)
+        rows, letters, _ = self._dead(agent, fields, _chosen_ids(fields))
         with self._desk.store() as store:
-            rows, letters, _ = self._dead(store, agent, fields, _chosen_ids(fields))
             outcome = dead_changes.drop(self._app, store, rows, letters, _renewed(who))
         self._questions.expire()
         return outcome
 
     def _dead(
-        self, store: Store, agent: Agent, fields: CallFields, ids: Sequence[str]
+        self, agent: Agent, fields: CallFields, ids: Sequence[str]
     ) -> tuple[list[DeadOutput], list[Letter], set[str]]:
-        """The records that the ids or the cause select, and the ids of rows that were retried before. A cause does not
-        select letters that were retried."""
-        seen = dead_changes.listing(self._app, [agent], store, self._topics(), LETTERS)
+        """The rows and the letters, without their contents, that the ids or the cause select, and the ids of rows that
+        were retried before. A cause does not select letters that were retried."""
+        seen = self._questions.dead_of(agent, self._questions.dead_shown.fresh()[0])
         if ids:
-            return dead_changes.select(self._app, agent, store, seen, ids)
+            with self._desk.store() as store:
+                return dead_changes.select(self._app, agent, store, seen, ids)
         if seen.missing:
             raise SystemNotReady(f"dead letters cannot be read: {seen.missing}")
         items, _ = dead_causes.select(seen, text(fields, "cause"), None)

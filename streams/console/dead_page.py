@@ -14,7 +14,7 @@ from sluicegate.streams.operations.dead.dead_letters import Letter
 
 LONGEST_TIME = 10**9 - 1  # seconds
 ORDERS: Mapping[str, Callable[[DeadItem], Any]] = {
-    "age": lambda item: (item.shown["age"] is None, item.shown["age"] or 0.0),
+    "age": lambda item: (not isinstance(item.dead, Letter), isinstance(item.dead, Letter) and -item.dead.at),
     "agent": lambda item: item.shown["agent"],
     "reason": lambda item: item.shown["reason"],
     "attempts": lambda item: (len(item.shown["attempts"]), item.shown["attempts"]),
@@ -65,8 +65,9 @@ def dead_counts(dead: DeadShown | None) -> dict[str, int] | None:
 def dead_page(dead: DeadShown, fields: CallFields) -> dict[str, Any]:
     """One page of the selected records, and all causes of the selection. Raises ConfigurationError."""
     first, (order, descending) = number(fields, "first", 0, 10**9), ordered(fields, ORDERS, "age")
-    there = [item for item in dead.items if optional(fields, "retried") or not item.shown["retried"]]
-    chosen = [item for item in reversed(there) if _is_chosen(item, fields)]
+    retried = optional(fields, "retried")
+    there = [item for item in dead.items if retried or not item.shown["retried"]]
+    chosen = _chosen(there[::-1], fields)
     page = sorted(chosen, key=ORDERS[order], reverse=descending)[first : first + PAGE]
     return {
         "dead": [{**item.shown, "cause": item.cause} for item in page],
@@ -81,14 +82,16 @@ def dead_page(dead: DeadShown, fields: CallFields) -> dict[str, Any]:
     }
 
 
-def _is_chosen(item: DeadItem, fields: CallFields) -> bool:
-    since, age = number(fields, "since", 0, LONGEST_TIME), item.shown["age"]
-    wanted = {"agent": item.shown["agent"], "reason": item.shown["reason"], "cause": item.cause}
-    return (
-        all(optional(fields, name) in (None, value) for name, value in wanted.items())
-        and (not since or (age is not None and age <= since))
-        and text(fields, "search", "").casefold() in _searched(item)
-    )
+def _chosen(items: Sequence[DeadItem], fields: CallFields) -> Sequence[DeadItem]:
+    since, search = number(fields, "since", 0, LONGEST_TIME), text(fields, "search", "").casefold()
+    for name in ("agent", "reason"):
+        if (value := optional(fields, name)) is not None:
+            items = [item for item in items if item.shown[name] == value]
+    if (cause := optional(fields, "cause")) is not None:
+        items = [item for item in items if item.cause == cause]
+    if since:
+        items = [item for item in items if item.shown["age"] is not None and item.shown["age"] <= since]
+    return [item for item in items if search in _searched(item)] if search else items
 
 
 def _searched(item: DeadItem) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sluicegate.streams.agent import Agent, App
@@ -10,6 +10,7 @@ from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.console.dead_page import DeadShown, dead_facts, dead_page, dead_shown, letter_counts
 from sluicegate.streams.console.group_table import ORDERS, GroupFilter, GroupTable
 from sluicegate.streams.console.kept import LEAST, SHARE, KeptValue
+from sluicegate.streams.console.letter_index import LetterIndex
 from sluicegate.streams.console.planning import plan_of_the_file
 from sluicegate.streams.console.progress import progress
 from sluicegate.streams.console.ruling import rule_text
@@ -18,24 +19,26 @@ from sluicegate.streams.console.snapshot import PartitionShown, StoreSnapshot, t
 from sluicegate.streams.console.systems import ConsoleSystems
 from sluicegate.streams.console.wording import PAGE, StillReading, agent_of, number, optional, ordered, seconds, text
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from sluicegate.streams.handlers.values import plain
+from sluicegate.streams.journal import journal
 from sluicegate.streams.observe.board import Board
 from sluicegate.streams.observe.history import LastHour
 from sluicegate.streams.observe.http import CallFields
 from sluicegate.streams.operations import auditing
-from sluicegate.streams.operations.dead import dead_changes
+from sluicegate.streams.operations.dead import dead_changes, dead_letters, dead_rows
 from sluicegate.streams.operations.dead.dead_changes import DeadListing
 from sluicegate.streams.operations.dead.dead_documents import payload
+from sluicegate.streams.operations.dead.dead_letters import Letter
 from sluicegate.streams.operations.desk import StoreDesk
 from sluicegate.streams.operations.groups.group_changes import document, every, key_of, where
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, why
 from sluicegate.streams.operations.stored_messages import message_document, time_text, timeout_document
 from sluicegate.streams.rules.versions import UNVERSIONED
-from sluicegate.streams.versions import catalogue
+from sluicegate.streams.versions import catalogue, mac_keys
 from sluicegate.streams.wording import counted
 
-LETTERS = 1000  # the newest dead letters of each partition
+DEAD_ROWS = 1000  # the oldest dead rows of each partition
 LANE_ROWS = 1000  # pending rows that are read for the lanes
 PATIENCE = 0.5  # seconds that an answer waits for the first reading of the store
 Facts = dict[str, Any]
@@ -52,6 +55,7 @@ class Questions:
         board.keep(self._history)
         self._clock = clock
         self.snapshot = KeptValue(self._snapshot, clock)
+        self.letters = LetterIndex(app)
         self.dead_shown = KeptValue(self._dead, clock)
         self._progress = KeptValue(self._read_progress, clock)
         self._plan = KeptValue(self._read_plan, clock)
@@ -144,16 +148,38 @@ class Questions:
     def dead(self, fields: CallFields) -> Facts:
         """The dead records, newest first unless `order` says otherwise. `fresh` reads them again: the page sets it when
         a view is opened."""
-        shown, age = self.dead_shown.fresh() if optional(fields, "fresh") else self.dead_shown.get()
-        return {**dead_page(shown, fields), "age": age}
+        known = self.dead_shown.within(PATIENCE)
+        if known is None:
+            raise StillReading("The dead letters are being read.")
+        shown, age = self.dead_shown.fresh() if optional(fields, "fresh") and known[1] else known
+        with _Paced(self._clock) as paced:
+            page = dead_page(shown, fields)
+        return {**page, "age": age, "again": paced.again}
 
     def payload(self, fields: CallFields) -> Facts:
-        """The key, the value and the headers of one dead row or letter."""
-        seen = self.dead_shown.get()[0].listing
-        name, agent = text(fields, "id"), agent_of(self.app, fields).name
-        rows = [row for row in seen.rows if row.partition.agent == agent]
-        letters = [letter for letter in seen.letters if letter.agent == agent]
-        return payload(*dead_changes.select_ids(DeadListing(rows, letters, seen.missing, 0), [name]))
+        """The error, the key, the value and the headers of one dead row or letter. Raises ConfigurationError for a
+        letter that is gone from its topic."""
+        name, agent = text(fields, "id"), agent_of(self.app, fields)
+        rows, short = dead_changes.select_ids(self.dead_of(agent, self.dead_shown.get()[0]), [name])
+        letters = self.whole_letters(short[:1])
+        if short and not letters:
+            raise ConfigurationError(f"the dead letter of {name} is gone from its topic")
+        return {**payload(rows, letters), "error": letters[0].error if letters else rows[0].reason}
+
+    def dead_of(self, agent: Agent, shown: DeadShown) -> DeadListing:
+        """What is dead of one agent. The letters have no contents (`whole_letters`)."""
+        seen = shown.listing
+        rows = [row for row in seen.rows if row.partition.agent == agent.name]
+        return seen._replace(rows=rows, letters=[letter for letter in seen.letters if letter.agent == agent.name])
+
+    def whole_letters(self, letters: Sequence[Letter]) -> list[Letter]:
+        """These letters with their contents, without those that are gone from their topic. Raises SystemNotReady and
+        PersistenceError."""
+        if not letters:
+            return []
+        with self.desk.store() as store:
+            mac = mac_keys.read(store, self.app.name)
+        return self.letters.whole(self.systems.open_topics(self.app), mac, letters)
 
     def rule(self, fields: CallFields) -> Facts:
         """The rule of an agent as YAML: the rule of the run, or one of its versions."""
@@ -214,10 +240,18 @@ class Questions:
         return taken(self.app, self.desk.store, self._reported())
 
     def _dead(self) -> DeadShown:
-        topics, counts = self.systems.open_topics, letter_counts(self._board.reports())
+        counts, names = letter_counts(self._board.reports()), [agent.name for agent in self.app.agents]
         with self.desk.store() as store:
-            listing = dead_changes.listing(self.app, self.app.agents, store, lambda: topics(self.app), LETTERS)
-        return dead_shown(listing, counts)
+            rows = list(dead_rows.dead_rows(store, self.app.name, names, DEAD_ROWS))
+            keys = mac_keys.listed(store, self.app.name) or (None, 0.0)
+        try:
+            letters, older = self.letters.read(self.systems.open_topics(self.app), *keys)
+        except (ConfigurationError, SystemNotReady) as error:
+            return dead_shown(DeadListing(rows, [], str(error), 0), counts)
+        with self.desk.store() as store:
+            notes = journal.notes(store, self.app.name)
+        settled = dead_letters.retried(notes), dead_letters.dropped(notes)
+        return dead_shown(DeadListing(rows, letters, "", older, *settled), counts)
 
     def _read_plan(self) -> Facts:
         try:

@@ -4,6 +4,7 @@ from tests.mutation.guard import NEVER, Guard
 
 PORT, PAGE = "streams/observe/http.py", "streams/console/page/core/html.js"
 CHANGES, QUESTIONS = ("tests/unit/console/test_changes.py",), ("tests/unit/console/test_questions.py",)
+LETTERS, INDEX = "streams/console/letter_index.py", ("tests/unit/console/test_letter_index.py",)
 TABLE = ("tests/unit/console/test_group_table.py",)
 CALLS = ("tests/unit/observe/test_http_calls.py",)
 STATE, CLIENT = ("tests/unit/serving/test_state.py",), ("tests/unit/serving/test_client.py",)
@@ -152,6 +153,29 @@ GUARDS = (
         "if self._took < LEAST:",
         "if True:",
         QUESTIONS,
+    ),
+    Guard(
+        "the console keeps the newest dead letters alone",
+        LETTERS,
+        "            self._forget(place, first)\n",
+        "",
+        INDEX,
+    ),
+    Guard("the console reads a dead letter once", LETTERS, "max(first, self._ends.get(place, 0))", "first", INDEX),
+    Guard("the console keeps no content of a dead letter", LETTERS, "            value=None,\n", "", INDEX),
+    Guard(
+        "the letters of a topic that was created anew are those of the new one",
+        LETTERS,
+        "if self._ends[place] > bounds.get(place, (0, -1))[1]:",
+        NEVER,
+        INDEX,
+    ),
+    Guard(
+        "other keys of the app make the console judge its letters again",
+        LETTERS,
+        "if keys != self._keys:",
+        NEVER,
+        INDEX,
     ),
     Guard(
         "the console reads the store for a share of the time",

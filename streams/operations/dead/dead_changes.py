@@ -24,6 +24,9 @@ PAGE = 1000
 class LetterTopics(RetryTopics, Protocol):
     """The dead-letter topics of an app, and the topics that records go back to."""
 
+    def bounds(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, tuple[int, int]]:
+        """The first offset and the next offset of each partition. Raises SystemNotReady."""
+
     def newest(self, topics: Iterable[str], limit: int) -> tuple[Iterable[Record], int]:
         """The newest `limit` records of each partition, and the number of older records that were not read. Raises
         SystemNotReady."""

@@ -14,7 +14,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Lookup, 
 from sluicegate.streams.aggregation import deadline, group_faults, groups
 from sluicegate.streams.aggregation.durable import paging
 from sluicegate.streams.config.text import document
-from sluicegate.streams.console import snapshot
+from sluicegate.streams.console import letter_index, snapshot
 from sluicegate.streams.engine import worker
 from sluicegate.streams.expressions import lexer, parse, times, values
 from sluicegate.streams.observe import history, http
@@ -116,6 +116,7 @@ LIMITS: dict[str, list[str]] = {
     ],
     "open groups in the list of the console": [f"{snapshot.MOST_GROUPS:,}"],
     "hot groups of a partition that the console reads": [f"{snapshot.LARGEST_PARTITION:,}"],
+    "dead letters in the list of the console": [f"{letter_index.MOST:,}", f"{letter_index.LEAST:,}"],
     "calls of the console and the state API at a time": [f"{http.CALLS}"],
 }
 """The numbers of a limit, in the order of the page. 4,300 digits are Python's; 530 bytes are measured."""

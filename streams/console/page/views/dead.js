@@ -28,7 +28,7 @@ async function payload(row) {
     ];
     detail(
       row.id,
-      html`<p class="notice bad">${row.error}</p>
+      html`<p class="notice bad">${content.error}</p>
         <p><${To} view="agent" fields=${{ name: row.agent }}>Rule of ${row.agent}<//></p>
         <${Payload} title="Value" text=${content.value} /><${Payload} title="Key" text=${content.key} />
         <${Table}
