@@ -1,11 +1,20 @@
 """Code that the buffers of all stores share: decoding of rows, deadlines, errors, and completion of batches."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 from sluicegate.connectors.times import length
-from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Types, WatermarkMove, resolved
+from sluicegate.streams.contracts.leased_values import (
+    Due,
+    DueSince,
+    Entry,
+    Gate,
+    SealedBatch,
+    Types,
+    WatermarkMove,
+    resolved,
+)
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 
@@ -30,24 +39,81 @@ def decoded(rows: Iterable[tuple[str, Entry]], types: Types | None) -> Decoded:
     return Decoded(tuple(id for id, _ in good), tuple(entry for _, entry in good), len(pairs) - len(good))
 
 
-def deadline(gate: Gate, first: int, last: int) -> int | None:
+class GivenDue(NamedTuple):
+    """The newest deadline that a row gave its group: the number of the row, the parts of its Due, and the time of its
+    insert. It counts while the row is open."""
+
+    row: int
+    since: DueSince
+    after: int
+    at: int
+
+    def begin(self, first: int) -> int | None:
+        """The time of the store's clock from which the deadline counts. None: it depends on no clock."""
+        return {"first": first, "last": self.at}.get(self.since)
+
+    def due(self, first: int) -> int | None:
+        """The deadline, in microseconds since 1970. `first` is the time of the group's first open row."""
+        return Due(self.since, self.after).at(first, self.at)
+
+
+NO_DUES: Mapping[str, GivenDue] = {}
+
+
+def newest_dues(gate: Gate, new: Iterable[Entry], first: int, now: int) -> dict[str, GivenDue]:
+    """By group the newest deadline that a new row gives. The rows are numbered from `first`."""
+    rows = enumerate(new if gate.dues else (), first)
+    return {entry.group: GivenDue(number, *entry.due, now) for number, entry in rows if entry.due is not None}
+
+
+def known_due(given: GivenDue | None, oldest: int, now: int) -> GivenDue | None:
+    """The deadline that a group has, if the row that gave it is still open: `oldest` is the number of the group's first
+    open row. The clock was ahead if the row was inserted later than now: then it counts as inserted now."""
+    if given is None or given.row < oldest or given.since == "never":
+        return None
+    return given._replace(at=min(given.at, now))
+
+
+def deadline(gate: Gate, first: int, last: int, given: GivenDue | None = None) -> int | None:
     """The time, in microseconds since 1970, at which a group must be sealed. `first` and `last` are the times at which
     its first and last open rows were inserted. None: only its count seals it."""
     times = (first, gate.after_first), (last, gate.after_last)
-    return min((start + length(after) for start, after in times if after is not None), default=None)
+    ends = [start + length(after) for start, after in times if after is not None]
+    due = None if given is None else given.due(first)
+    return min(ends if due is None else [*ends, due], default=None)
+
+
+def may_end(gate: Gate, new: Iterable[Entry], first_of: Callable[[str], int], now: int) -> dict[str, dict[str, Entry]]:
+    """By group and by idempotency key, the new entries that end their group if no count ends it before: by `ends`, or
+    by a deadline that has passed. `first_of` returns the time of the first open row of a group."""
+    groups: dict[str, dict[str, Entry]] = {}
+    for entry in new:
+        if entry.ends or (gate.dues and entry.due and is_over(entry, first_of(entry.group), now)):
+            groups.setdefault(entry.group, {})[entry.idempotency_key] = entry
+    return groups
+
+
+def is_over(entry: Entry, first: int, now: int) -> bool:
+    """Whether the deadline that a new entry gives has passed. `first` is the time of the first row of its group."""
+    due = None if entry.due is None else entry.due.at(first, now)
+    return due is not None and due <= now
 
 
 def full_batches(
-    rows: Iterable[Member], count: int | None, key_of: Callable[[Member], str], ends: Container[str]
+    rows: Iterable[Member], gate: Gate, key_of: Callable[[Member], str], ends: Mapping[str, Entry], first: int, now: int
 ) -> Iterator[tuple[str, list[Member]]]:
-    """The batches that the rows of one group fill, oldest rows first, each with its reason. A row whose idempotency key
-    is in `ends` ends its group."""
+    """The batches that the rows of one group fill, oldest rows first, each with its reason. `ends` are the new entries
+    that may end their group, by idempotency key; `first` is the time of the oldest row."""
     batch: list[Member] = []
     for row in rows:
         batch.append(row)
-        if len(batch) == count or key_of(row) in ends:
-            yield "count" if len(batch) == count else "until", batch
-            batch = []
+        entry = ends.get(key_of(row))
+        reason = "count" if len(batch) == gate.count else ""
+        if entry is not None and not reason:
+            reason = "until" if entry.ends else "timeout" if is_over(entry, first, now) else ""
+        if reason:
+            yield reason, batch
+            batch, first = [], now
 
 
 def at_least_one(limit: int | None) -> int | None:

@@ -86,12 +86,17 @@ class MemoryBuffer:
         with self._lock:
             now, buffer = self._now(), self._buffer(name)
             new = self._insert(name, entries, progress, keep_keys, now)
-            ends = {entry.idempotency_key for entry in new if entry.ends}
+            ends = buffers.may_end(gate, new, buffer.first, now)
             ids = []
             for group in dict.fromkeys(entry.group for entry in entries):
                 ready = buffer.ready(group, self._types, now)
                 for reason, rows in buffers.full_batches(
-                    ready, gate.count, lambda row: row.entry.idempotency_key, ends
+                    ready,
+                    gate,
+                    lambda row: row.entry.idempotency_key,
+                    ends.get(group, {}),
+                    buffer.first(group) if ready else now,
+                    now,
                 ):
                     ids.append(buffer.seal(name, group, reason, rows))
                 buffer.set_deadline(group, gate)

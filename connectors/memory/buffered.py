@@ -96,7 +96,10 @@ class Buffered:
         """A deadline that is later than any that the gate sets now was set while the clock was ahead: rows that were
         inserted later than now count as inserted now."""
         latest = buffers.deadline(gate, now, now)
-        for group in [group for group, due_at in self.deadlines.items() if latest is not None and due_at > latest]:
+        beyond = [group for group, due_at in self.deadlines.items() if latest is not None and due_at > latest]
+        if gate.dues:
+            beyond += [group for group in self.deadlines if any(row.at > now for row in self.open[group].values())]
+        for group in beyond:
             for row in self.open[group].values():
                 row.at = min(row.at, now)
             self.set_deadline(group, gate)
@@ -112,6 +115,10 @@ class Buffered:
         """The rows that a gate counts, oldest first."""
         return [row for row in self.open.get(group, {}).values() if row.free(now) and has_decoder(row.entry, types)]
 
+    def first(self, group: str) -> int:
+        """The time of the first open row of the group."""
+        return next(iter(self.open[group].values())).at
+
     def seal(self, name: str, group: str, reason: str, rows: list[BufferRow]) -> str:
         id = batch_id(name, group, str(rows[0].id))
         self.batches[id] = StoredBatch(group, reason, rows)
@@ -122,7 +129,9 @@ class Buffered:
 
     def set_deadline(self, group: str, gate: Gate) -> None:
         rows = list(self.open.get(group, {}).values())
-        until = buffers.deadline(gate, rows[0].at, rows[-1].at) if rows else None
+        gives = ((row, row.entry.due) for row in reversed(rows) if gate.dues)
+        dues = (buffers.GivenDue(row.id, *due, row.at) for row, due in gives if due is not None)
+        until = buffers.deadline(gate, rows[0].at, rows[-1].at, next(dues, None)) if rows else None
         if until is None:
             self.deadlines.pop(group, None)
         else:

@@ -100,8 +100,7 @@ class MongoBuffer:
             result = InsertResult(len(new), len(entries) - len(new))
             if not gate or not groups:
                 return Filled(result, [])
-            ends = [entry for entry in new if entry.ends]
-            return Filled(result, self._sealing(name, gate, now, session).full(groups, ends))
+            return Filled(result, self._sealing(name, gate, now, session).full(groups, new, first))
 
         return self._run(name, work, len(wanted), length(keep_keys))
 

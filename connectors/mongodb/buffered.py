@@ -1,12 +1,12 @@
 """Rows of buffers as documents: conditions that select them, their removal, and their conversion."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from pymongo import DeleteOne, ReplaceOne, UpdateOne
+from pymongo import DeleteOne, ReplaceOne
 from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import buffers, times
@@ -92,17 +92,19 @@ def set_keys_back(data: MongoDatabase, name: str, now: datetime, keep: int, sess
 
 
 def set_deadlines_back(data: MongoDatabase, name: str, gate: Gate, now: datetime, session: ClientSession) -> None:
-    """A deadline that is later than any that the gate sets now was set while the clock was ahead: rows that were
-    inserted later than now count as inserted now."""
-    if not _timed(gate):
-        return
-    beyond = {"name": name, "deadline": {"$gt": _deadline(gate, now, now)}}
-    rows = data[GROUP].find(beyond, {"_id": 1}, session=session)
-    groups = [each["_id"]["group"] for each in rows.sort("deadline").limit(buffers.SET_BACK)]
+    """A deadline that is later than any that the gate sets now, or that counts from a later time than now, was set
+    while the clock was ahead: rows that were inserted later than now count as inserted now."""
+    latest = buffers.deadline(gate, times.micros(now), times.micros(now))
+    ahead = [] if latest is None else [("deadline", _moment(latest))]
+    groups: list[str] = []
+    for field, most in [*ahead, ("since", now)] if gate.dues else ahead:
+        rows = data[GROUP].find({"name": name, field: {"$gt": most}}, {"_id": 1}, session=session)
+        groups += [each["_id"]["group"] for each in rows.sort(field).limit(buffers.SET_BACK)]
     if groups:
-        ahead = {"name": name, "group": {"$in": groups}, "at": {"$gt": now}} | OPEN
-        data[BUFFER].update_many(ahead, {"$set": {"at": now}}, session=session)
-        set_deadlines(data, name, groups, gate, session)
+        groups = list(dict.fromkeys(groups))
+        later = {"name": name, "group": {"$in": groups}, "at": {"$gt": now}} | OPEN
+        data[BUFFER].update_many(later, {"$set": {"at": now}}, session=session)
+        set_deadlines(data, name, groups, gate, now, session)
 
 
 def known(types: Types | None) -> Document:
@@ -151,37 +153,61 @@ def forget(data: MongoDatabase, name: str, groups: Sequence[str], session: Clien
         data[GROUP].delete_many({"_id": {"$in": gone}}, session=session)
 
 
-def spans(
-    data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession
-) -> dict[str, tuple[datetime, datetime]]:
-    """The times of the first and the last open row of each group. Groups without open rows are left out."""
-    pipeline = [
+class Span(NamedTuple):
+    """The open rows of a group: the times of the first and the last one, and the number of the first."""
+
+    first: datetime
+    last: datetime
+    oldest: int
+
+
+def spans(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> dict[str, Span]:
+    """The spans of the groups that have open rows."""
+    ends = {"first": {"$min": "$at"}, "last": {"$max": "$at"}, "oldest": {"$min": "$_id.number"}}
+    pipeline: list[Document] = [
         {"$match": {"name": name, "group": {"$in": list(groups)}} | OPEN},
-        {"$group": {"_id": "$group", "first": {"$min": "$at"}, "last": {"$max": "$at"}}},
+        {"$group": {"_id": "$group"} | ends},
     ]
     rows = data[BUFFER].aggregate(pipeline, session=session)
-    return {each["_id"]: (each["first"], each["last"]) for each in rows}
+    return {each["_id"]: Span(each["first"], each["last"], each["oldest"]) for each in rows}
 
 
-def set_deadlines(data: MongoDatabase, name: str, groups: Sequence[str], gate: Gate, session: ClientSession) -> None:
-    rows = spans(data, name, groups, session) if _timed(gate) else {}
+def set_deadlines(
+    data: MongoDatabase,
+    name: str,
+    groups: Sequence[str],
+    gate: Gate,
+    now: datetime,
+    session: ClientSession,
+    new: Mapping[str, buffers.GivenDue] = buffers.NO_DUES,
+) -> None:
+    """The deadlines of the open rows of these groups. `new` are the deadlines that rows of this transaction gave."""
+    rows, given = spans(data, name, groups, session) if gate.timed else {}, dict(new)
+    if gate.dues:
+        ids = {"_id": {"$in": [{"name": name, "group": group} for group in groups]}, "given": {"$exists": True}}
+        stored = data[GROUP].find(ids, {"given": 1}, session=session)
+        given = {each["_id"]["group"]: buffers.GivenDue(*each["given"]) for each in stored} | given
     writes: list[Any] = []
     for group in groups:
-        its = {"_id": {"name": name, "group": group}}
+        its, document = {"_id": {"name": name, "group": group}}, None
         if group in rows:
-            deadline = {"name": name, "deadline": _deadline(gate, *rows[group])}
-            writes.append(UpdateOne(its, {"$set": deadline}, upsert=True))
-        else:
-            writes.append(DeleteOne(its))
+            due = buffers.known_due(given.get(group), rows[group].oldest, times.micros(now))
+            document = _deadline(gate, rows[group], due)
+        writes.append(DeleteOne(its) if document is None else ReplaceOne(its, document | {"name": name}, upsert=True))
     if writes:
         data[GROUP].bulk_write(writes, ordered=False, session=session)
 
 
-def _timed(gate: Gate) -> bool:
-    return gate.after_first is not None or gate.after_last is not None
+def _deadline(gate: Gate, span: Span, due: buffers.GivenDue | None) -> Document | None:
+    first = times.micros(span.first)
+    end = buffers.deadline(gate, first, times.micros(span.last), due)
+    if end is None:
+        return None
+    begin = None if due is None else due.begin(first)
+    document = {"deadline": _moment(end)} | ({} if due is None else {"given": list(due)})
+    return document | ({} if begin is None else {"since": times.moment(begin)})
 
 
-def _deadline(gate: Gate, first: datetime, last: datetime) -> datetime:
-    """Rounded up to the next millisecond, so that it never comes early."""
-    end = buffers.deadline(gate, times.micros(first), times.micros(last))
-    return times.moment(-(-(end or 0) // 1000) * 1000)
+def _moment(end: int) -> datetime:
+    """Rounded up to the next millisecond, so that a deadline never comes early."""
+    return times.moment(-(-end // 1000) * 1000)

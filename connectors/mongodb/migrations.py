@@ -74,12 +74,18 @@ def _cold(data: MongoDatabase) -> None:
     _create(data, COLD, IndexModel([("_id.partition", 1), ("due", 1), ("_id.key", 1)]))
 
 
+def _given_deadlines(data: MongoDatabase) -> None:
+    counted = IndexModel([("name", 1), ("since", 1)], partialFilterExpression={"since": {"$exists": True}})
+    _create(data, GROUP, counted)
+
+
 STEPS: tuple[tuple[str, Callable[[MongoDatabase], None]], ...] = (
     ("collections for claims, changelog, outbox and dead rows", _collections),
     ("collections and indexes for buffers, timeouts and the outbox of applications", _leased),
     ("indexes for the app of a timeout, and for when it was scheduled", _timeouts),
     ("index for how long the keys of a buffer are kept", _kept_keys),
     ("collection for cold groups", _cold),
+    ("index for deadlines that the records of a buffer give", _given_deadlines),
 )
 
 

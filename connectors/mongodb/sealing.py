@@ -1,7 +1,7 @@
 """Sealed batches: groups with a fixed set of rows, each leased to one caller at a time."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
@@ -21,6 +21,7 @@ from sluicegate.connectors.mongodb.buffered import (
     set_deadlines,
     set_deadlines_back,
     set_leases_back,
+    spans,
     unleased,
 )
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
@@ -28,6 +29,7 @@ from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
 from sluicegate.connectors.mongodb.steps import until
 from sluicegate.connectors.outboxes import Space
+from sluicegate.connectors.times import micros
 from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Types, batch_id
 
 ChosenRows = tuple[str, str, list[Document]]
@@ -46,17 +48,26 @@ class Sealing:
     now: datetime
     session: ClientSession
 
-    def full(self, groups: Sequence[str], ends: Sequence[Entry]) -> list[SealedBatch]:
-        """Seals the full batches of these groups, and the batches that new entries end. Sets the groups' deadlines."""
-        keys = {entry.idempotency_key for entry in ends}
+    def full(self, groups: Sequence[str], new: Sequence[Entry], first: int) -> list[SealedBatch]:
+        """Seals the full batches of these groups, and the batches that new entries end. Sets the groups' deadlines. The
+        new entries are numbered from `first`."""
+        now, due = micros(self.now), list(dict.fromkeys(entry.group for entry in new if entry.due))
+        rows = spans(self.data, self.name, due, self.session) if due else {}
+        firsts = {group: micros(span.first) for group, span in rows.items()}
+        ends = buffers.may_end(self.gate, new, lambda group: firsts.get(group, now), now)
         made: list[ChosenRows] = [
             (group, reason, rows)
-            for group in dict.fromkeys([*self._reached(groups), *(entry.group for entry in ends)])
-            for reason, rows in buffers.full_batches(self._ready(group), self.gate.count, itemgetter("key"), keys)
+            for group in dict.fromkeys([*self._reached(groups), *ends])
+            for reason, rows in buffers.full_batches(
+                self._ready(group), self.gate, itemgetter("key"), ends.get(group, {}), firsts.get(group, now), now
+            )
         ]
         batches = self._seal(made)
-        set_deadlines(self.data, self.name, groups, self.gate, self.session)
+        self._set_deadlines(groups, buffers.newest_dues(self.gate, new, first, now))
         return batches
+
+    def _set_deadlines(self, groups: Sequence[str], new: Mapping[str, buffers.GivenDue] = buffers.NO_DUES) -> None:
+        set_deadlines(self.data, self.name, groups, self.gate, self.now, self.session, new)
 
     def _reached(self, groups: Sequence[str]) -> list[str]:
         """The groups that have as many rows as the gate counts."""
@@ -92,7 +103,7 @@ class Sealing:
             if rows := self._ready(group, self.gate.count or 0):
                 made.append((group, "timeout", rows))
         batches = again + self._seal(made)
-        set_deadlines(self.data, self.name, [group for group, _, _ in made], self.gate, self.session)
+        self._set_deadlines([group for group, _, _ in made])
         return batches
 
     def one(self, group: str) -> SealedBatch | None:
@@ -101,7 +112,7 @@ class Sealing:
         if not rows:
             return None
         [batch] = self._seal([(group, "manual", rows)])
-        set_deadlines(self.data, self.name, [group], self.gate, self.session)
+        self._set_deadlines([group])
         return batch
 
     def _seal(self, made: Sequence[ChosenRows]) -> list[SealedBatch]:

@@ -40,7 +40,8 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.record import Header
 
 _PAGE = 1000
-_NO_GATE = ("", 0, "", "", "")
+_NO_GATE = ("", 0, "", "", "", "")
+_DUE_SINCE = {"epoch": 0, "first": 1, "last": 2, "never": 3}
 _row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes, list[Header]]]).decode
 
 
@@ -72,7 +73,7 @@ class RedisBuffer:
     ) -> Filled:
         moves = ("", 0, 0) if progress is None else _moves(progress)
         rows = [part for entry in entries for part in _arguments(entry, length(keep_keys))]
-        arguments = [*self._gated(gate), *moves, int(gate is not None), length(keep_keys), *rows]
+        arguments = [*self._gated(gate), *moves, int(gate is not None), length(keep_keys), _dues(entries), *rows]
         state, *answer = self._run(scripts.INSERT, name, *arguments)
         while state == b"packed":
             self._make_rows(name)
@@ -86,7 +87,7 @@ class RedisBuffer:
         self, name: str, packed: Sequence[Pack], gate: Gate, progress: WatermarkMove
     ) -> Sequence[SealedBatch]:
         ends = "".join("01"[pack.ends] for pack in packed) if any(pack.ends for pack in packed) else ""
-        arguments = (*self._gated(gate), *_moves(progress), ends, *packs.pack_arguments(packed))
+        arguments = (*self._gated(gate), *_moves(progress), ends, _dues(packed), *packs.pack_arguments(packed))
         state, *answer = self._run(packing.INSERT_PACKS, name, *arguments)
         if state == b"rows":
             return self.insert_and_seal(name, singles(packed), gate, progress).batches
@@ -109,12 +110,14 @@ class RedisBuffer:
             return list(self._server().lrange(key, 0, -1))
 
     def _gated(self, gate: Gate | None) -> Iterator[Any]:
-        """The arguments of the gate: token, lease, count, times, and the types that have decoders."""
+        """The arguments of the gate: token, lease, count, times, whether records give deadlines, and the types that
+        have decoders."""
         if gate is None:
             yield from _NO_GATE
         else:
             yield from (self._new_token(), length(gate.lease), gate.count or "")
             yield from ("" if time is None else length(time) for time in (gate.after_first, gate.after_last))
+            yield "1" if gate.dues else ""
         yield from (-1,) if self._types is None else (len(self._types), *self._types)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
@@ -260,6 +263,12 @@ def _arguments(entry: Entry, keep: int) -> Iterator[Any]:
     head = (entry.idempotency_key, keep, entry.correlation_id, entry.type, entry.group)
     row = encode(head) + encode((entry.data, entry.headers))
     yield from (entry.idempotency_key, entry.group, entry.type, row, int(entry.ends))
+
+
+def _dues(records: Sequence[Entry | Pack]) -> bytes:
+    """The deadlines that entries give, or the last records of packs, in the form of `dues_of`."""
+    dues = [(at, record.due) for at, record in enumerate(records, 1) if record.due is not None]
+    return encode([part for at, due in dues for part in (at, _DUE_SINCE[due.since], due.after)]) if dues else b""
 
 
 def _key(kind: str, name: str) -> str:

@@ -42,7 +42,7 @@ def items(id: str) -> int:
 
 def pack_arguments(packs: Sequence[Pack]) -> Iterator[Any]:
     """The script arguments of packs: group, and the pack without its time and number, which the script adds."""
-    for group, first, items, data, _ in packs:
+    for group, first, items, data, *_ in packs:
         key = first.encode()
         kept = (_PLAIN, data) if len(data) <= _SMALL else (_LZ4, lz4.block.compress(data))
         yield group

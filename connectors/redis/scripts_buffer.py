@@ -2,6 +2,7 @@
 
 from sluicegate.connectors.buffers import SET_BACK
 from sluicegate.connectors.redis.scripts_leased import OUTBOX, script_with
+from sluicegate.streams.contracts.leased_values import LATEST_DUE
 
 BUFFER = """
 -- order: numbers of rows; rows: number -> time (8 bytes), head, rest (msgpack); sequence: the last number
@@ -13,12 +14,15 @@ BUFFER = """
 -- begins: tokens of snapshots, and first rows of batches, by the begin of their lease; keep: the longest time for which
 -- an insert asked to remember keys
 -- watermarks: topic partition -> next offset
+-- given: group -> the newest deadline that a record gave: number of the record, what it counts from (0: 1970, 1: the
+-- group's first record, 2: this record, 3: it takes the deadline away), time from then on, time of the insert ('>dBdd')
+-- since: groups by the time from which that deadline counts; without those that count from 1970
 -- packed, due, pack and pack-batch: see scripts_packs.py. `order` and `packed` never exist at the same time
 local name = ARGV[1]
 local B = P .. 'buffer:'
 local KINDS = {order = 'zset', rows = 'hash', keys = 'hash', gone = 'zset', types = 'hash', leases = 'hash',
   tokens = 'zset', sealed = 'zset', batches = 'hash', holders = 'hash', deadlines = 'zset', watermarks = 'hash',
-  sequence = 'string', packed = 'hash', due = 'zset', begins = 'zset', keep = 'string'}
+  sequence = 'string', packed = 'hash', due = 'zset', begins = 'zset', keep = 'string', given = 'hash', since = 'zset'}
 local function key(kind) return B .. kind .. ':' .. name end
 local function group_key(group) return B .. 'group:' .. #name .. ':' .. name .. ':' .. group end
 local function pack_key(group) return B .. 'pack:' .. #name .. ':' .. name .. ':' .. group end
@@ -67,6 +71,10 @@ local function leave_snapshot(token, rows)
   write('SREM', held_key(token), rows)
   if redis.call('EXISTS', held_key(token)) == 0 then end_lease('tokens', token) end
 end
+local function forget_given(group)
+  redis.call('HDEL', key('given'), group)
+  redis.call('ZREM', key('since'), group)
+end
 local function delete(rows, stored)
   local keys, gone, types, groups = {}, {}, {}, {}
   for i, each in ipairs(stored) do
@@ -87,21 +95,24 @@ local function delete(rows, stored)
   end
   for group, those in pairs(groups) do
     write('ZREM', group_key(group), those)
-    if redis.call('EXISTS', group_key(group)) == 0 then redis.call('ZREM', key('deadlines'), group) end
+    if redis.call('EXISTS', group_key(group)) == 0 then
+      redis.call('ZREM', key('deadlines'), group)
+      forget_given(group)
+    end
   end
 end
 """
 
 GATE = """
--- ARGV from 2: token, lease, count, time after the first row, after the last row (each or ''), number of the types that
--- have a decoder (-1: all have one), these types
+-- ARGV from 2: token, lease, count, time after the first row, after the last row (each or ''), whether records give
+-- deadlines (1 or ''), number of the types that have a decoder (-1: all have one), these types
 local token, lease, wanted = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local after_first, after_last = tonumber(ARGV[5]), tonumber(ARGV[6])
-local resolving, at = nil, 8
-if ARGV[7] ~= '-1' then
+local gives, resolving, at = ARGV[7] == '1', nil, 9
+if ARGV[8] ~= '-1' then
   resolving = {}
-  for i = 8, 7 + ARGV[7] do resolving[ARGV[i]] = true end
-  at = 8 + ARGV[7]
+  for i = 9, 8 + ARGV[8] do resolving[ARGV[i]] = true end
+  at = 9 + ARGV[8]
 end
 local easy = nil  -- whether all rows resolve and no snapshot has a live lease; nil: not known yet
 local function is_easy()
@@ -163,32 +174,80 @@ local function seal(group, rows, reason)
   write('HSET', key('leases'), leases)
   hand_out(rows[1], {group, reason, 0, '', rows})
 end
+-- Deadlines that records give
+-- By the number of the record among the arguments: what the deadline counts from, and the time from then on
+local function dues_of(packed)
+  local dues, flat = {}, packed ~= '' and cmsgpack.unpack(packed) or {}
+  for i = 1, #flat, 3 do dues[flat[i]] = {flat[i + 1], flat[i + 2]} end
+  return dues
+end
+local function moment_of(due, first, last)  -- `first`, `last`: times of the group's first record, and of this record
+  if due[1] == 3 then return math.huge end
+  local begin = due[1] == 1 and first or due[1] == 2 and last or 0
+  return math.max(0, math.min(begin + due[2], LATEST_DUE))
+end
+local newest, any_given = {}, redis.call('EXISTS', key('given')) == 1
+local function give(group, row, due) newest[group] = {row, due[1], due[2], now} end
+local function given_due(group, oldest, first)  -- number and time of its first open record, nil: it has none
+  if not gives and not any_given then return math.huge end
+  local given = newest[group]
+  local stored = not given and any_given and redis.call('HGET', key('given'), group)
+  if stored then given = {struct.unpack('>dBdd', stored)} end
+  if not gives or not oldest or not given or given[1] < oldest or given[2] == 3 then
+    forget_given(group)
+    return math.huge
+  end
+  any_given, given[4] = true, math.min(given[4], now)
+  redis.call('HSET', key('given'), group, struct.pack('>dBdd', given[1], given[2], given[3], given[4]))
+  if given[2] == 0 then
+    redis.call('ZREM', key('since'), group)
+  else
+    redis.call('ZADD', key('since'), text(given[2] == 1 and first or given[4]), group)
+  end
+  return moment_of({given[2], given[3]}, first, given[4])
+end
 local function settle(groups)  -- writes their deadlines; a group without rows has none, nor has a gate without times
   local ends, timed, none, dues = {}, {}, {}, {}
   for _, group in ipairs(groups) do
-    local first = (after_first or after_last) and redis.call('ZRANGE', group_key(group), 0, 0)[1]
+    local first = (after_first or after_last or gives) and redis.call('ZRANGE', group_key(group), 0, 0)[1]
     if first then
       timed[#timed + 1] = group
       ends[#ends + 1] = first
       ends[#ends + 1] = after_last and redis.call('ZRANGE', group_key(group), -1, -1)[1] or first
     else
+      given_due(group)
       none[#none + 1] = group
     end
   end
   local stored = ask('HMGET', key('rows'), ends)
   for i, group in ipairs(timed) do
     local first, last = time_of(stored[2 * i - 1]), time_of(stored[2 * i])
-    dues[#dues + 1] = text(math.min(first + (after_first or math.huge), last + (after_last or math.huge)))
-    dues[#dues + 1] = group
+    local due = math.min(first + (after_first or math.huge), last + (after_last or math.huge))
+    due = math.min(due, given_due(group, tonumber(ends[2 * i - 1]), first))
+    if due < math.huge then
+      dues[#dues + 1], dues[#dues + 2] = text(due), group
+    else
+      none[#none + 1] = group
+    end
   end
   write('ZADD', key('deadlines'), dues)
   if redis.call('EXISTS', key('deadlines')) == 1 then write('ZREM', key('deadlines'), none) end
 end
--- A deadline that is later than any that the gate sets now was set while the clock was ahead
+-- A deadline that is later than any that the gate sets now, or that counts from a later time than now, was set while
+-- the clock was ahead
 local function beyond(kind)  -- its groups
-  local least = math.min(after_first or math.huge, after_last or math.huge)
-  if least == math.huge then return {} end
-  return redis.call('ZRANGEBYSCORE', key(kind), '(' .. text(now + least), '+inf', 'LIMIT', 0, SET_BACK)
+  local least, groups, seen = math.min(after_first or math.huge, after_last or math.huge), {}, {}
+  local function note(which, latest)
+    local found = redis.call('ZRANGEBYSCORE', key(which), '(' .. text(latest), '+inf', 'LIMIT', 0, SET_BACK)
+    for _, group in ipairs(found) do
+      if not seen[group] and (which == kind or redis.call('ZSCORE', key(kind), group)) then
+        seen[group], groups[#groups + 1] = true, group
+      end
+    end
+  end
+  if least < math.huge then note(kind, now + least) end
+  if gives then note('since', now) end
+  return groups
 end
 local function set_deadlines_back()  -- rows that were inserted later than now count as inserted now
   local groups = beyond('deadlines')
@@ -203,14 +262,18 @@ local function set_deadlines_back()  -- rows that were inserted later than now c
   end
   settle(groups)
 end
-local function fill(group, count, ends)  -- seals batches of a group with `count` rows; `ends`: new rows that end it
+-- Seals batches of a group with `count` rows. `ends`: new rows that end it by `until` (true), or by a deadline that
+-- has passed (that of the row). `first`: the time of its first row
+local function fill(group, count, ends, first)
   if not ends and (not wanted or count < wanted) then return end
   local rows, batch = ready(group), {}
   for _, row in ipairs(ends and rows.count > 0 and rows.take(rows.count) or {}) do
     batch[#batch + 1] = row
-    if #batch == wanted or ends[row] then
-      seal(group, batch, #batch == wanted and 'count' or 'until')
-      batch = {}
+    local one = ends[row]
+    local over = one and (one == true or moment_of(one, first, now) <= now)
+    if #batch == wanted or over then
+      seal(group, batch, #batch == wanted and 'count' or one == true and 'until' or 'timeout')
+      batch, first = {}, now
     end
   end
   if ends then return end
@@ -223,7 +286,7 @@ local function finish(group, reason)
   seal(group, rows.take(most), reason)
   settle({group})
 end
-""".replace("SET_BACK", str(SET_BACK))
+""".replace("SET_BACK", str(SET_BACK)).replace("LATEST_DUE", str(LATEST_DUE))
 
 _REMEMBER = """
 -- A key that is remembered for longer than any insert asked was removed while the clock was ahead
@@ -241,8 +304,8 @@ end
 
 INSERT = script_with(BUFFER, GATE, _REMEMBER)("""
 -- further ARGV: topic partition of the watermark (or ''), its expected and its next offset, whether there is a gate
--- (1 or 0), how long keys are remembered; then of each entry: idempotency key, group, type, head and rest, whether it
--- ends its group (1 or 0)
+-- (1 or 0), how long keys are remembered, deadlines of entries (see dues_of); then of each entry: idempotency key,
+-- group, type, head and rest, whether it ends its group (1 or 0)
 if redis.call('EXISTS', key('packed')) == 1 then return {'packed'} end
 local topic = ARGV[at]
 if topic ~= '' then
@@ -250,7 +313,7 @@ if topic ~= '' then
   if tonumber(stands) ~= tonumber(ARGV[at + 1]) then return {'moved', stands} end
 end
 local keys, new, seen, groups, touched, ends = {}, {}, {}, {}, {}, {}
-for i = at + 5, #ARGV, 5 do
+for i = at + 6, #ARGV, 5 do
   keys[#keys + 1] = ARGV[i]
   if not groups[ARGV[i + 1]] then
     groups[ARGV[i + 1]] = {}
@@ -262,7 +325,7 @@ local gone = redis.call('EXISTS', key('gone')) == 1 and ask('ZMSCORE', key('gone
 for i, each in ipairs(keys) do
   if not held[i] and not seen[each] and not (gone and gone[i] and tonumber(gone[i]) > now) then
     seen[each] = true
-    new[#new + 1] = at + 5 * i
+    new[#new + 1] = at + 1 + 5 * i
   end
 end
 local counts = {}
@@ -275,17 +338,30 @@ redis.call('ZREMRANGEBYSCORE', key('gone'), '-inf', text(now))
 remember(tonumber(ARGV[at + 4]))
 if topic ~= '' then redis.call('HSET', key('watermarks'), topic, ARGV[at + 2]) end
 local order, rows, known, types = {}, {}, {}, {}
-local stamp = struct.pack('>d', now)
+local stamp, dues, firsts = struct.pack('>d', now), dues_of(ARGV[at + 5]), {}
+local function first_of(group)  -- the time of its first row
+  if not firsts[group] then
+    local oldest = redis.call('ZRANGE', group_key(group), 0, 0)[1]
+    firsts[group] = oldest and time_of(redis.call('HGET', key('rows'), oldest)) or now
+  end
+  return firsts[group]
+end
+local function may_end(group, row, one)
+  ends[group] = ends[group] or {}
+  ends[group][row] = one
+end
 for n, i in ipairs(new) do
   local row, group, type = text(number + n), ARGV[i + 1], ARGV[i + 2]
   order[#order + 1], order[#order + 2] = row, row
   rows[#rows + 1], rows[#rows + 2] = row, stamp .. ARGV[i + 3]
   known[#known + 1], known[#known + 2] = ARGV[i], row
   types[type] = (types[type] or 0) + 1
-  if ARGV[i + 4] == '1' then
-    ends[group] = ends[group] or {}
-    ends[group][row] = true
+  local due = gives and dues[(i - at - 1) / 5]
+  if due then
+    give(group, number + n, due)
+    if moment_of(due, first_of(group), now) <= now then may_end(group, row, due) end
   end
+  if ARGV[i + 4] == '1' then may_end(group, row, true) end
   table.insert(groups[group], row)
   table.insert(groups[group], row)
 end
@@ -295,7 +371,7 @@ write('HSET', key('keys'), known)
 for type, count in pairs(types) do redis.call('HINCRBY', key('types'), type, count) end
 for group, those in pairs(groups) do write('ZADD', group_key(group), those) end
 if ARGV[at + 3] == '1' then
-  for i, group in ipairs(touched) do fill(group, counts[i] + #groups[group] / 2, ends[group]) end
+  for i, group in ipairs(touched) do fill(group, counts[i] + #groups[group] / 2, ends[group], firsts[group] or now) end
   settle(touched)
 end
 return {'done', #new, batches}

@@ -73,8 +73,11 @@ local function settle_packs(groups, states, last)  -- `last`: time of the last r
       if after_last then
         ends = math.min(ends, (last or time_of(redis.call('LINDEX', pack_key(group), -1))) + after_last)
       end
+      local oldest = gives and number_of(redis.call('LINDEX', pack_key(group), 0))
+      ends = math.min(ends, given_due(group, oldest, state[2]))
       kept[#kept + 1], kept[#kept + 2] = group, struct.pack('>ddd', state[1], state[2], ends)
     else
+      given_due(group)
       gone[#gone + 1] = group
     end
     if ends == math.huge then
@@ -116,38 +119,45 @@ _sealing_script = script_with(BUFFER, GATE, _PACKS, _OPEN)
 
 INSERT_PACKS = _sealing_script("""
 -- further ARGV: topic partition of the watermark, its expected and its next offset; of each pack whether it ends its
--- group (a text of 1 and 0, empty: none does); then of each pack: group, the pack without its first two fields
+-- group (a text of 1 and 0, empty: none does); deadlines of packs (see dues_of), each given by the last record; then of
+-- each pack: group, the pack without its first two fields
 if redis.call('EXISTS', key('order')) == 1 then return {'rows'} end
 local topic = ARGV[at]
 local stands = redis.call('HGET', key('watermarks'), topic) or '0'
 if tonumber(stands) ~= tonumber(ARGV[at + 1]) then return {'moved', stands} end
-local groups, places, before = {}, {}, tonumber(redis.call('GET', key('sequence')) or '0')
+local groups, places, lasts, before = {}, {}, {}, tonumber(redis.call('GET', key('sequence')) or '0')
 local number, stamp = before + 1, struct.pack('>d', now)
 local function push(i)
   local group, pack = ARGV[i], ARGV[i + 1]
   local answer = redis.pcall('RPUSH', pack_key(group), stamp .. struct.pack('>d', number) .. pack)
   if type(answer) == 'table' then  -- nothing else was written yet
-    for k = at + 4, i - 2, 2 do redis.call('RPOP', pack_key(ARGV[k])) end
+    for k = at + 5, i - 2, 2 do redis.call('RPOP', pack_key(ARGV[k])) end
     error('DAMAGED ' .. pack_key(group) .. ' is not a list')
   end
   number = number + struct.unpack('>d', pack)
+  lasts[i] = number - 1
   if not places[group] then
     groups[#groups + 1] = group
     places[group] = #groups
   end
 end
-for i = at + 4, #ARGV, 2 do push(i) end
-local states, total = {}, number - 1 - before
+for i = at + 5, #ARGV, 2 do push(i) end
+local states, dues, total = {}, dues_of(ARGV[at + 4]), number - 1 - before
 for i, found in ipairs(ask('HMGET', key('packed'), groups)) do states[i] = state_of(found) end
 redis.call('INCRBY', key('sequence'), total)
 redis.call('HSET', key('watermarks'), topic, ARGV[at + 2])
 if total > 0 then redis.call('HINCRBY', key('types'), 'pack', total) end
-for i = at + 4, #ARGV, 2 do
-  local group, one = ARGV[i], string.byte(ARGV[at + 3], (i - at - 2) / 2) == 49
-  local state = states[places[group]]
+for i = at + 5, #ARGV, 2 do
+  local group, nth = ARGV[i], (i - at - 3) / 2
+  local state, one, due = states[places[group]], string.byte(ARGV[at + 3], nth) == 49, gives and dues[nth]
   state[1], state[2] = state[1] + struct.unpack('>d', ARGV[i + 1]), state[2] or now
   while wanted and resolves and state[1] >= wanted do seal_packs(group, state, wanted, 'count') end
   if one and resolves and state[1] > 0 then seal_packs(group, state, state[1], 'until') end
+  if due then
+    give(group, lasts[i], due)
+    local over = resolves and state[1] > 0 and moment_of(due, state[2], now) <= now
+    if over then seal_packs(group, state, state[1], 'timeout') end
+  end
 end
 settle_packs(groups, states, now)
 return {'done', batches}

@@ -127,13 +127,19 @@ _BUFFER_HOLD = _table(
     ["name", "id"],
     by_key=True,
 )
-BUFFER_DEADLINE = _table(
+_BUFFER_DEADLINE = _table(
     "buffer_deadline",
     "name name, group_name name, due_at count",
     ["name", "group_name"],
     indexes=[["name", "due_at"]],
     by_key=True,
 )
+# The newest deadline that a row gave, and the time from which it counts: null for a time of the gate, and for an
+# instant.
+_OF_ROWS = Addition(
+    _BUFFER_DEADLINE.name, [Column("given", "bytes", True), Column("due_since", "count", True)], [["name", "due_since"]]
+)
+BUFFER_DEADLINE = _BUFFER_DEADLINE._replace(columns=[*_BUFFER_DEADLINE.columns, *_OF_ROWS.columns])
 BUFFER_KEY = _table(
     "buffer_key",
     "name name, idempotency_key name, kept_until count",
@@ -192,7 +198,7 @@ BUFFER_NAME, BUFFER_HOLD, PENDING, LANE = (
     for table, addition in zip((_BUFFER_NAME, _BUFFER_HOLD, _PENDING, _LANE), _BEGINS, strict=True)
 )
 
-_BUFFERS = (_BUFFER_NAME, BUFFER_ROW, _BUFFER_HOLD, BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK)
+_BUFFERS = (_BUFFER_NAME, BUFFER_ROW, _BUFFER_HOLD, _BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK)
 LEASED = (*_BUFFERS, _TIMEOUT, MESSAGE, _PENDING, SENT, DEAD_MESSAGE, ATTEMPT, _LANE)
 
 # Entries are compressed already. Free space in a page lets the claim row be updated without its index.
@@ -218,6 +224,7 @@ STEPS: tuple[Step, ...] = (
     Step("the app of a timeout, and when it was scheduled", (), {}, [_OF_APP]),
     Step("when a lease began, and how long a buffer keeps keys", (), {}, _BEGINS),
     Step("table for cold groups", (COLD,), {}),
+    Step("deadlines that the records of a buffer give", (), {}, [_OF_ROWS]),
 )
 
 

@@ -56,8 +56,9 @@ class BufferIntake(Protocol):
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         """As `insert`. In the same transaction the resolved unsealed entries of each touched group are sealed in their
-        order: a batch ends with the entry that makes it `gate.count`, and with a new one that `ends` its group. The
-        gate's times set the deadlines of the entries that are left."""
+        order: a batch ends with the entry that makes it `gate.count`, with a new one that `ends` its group, and with a
+        new one whose `due` has passed. The gate's times set the deadlines of the entries that are left, and with
+        `gate.dues` the newest of them that has a `due`."""
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
         """The watermark: the next offset. 0 when none was set."""

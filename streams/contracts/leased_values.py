@@ -6,12 +6,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from sluicegate.streams.contracts import recurring
 from sluicegate.streams.contracts.headers import EVERY
 from sluicegate.streams.contracts.record import Header
+
+LATEST_DUE = 253_402_300_799_000_000
+"""The last second of the year 9999, in microseconds since 1970: every store has times up to it."""
 
 Types = Mapping[str, Callable[[bytes], Any]]
 """Decoders by `Entry.type`."""
@@ -24,12 +27,31 @@ def positive(lease: timedelta) -> timedelta:
     return lease
 
 
+DueSince = Literal["epoch", "first", "last", "never"]
+
+
+class Due(NamedTuple):
+    """A deadline that an entry gives its group: `after` microseconds `since` 1970 (`epoch`), since the insert of the
+    group's `first` open entry, or since the insert of this entry (`last`). `never` takes the known deadline away."""
+
+    since: DueSince
+    after: int = 0
+
+    def at(self, first: int, last: int) -> int | None:
+        """The time in microseconds since 1970. `first` and `last` are the times of the inserts. None: never."""
+        if self.since == "never":
+            return None
+        begin = {"epoch": 0, "first": first, "last": last}[self.since]
+        return max(0, min(begin + self.after, LATEST_DUE))
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One buffered record. `idempotency_key` is the same for each delivery of a message (its broker id, else
     topic/partition/offset; never random). `correlation_id` names the record in the buffer. `type` names the decoder of
     `data`. Entries of one `group` are completed together. With `ends` the group is complete with this entry: the insert
-    that adds it seals the group. It is no part of what the buffer keeps.
+    that adds it seals the group. `due` is the deadline that it gives the group. Both are no part of what readers of the
+    buffer get.
 
     `value` is what `data` decoded to when it was read; in a store opened without types, the bytes themselves. Raises
     ValueError.
@@ -43,6 +65,7 @@ class Entry:
     group: str = ""
     value: Any = field(default=None, compare=False)
     ends: bool = field(default=False, compare=False)
+    due: Due | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("idempotency_key", "correlation_id"):
@@ -64,13 +87,14 @@ class Pack(NamedTuple):
     part, the common part, the number of `items`, the length of each, the items. Lengths and the number are 4 bytes,
     big-endian. A store may hold the pack as one row, cut where a count ends in it, or each record as a row. In that
     case `first` is the idempotency key of the first record, and the keys of the others are made from it. With `ends`
-    the group is complete with the last record."""
+    the group is complete with the last record; `due` is the deadline that the last record gives."""
 
     group: str
     first: str
     items: int
     data: bytes
     ends: bool = False
+    due: Due | None = None
 
 
 class PackBody(NamedTuple):
@@ -131,8 +155,8 @@ def singles(packs: Sequence[Pack]) -> list[Entry]:
         common, *items = pack_parts(pack.data)
         for number, item in enumerate(items):
             key = f"{pack.first}+{number}" if number else pack.first
-            ends = pack.ends and number == len(items) - 1
-            entries.append(Entry(key, key, PACK, pack_data(common, [item]), (), pack.group, ends=ends))
+            last = (pack.ends, pack.due) if number == len(items) - 1 else (False, None)
+            entries.append(Entry(key, key, PACK, pack_data(common, [item]), (), pack.group, None, *last))
     return entries
 
 
@@ -162,16 +186,23 @@ class WatermarkMove(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Gate:
     """When a group of a buffer is sealed: at `count` resolved entries, or so long after its first or its last entry.
-    `lease` is how long the worker that fires the batch may take."""
+    With `dues` also at the deadline of the newest open entry that has one (`Entry.due`). A deadline that has passed
+    seals the group with the entry that gives it. `lease` is how long the worker that fires the batch may take."""
 
     count: int | None = None
     after_first: timedelta | None = None
     after_last: timedelta | None = None
     lease: timedelta = timedelta(minutes=5)
+    dues: bool = False
+
+    @property
+    def timed(self) -> bool:
+        """Whether a time may seal a group."""
+        return self.dues or self.after_first is not None or self.after_last is not None
 
     def __post_init__(self) -> None:
         positive(self.lease)
-        if self.count is None and self.after_first is None and self.after_last is None:
+        if self.count is None and not self.timed:
             raise ValueError("a Gate needs a count or a time")
         if self.count is not None and self.count < 1:
             raise ValueError("the count of a Gate is at least 1")

@@ -79,7 +79,7 @@ def gate_of(agent: Agent) -> Gate:
     most = completion(aggregation).most
     times = (aggregation.since_first, aggregation.since_last)
     first, last = (None if seconds is None else timedelta(seconds=seconds) for seconds in times)
-    return Gate(None if most == inf else int(most), first, last, LEASE)
+    return Gate(None if most == inf else int(most), first, last, LEASE, aggregation.deadline is not None)
 
 
 def _handling(

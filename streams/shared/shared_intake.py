@@ -21,7 +21,7 @@ from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.shared.shared_fires import SharedFires
 from sluicegate.streams.shared.shared_leases import MOST
-from sluicegate.streams.shared.shared_records import RecordRun
+from sluicegate.streams.shared.shared_records import RecordRun, no_records
 from sluicegate.streams.shared.shared_runs import Runs, parts
 from sluicegate.streams.shared.shared_size import SharedSize
 
@@ -69,7 +69,7 @@ class SharedIntake(RecordProcessor):
         fired when the scope changed. Raises PersistenceError, SystemNotReady, and the Halt of a batch."""
         if self.fires.halt is not None:
             raise self.fires.halt
-        whole = RecordRun([], [], [], [])
+        whole = no_records()
         for item in items:
             if isinstance(item, Message):
                 for column, more in zip(whole, item.value, strict=True):

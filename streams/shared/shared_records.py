@@ -9,7 +9,7 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from sluicegate.streams.contracts.leased_values import PACK, Entry, Pack, pack_body, pack_data
+from sluicegate.streams.contracts.leased_values import PACK, Due, Entry, Pack, pack_body, pack_data
 from sluicegate.streams.contracts.record import Header, Headers, KeptRecord, Record, headers
 from sluicegate.streams.errors import PersistenceError
 
@@ -123,40 +123,48 @@ def packed(record: Record, topic_id: str, now: float) -> bytes:
 class RecordRun(NamedTuple):
     """Records of one partition, in order, in three columns: the offset; the group (with `dedupe` also the id, or None);
     and the encoding in a pack (with `dedupe` the record itself). `ends` has the offsets of the records that end their
-    group by `until`. A part of a run has the `ends` of the whole run."""
+    group by `until`, `dues` the offsets of the records that give a deadline, with it. A part of a run has the `ends`
+    and `dues` of the whole run."""
 
     offsets: list[int]
     groups: list[Any]
     items: list[Any]
     ends: list[int]
+    dues: list[tuple[int, Due]]
 
     def part(self, begin: int, end: int | None = None) -> "RecordRun":
-        return RecordRun(self.offsets[begin:end], self.groups[begin:end], self.items[begin:end], self.ends)
+        return RecordRun(self.offsets[begin:end], self.groups[begin:end], self.items[begin:end], *self[3:])
+
+
+def no_records() -> RecordRun:
+    return RecordRun([], [], [], [], [])
 
 
 def packs(run: RecordRun, common: Common, most: float = inf) -> list[Pack]:
-    """One pack for each group. A group has several packs, in order, if it ends in the run, has more than `most`
-    records, or has large records."""
+    """One pack for each group. A group has several packs, in order, if it ends in the run, has a deadline from a record
+    that is not the last one, has more than `most` records, or has large records."""
     groups: dict[str, list[bytes]] = {}
     begins: dict[str, int] = {}
-    ended: list[tuple[str, int, list[bytes]]] = []
+    ended: list[tuple[str, int, list[bytes], bool, Due | None]] = []
+    dues = dict(run.dues)
     get, ends = groups.get, frozenset(run.ends)
+    last = ends | dues.keys()
     for offset, group, item in zip(*run[:3], strict=True):
         if (items := get(group)) is None:
             groups[group], begins[group] = [item], offset
         else:
             items.append(item)
-        if offset in ends:
-            ended.append((group, begins[group], groups.pop(group)))
+        if offset in last:
+            ended.append((group, begins[group], groups.pop(group), offset in ends, dues.get(offset)))
     head, place = _encode(common), f"{common.topic_id}/{common.partition}/"
     fits = min(most, PACK_BYTES // max(map(len, run.items), default=1))
-    whole = [*((*each, True) for each in ended), *((group, begins[group], groups[group], False) for group in groups)]
+    whole = [*ended, *((group, begins[group], groups[group], False, None) for group in groups)]
     return [
         Pack(
             *(group, f"{place}{begin}" + (f"+{at}" if at else ""), len(some), pack_data(head, some)),
-            ends=end and at + len(some) == len(items),
+            *((end, due) if at + len(some) == len(items) else (False, None)),
         )
-        for group, begin, items, end in whole
+        for group, begin, items, end, due in whole
         for at, some in (((0, items),) if len(items) <= fits else _cut(items, most))
     ]
 

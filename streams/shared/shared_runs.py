@@ -6,10 +6,11 @@ from datetime import timedelta
 from math import inf
 
 from sluicegate.streams.aggregation.accept import parsed, refuse
+from sluicegate.streams.aggregation.deadline import CANCELLED, DeadlineClause
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased import AggregatorBuffer
-from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, WatermarkMove
+from sluicegate.streams.contracts.leased_values import Due, Entry, Gate, SealedBatch, WatermarkMove
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.reading.dedupe import IdRule
@@ -19,6 +20,7 @@ from sluicegate.streams.shared.shared_records import (
     RecordRun,
     encode_item,
     group_of,
+    no_records,
     packed,
     packs,
 )
@@ -39,7 +41,7 @@ class Packing:
         self.at_once = buffer.at_once
 
     def read(self, groups: Groups, records: Sequence[Record]) -> RecordRun:
-        run, rule, known = RecordRun([], [], [], []), groups.rule, self._names.get
+        run, rule, known = no_records(), groups.rule, self._names.get
         decode, key_of, largest = rule.reader.decode, rule.key_of, rule.max_record_bytes
         careful = rule.plan.bags or rule.reader.lets or may_end(rule)
         add_offset, add_group, add_item = run.offsets.append, run.groups.append, run.items.append
@@ -91,7 +93,7 @@ class Identified:
         self._keep = timedelta(seconds=ids.setting.horizon)
 
     def read(self, groups: Groups, records: Sequence[Record]) -> RecordRun:
-        run = RecordRun([], [], [], [])
+        run = no_records()
         for record in records:
             try:
                 key = _keyed(groups, record, run)
@@ -120,11 +122,12 @@ class Identified:
         return filled.batches
 
     def _entries(self, run: RecordRun, topic_id: str) -> Iterator[Entry]:
-        now, ends = self._time(), frozenset(run.ends)
+        now, ends, dues = self._time(), frozenset(run.ends), dict(run.dues)
         for offset, (group, identity), record in zip(*run[:3], strict=True):
             where = f"{record.topic()}/{record.partition()}/{offset}"
             key = f"{topic_id}/{record.partition()}/{offset}" if identity is None else f"id/{identity.hex()}"
-            yield Entry(key, where, "", packed(record, topic_id, now), (), group, ends=offset in ends)
+            data = packed(record, topic_id, now)
+            yield Entry(key, where, "", data, (), group, ends=offset in ends, due=dues.get(offset))
 
 
 Runs = Packing | Identified
@@ -133,21 +136,33 @@ WatermarkMoved and PersistenceError."""
 
 
 def may_end(rule: Rule) -> bool:
-    """Whether a record may end its group by `until`."""
-    return rule.until is not None or rule.ending is not None
+    """Whether a record may end its group: by `until`, or by a deadline that has passed."""
+    return rule.until is not None or rule.ending is not None or rule.deadline is not None
 
 
 def _keyed(groups: Groups, record: Record, run: RecordRun) -> bytes | None:
-    """The record's key. `run` notes whether the record ends its group. `refuse` explains every error that it raises."""
+    """The record's key. `run` notes whether the record ends its group, and the deadline that it gives. `refuse`
+    explains every error that it raises."""
     rule = groups.rule
     key, read, _ = parsed(groups, record)
+    due = None if rule.deadline is None else _due(rule.deadline, record)
     ends = rule.until is not None and rule.until(read)
     if rule.ending is not None:
         ends = rule.ending.holds_alone(record)
         groups.outcomes[rule.ending.name, "true" if ends else "false"] += 1
     if ends:
         run.ends.append(record.offset())
+    if due is not None:
+        run.dues.append((record.offset(), due))
     return key
+
+
+def _due(clause: DeadlineClause, record: Record) -> Due | None:
+    """The deadline that the record gives its group. Raises ClauseFailed, and the errors of decoders."""
+    seconds = clause.evaluate(record)
+    if seconds is None:
+        return None
+    return Due("never") if seconds == CANCELLED else Due(clause.since, round(seconds * 1_000_000))
 
 
 def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:

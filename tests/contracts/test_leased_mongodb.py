@@ -156,7 +156,7 @@ def test_083_the_buffer_has_indexes_for_its_order_its_keys_correlations_groups_a
     found = names_of(data)
     assert found["sluicegate_buffer"] == ["name correlation", "name group batch _id type", "name key", "token"]
     assert data.sluicegate_buffer.index_information()["name_1_key_1"]["unique"] is True
-    assert found["sluicegate_buffer_group"] == ["name deadline"]
+    assert found["sluicegate_buffer_group"] == ["name deadline", "name since"]
     assert data.sluicegate_buffer_key.index_information()["until_1"]["expireAfterSeconds"] == 0
     store: Any = opened(url)
     store.buffer.insert("b", [Entry(f"m{number}", "c") for number in range(3)])

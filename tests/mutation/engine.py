@@ -719,9 +719,30 @@ GUARDS = (
     Guard(
         "a pack ends with the record that ends its group",
         "streams/shared/shared_records.py",
-        "            ended.append((group, begins[group], groups.pop(group)))\n",
-        "            ended.append((group, begins[group], groups[group]))\n",
+        "            ended.append((group, begins[group], groups.pop(group), ",
+        "            ended.append((group, begins[group], groups[group], ",
         ("tests/unit/testing/test_packing.py",),
+    ),
+    Guard(
+        "a record gives its group of a shared buffer a deadline",
+        "streams/shared/shared_runs.py",
+        "        run.dues.append((record.offset(), due))\n",
+        "        pass\n",
+        ("tests/unit/testing/test_shared_dues.py",),
+    ),
+    Guard(
+        "a pack ends with the record that gives a deadline",
+        "streams/shared/shared_records.py",
+        "    last = ends | dues.keys()\n",
+        "    last = ends\n",
+        ("tests/unit/testing/test_shared_dues.py",),
+    ),
+    Guard(
+        "one record may complete a group of a shared buffer by its deadline",
+        "streams/shared/shared_runs.py",
+        " or rule.deadline is not None\n",
+        "\n",
+        ("tests/unit/testing/test_shared_dues.py",),
     ),
     Guard(
         "of a lane, nothing overtakes a row that failed",

@@ -479,6 +479,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "            stands = 0",
         ),
     ),
+    "shared-dues": (
+        Edit("streams/shared/shared_runs.py", "        run.dues.append((record.offset(), due))\n", "        pass\n"),
+    ),
     "shared-retry-once": (
         Edit("streams/operations/dead/dead_shared.py", "    if stands > number:\n", "    if False:\n"),
     ),

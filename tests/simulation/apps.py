@@ -7,7 +7,18 @@ from random import Random
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, Handler, Reducer, Until
-from tests.simulation import correlated, deadlines, early, legs, merged, routed, silence, windowed, windows_deployed
+from tests.simulation import (
+    correlated,
+    deadlines,
+    early,
+    legs,
+    merged,
+    routed,
+    shared_dues,
+    silence,
+    windowed,
+    windows_deployed,
+)
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.timelines import POOL
 
@@ -60,6 +71,7 @@ OF_THEIR_OWN: dict[str, Callable[[Random, float], tuple[Agent, ...]]] = {
     windowed.KIND: lambda chance, first: (windowed.agent(chance),),
     silence.KIND: lambda chance, first: (silence.agent(chance),),
     deadlines.KIND: lambda chance, first: (deadlines.agent(chance),),
+    shared_dues.KIND: lambda chance, first: (shared_dues.agent(chance, first),),
     early.KIND: lambda chance, first: (early.agent(chance, first),),
     correlated.KIND: lambda chance, first: (correlated.agent(4 * first),),
 }
@@ -191,7 +203,7 @@ def _value(kind: str, chance: Random, number: int) -> bytes:
         fields["m"] = 10_000 + number
     if kind == "until" or (kind == "expression" and number % 11):
         fields["done"] = chance.random() < 0.2
-    if kind == deadlines.KIND:
+    if kind in (deadlines.KIND, shared_dues.KIND):
         fields |= deadlines.fields(chance)
     if kind == "reducers":
         fields["d"] = {"x": chance.randrange(4)}

@@ -183,6 +183,8 @@ MUTANTS = (
     Mutant("dead-letter-of-what-is-in-the-buffer", "shared", dead_all_the_same, 1002),
     Mutant("nobody-looks-for-what-others-left", "shared", nobody_looks),
     Mutant("shared-waits-for-a-clock-that-was-ahead", "shared", "buffer-set-back", 1, more=AHEAD),
+    Mutant("deadlines-of-shared-records-get-lost", "shared due", "shared-dues"),
+    Mutant("shared-deadlines-wait-for-a-clock-that-was-ahead", "shared due", "buffer-set-back", 1, more=AHEAD),
     Mutant("suspects-run-in-company", "killer", "shared-suspects"),
     Mutant("hand-outs-taken-for-deaths", "killer", hand_outs, 4),
     Mutant("times-alone-not-written", "killer", unmarked),

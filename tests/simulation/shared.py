@@ -14,6 +14,7 @@ from sluicegate.streams.contracts.leased_values import Gate
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.shared.shared_records import buffer_name
+from tests.simulation import shared_dues
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.oracle import Oracle
 
@@ -65,6 +66,7 @@ class Buffer:
             self.alone = None
         if name == "due":
             world.findings.extend(too_far(self._inner, *parts[:2]))
+        world.findings.extend(shared_dues.judge(self._inner, process.agent, name, parts, result))
         if name in ACTS and self.lost:
             self.lost = False
             world.note("shared reply lost", name)

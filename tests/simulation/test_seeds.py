@@ -115,6 +115,8 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("refused", 20, {"rejected": 20, "denied": 20}),
         ("gaps", 8, {"gap": 20}),  # a row that failed alone comes after later ones and is taken
         ("shared", 12, {"shared reply lost": 5, "late call lands": 5}),  # each record of a shared buffer counts once
+        # no group of a shared buffer ends before the deadline of its records, or waits behind it
+        ("shared due", 12, {"shared reply lost": 5, "late call lands": 5}),
         ("changed", 60, {"file": 600}),  # each group is ended by the rule that filled it, whoever has which file when
         # each record is in one result of one rule, whoever has heard of which version when
         ("deployed", 24, {"deploy-rewind": 30, "deploy-finish": 15, "deploy-flush": 15}),
@@ -137,6 +139,7 @@ with_faults_of_its_own = pytest.mark.parametrize(
         "refused",
         "gaps",
         "shared",
+        "shared-due",
         "changed",
         "deployed",
         "windows-deployed",

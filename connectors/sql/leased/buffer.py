@@ -110,7 +110,7 @@ class SqlBuffer:
             if gate is None:
                 return Filled(result, [])
             touched = list(dict.fromkeys(entry.group for entry in entries))
-            holds = buffer_seals.seal_full(at, touched, [entry for entry in new if entry.ends], gate, self._types)
+            holds = buffer_seals.seal_full(at, touched, new, gate, self._types)
             return Filled(result, self._handed_out(at, holds, gate))
 
         return self._transactions.run(work)

@@ -1,9 +1,10 @@
 """Sealed batches and deadlines of a buffer in SQL, while its name is locked."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from sluicegate.connectors import buffers
@@ -28,6 +29,8 @@ from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch,
 
 _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 _DUE = BUFFER_DEADLINE.c
+_encode_due = msgspec.msgpack.Encoder().encode
+_decode_due = msgspec.msgpack.Decoder(buffers.GivenDue).decode
 
 
 class Hold(NamedTuple):
@@ -45,22 +48,27 @@ def _ready(at: Locked, types: Types | None) -> Sequence[Condition]:
     return at.rows(one_of(_ROW.holder, at.free), _ROW.broken == 0, *resolvable(types))
 
 
-def seal_full(at: Locked, touched: Sequence[str], ends: Sequence[Entry], gate: Gate, types: Types | None) -> list[Hold]:
-    """Seals the oldest rows of each group, for each time that it has `gate.count` rows or an entry that ends it."""
-    full = dict.fromkeys(entry.group for entry in ends)
+def seal_full(at: Locked, touched: Sequence[str], new: Sequence[Entry], gate: Gate, types: Types | None) -> list[Hold]:
+    """Seals the oldest rows of each group, for each time that it has `gate.count` rows or a new entry that ends it."""
+    firsts = {
+        span.group: span.first for span in _spans(at, list(dict.fromkeys(entry.group for entry in new if entry.due)))
+    }
+    ends = buffers.may_end(gate, new, lambda group: firsts.get(group, at.now), at.now)
+    full: dict[str, object] = dict.fromkeys(ends)
     if gate.count is not None:
         counted = select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name)
         enough = counted.having(func.count() >= gate.count)
         for page in pages(touched, PAGE):
             full |= dict.fromkeys(at.connection.scalars(enough.where(_ROW.group_name.in_(page))))
-    keys = {entry.idempotency_key for entry in ends}
     holds = [
         _hold(at, group, reason, batch)
         for group, rows in _rows_of(at, list(full), types)
-        for reason, batch in buffers.full_batches(rows, gate.count, lambda row: str(row[1]), keys)
+        for reason, batch in buffers.full_batches(
+            rows, gate, lambda row: str(row[1]), ends.get(group, {}), firsts.get(group, at.now), at.now
+        )
     ]
     _seal(at, holds, types)
-    set_deadlines(at, touched, gate)
+    set_deadlines(at, touched, gate, buffers.newest_dues(gate, new, at.last + 1, at.now))
     return holds
 
 
@@ -88,34 +96,58 @@ def _seal(at: Locked, holds: Sequence[Hold], types: Types | None) -> None:
     add_holds(at, [(hold.id, hold.reason, hold.group, hold.rows[0][0], "", 0, 0, None) for hold in holds])
 
 
-def set_deadlines(at: Locked, groups: Sequence[str], gate: Gate) -> None:
-    """The deadlines of the open rows of these groups; a group without open rows has none."""
-    first, last = func.min(_ROW.inserted_at), func.max(_ROW.inserted_at)
-    spans = select(_ROW.group_name, first, last).where(*_open(at)).group_by(_ROW.group_name)
+class _Span(NamedTuple):
+    """The open rows of a group: the times of the first and the last one, and the number of the first."""
+
+    group: str
+    first: int
+    last: int
+    oldest: int
+
+
+def _spans(at: Locked, groups: Sequence[str]) -> list[_Span]:
+    """The spans of the groups that have open rows."""
+    ends = func.min(_ROW.inserted_at), func.max(_ROW.inserted_at), func.min(_ROW.number)
+    spans = select(_ROW.group_name, *ends).where(*_open(at)).group_by(_ROW.group_name)
+    found = (at.connection.execute(spans.where(_ROW.group_name.in_(page))) for page in pages(groups, PAGE))
+    return [_Span(*row) for rows in found for row in rows]
+
+
+def set_deadlines(
+    at: Locked, groups: Sequence[str], gate: Gate, new: Mapping[str, buffers.GivenDue] = buffers.NO_DUES
+) -> None:
+    """The deadlines of the open rows of these groups; a group without open rows has none. `new` are the deadlines that
+    rows of this transaction gave."""
     for page in pages(groups, PAGE):
-        at.connection.execute(delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page)))
-        if gate.after_first is None and gate.after_last is None:
-            continue
-        rows = at.connection.execute(spans.where(_ROW.group_name.in_(page)))
-        deadlines = [
-            {"name": at.name, "group_name": group, "due_at": buffers.deadline(gate, first, last)}
-            for group, first, last in rows
-        ]
+        these = _DUE.name == at.name, _DUE.group_name.in_(page)
+        given = dict(new)
+        if gate.dues:
+            stored = at.connection.execute(select(_DUE.group_name, _DUE.given).where(*these, _DUE.given.is_not(None)))
+            given = {group: _decode_due(due) for group, due in stored} | given
+        at.connection.execute(delete(BUFFER_DEADLINE).where(*these))
+        deadlines = []
+        for group, first, last, oldest in _spans(at, page) if gate.timed else ():
+            due = buffers.known_due(given.get(group), oldest, at.now)
+            if (due_at := buffers.deadline(gate, first, last, due)) is not None:
+                of_due = {"given": None if due is None else _encode_due(due), "due_since": due and due.begin(first)}
+                deadlines.append({"name": at.name, "group_name": group, "due_at": due_at} | of_due)
         if deadlines:
             at.connection.execute(insert(BUFFER_DEADLINE), deadlines)
 
 
 def set_deadlines_back(at: Locked, gate: Gate) -> None:
-    """A deadline that is later than any that the gate sets now was set while the clock was ahead: rows that were
-    inserted later than now count as inserted now."""
+    """A deadline that is later than any that the gate sets now, or that counts from a later time than now, was set
+    while the clock was ahead: rows that were inserted later than now count as inserted now."""
     latest = buffers.deadline(gate, at.now, at.now)
-    if latest is None:
-        return
-    beyond = select(_DUE.group_name).where(_DUE.name == at.name, _DUE.due_at > latest).order_by(_DUE.due_at)
-    groups = at.connection.scalars(beyond.limit(buffers.SET_BACK)).all()
+    ahead = [] if latest is None else [(_DUE.due_at, latest)]
+    groups: list[str] = []
+    for column, most in [*ahead, (_DUE.due_since, at.now)] if gate.dues else ahead:
+        beyond = select(_DUE.group_name).where(_DUE.name == at.name, column > most).order_by(column)
+        groups += at.connection.scalars(beyond.limit(buffers.SET_BACK))
+    groups = list(dict.fromkeys(groups))
     for page in pages(groups, PAGE):
-        ahead = *_open(at), _ROW.group_name.in_(page), _ROW.inserted_at > at.now
-        at.connection.execute(update(BUFFER_ROW).where(*ahead).values(inserted_at=at.now))
+        later = *_open(at), _ROW.group_name.in_(page), _ROW.inserted_at > at.now
+        at.connection.execute(update(BUFFER_ROW).where(*later).values(inserted_at=at.now))
     set_deadlines(at, groups, gate)
 
 

@@ -28,7 +28,6 @@ ENDS = frozenset({"count", "until", "max_items", "max_bytes", "max_groups", "max
 """The keys of `aggregate` that complete a group before its timeout."""
 FULL_SHARED = "needs scope partition: the store holds the groups of a shared buffer, and no limit of groups is reached"
 FINISH_SHARED = "needs scope partition: a shared buffer has records, and its groups are made under the rule that runs"
-DEADLINE_SHARED = "needs scope partition: the buffer knows the arrival times of its records, and not their contents"
 AT_TOKEN: Path = ("http", "token")
 
 
@@ -214,10 +213,6 @@ def _aggregate(rule: Aggregate, path: Path) -> Iterator[FileFinding]:
         yield FileFinding(needs[0], what, "add a count or an until, or leave it out", needs)
 
 
-def _from_data(rule: Aggregate) -> bool:
-    return rule.timeout is not None and rule.timeout.from_data
-
-
 def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     """The keys that one buffer of all partitions cannot support."""
     scope = (*path, "scope")
@@ -248,7 +243,6 @@ def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
             "park needs scope partition: it keeps the order of a key, which groups of a shared buffer do not have",
         ),
         ((*path, "on_change"), agent.on_change == "finish", FINISH_SHARED),
-        ((*path, "aggregate", "timeout"), rule is not None and _from_data(rule), DEADLINE_SHARED),
         ((*path, "aggregate", "on_full"), rule is not None and rule.on_full != "fire-oldest", FULL_SHARED),
     ]
     for at, wrong, what in refused:

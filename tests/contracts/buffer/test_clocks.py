@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.contracts.leased_values import Gate, WatermarkMove
-from tests.contracts.buffer.given import HOUR, entries, keys, of
+from sluicegate.connectors.times import length
+from sluicegate.streams.contracts.leased_values import Due, Gate, WatermarkMove
+from tests.contracts.buffer.given import HOUR, entries, entry, keys, of
 from tests.contracts.buffer.packing import pack
 from tests.contracts.leasing import Real, decoders, leased_store
 from tests.contracts.stepping import Stepped
@@ -41,6 +42,18 @@ def insert_rows(buffer: Any, ns: str, gate: Gate, number: int) -> None:
 def insert_packs(buffer: Any, ns: str, gate: Gate, number: int) -> None:
     expected = buffer.watermark(ns, "topic", 0)
     buffer.insert_packs(ns, [pack("g", number, 1)], gate, WatermarkMove("topic", 0, expected, expected + 1))
+
+
+def insert_dues(buffer: Any, ns: str, gate: Gate, number: int) -> None:
+    """The first gives a deadline since its insert, and so does the last."""
+    buffer.insert_and_seal(ns, [entry(number, group="g", due=DUE) if number != 2 else entry(2, group="g")], gate)
+
+
+def insert_packed_dues(buffer: Any, ns: str, gate: Gate, number: int) -> None:
+    expected = buffer.watermark(ns, "topic", 0)
+    due = Due("first", length(AFTER)) if number == 1 else None
+    packs = [pack("g", number, 1)._replace(due=due)]
+    buffer.insert_packs(ns, packs, gate, WatermarkMove("topic", 0, expected, expected + 1))
 
 
 def fires_in_time(buffer: Any, ns: str, stepped: Stepped, insert: Insert, gate: Gate) -> None:
@@ -98,12 +111,15 @@ def key_is_forgotten_in_time(buffer: Any, ns: str, stepped: Stepped, insert: Ins
     assert buffer.insert(ns, entries(1, 2), keep_keys=AFTER) == (2, 0)
 
 
+DUE, DUES = Due("last", length(AFTER)), Gate(100, after_first=timedelta(days=9), dues=True)
 FIRST, LAST = Gate(after_first=AFTER), Gate(100, after_last=AFTER)
 CASES = {
     "rows-first": (fires_in_time, insert_rows, FIRST),
     "rows-last": (fires_in_time, insert_rows, LAST),
     "packs-first": (fires_in_time, insert_packs, FIRST),
     "packs-last": (fires_in_time, insert_packs, LAST),
+    "rows-due": (fires_in_time, insert_dues, DUES),
+    "packs-due": (fires_in_time, insert_packed_dues, Gate(dues=True)),
     "batch": (batch_is_free_in_time, insert_rows, FIRST),
     "snapshot": (snapshot_is_free_in_time, insert_rows, FIRST),
     "key": (key_is_forgotten_in_time, insert_rows, FIRST),
