@@ -6,9 +6,9 @@ from typing import NamedTuple, TypeVar
 
 from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased_values import (
-    Due,
     DueSince,
     Entry,
+    EntryDue,
     Gate,
     SealedBatch,
     Types,
@@ -39,9 +39,9 @@ def decoded(rows: Iterable[tuple[str, Entry]], types: Types | None) -> Decoded:
     return Decoded(tuple(id for id, _ in good), tuple(entry for _, entry in good), len(pairs) - len(good))
 
 
-class GivenDue(NamedTuple):
-    """The newest deadline that a row gave its group: the number of the row, the parts of its Due, and the time of its
-    insert. It counts while the row is open."""
+class KnownDue(NamedTuple):
+    """The newest deadline that a row gave its group: the number of the row, the parts of its EntryDue, and the time of
+    its insert. It counts while the row is open."""
 
     row: int
     since: DueSince
@@ -54,32 +54,32 @@ class GivenDue(NamedTuple):
 
     def due(self, first: int) -> int | None:
         """The deadline, in microseconds since 1970. `first` is the time of the group's first open row."""
-        return Due(self.since, self.after).at(first, self.at)
+        return EntryDue(self.since, self.after).at(first, self.at)
 
 
-NO_DUES: Mapping[str, GivenDue] = {}
+NO_DUES: Mapping[str, KnownDue] = {}
 
 
-def newest_dues(gate: Gate, new: Iterable[Entry], first: int, now: int) -> dict[str, GivenDue]:
+def newest_dues(gate: Gate, new: Iterable[Entry], first: int, now: int) -> dict[str, KnownDue]:
     """By group the newest deadline that a new row gives. The rows are numbered from `first`."""
     rows = enumerate(new if gate.dues else (), first)
-    return {entry.group: GivenDue(number, *entry.due, now) for number, entry in rows if entry.due is not None}
+    return {entry.group: KnownDue(number, *entry.due, now) for number, entry in rows if entry.due is not None}
 
 
-def known_due(given: GivenDue | None, oldest: int, now: int) -> GivenDue | None:
+def open_due(newest: KnownDue | None, oldest: int, now: int) -> KnownDue | None:
     """The deadline that a group has, if the row that gave it is still open: `oldest` is the number of the group's first
     open row. The clock was ahead if the row was inserted later than now: then it counts as inserted now."""
-    if given is None or given.row < oldest or given.since == "never":
+    if newest is None or newest.row < oldest or newest.since == "never":
         return None
-    return given._replace(at=min(given.at, now))
+    return newest._replace(at=min(newest.at, now))
 
 
-def deadline(gate: Gate, first: int, last: int, given: GivenDue | None = None) -> int | None:
+def deadline(gate: Gate, first: int, last: int, newest: KnownDue | None = None) -> int | None:
     """The time, in microseconds since 1970, at which a group must be sealed. `first` and `last` are the times at which
     its first and last open rows were inserted. None: only its count seals it."""
     times = (first, gate.after_first), (last, gate.after_last)
     ends = [start + length(after) for start, after in times if after is not None]
-    due = None if given is None else given.due(first)
+    due = None if newest is None else newest.due(first)
     return min(ends if due is None else [*ends, due], default=None)
 
 

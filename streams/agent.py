@@ -48,6 +48,11 @@ class DataDeadline:
         """The key of the file with the expression."""
         return "at" if self.at else "after"
 
+    @property
+    def begin(self) -> Literal["epoch", "first", "last"]:
+        """Where the time of `after` begins; `epoch` for an instant, which counts from 1970."""
+        return "epoch" if self.at else self.since
+
 
 @dataclass(frozen=True, slots=True)
 class Reducer:

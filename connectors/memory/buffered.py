@@ -130,7 +130,7 @@ class Buffered:
     def set_deadline(self, group: str, gate: Gate) -> None:
         rows = list(self.open.get(group, {}).values())
         gives = ((row, row.entry.due) for row in reversed(rows) if gate.dues)
-        dues = (buffers.GivenDue(row.id, *due, row.at) for row, due in gives if due is not None)
+        dues = (buffers.KnownDue(row.id, *due, row.at) for row, due in gives if due is not None)
         until = buffers.deadline(gate, rows[0].at, rows[-1].at, next(dues, None)) if rows else None
         if until is None:
             self.deadlines.pop(group, None)

@@ -153,7 +153,7 @@ def forget(data: MongoDatabase, name: str, groups: Sequence[str], session: Clien
         data[GROUP].delete_many({"_id": {"$in": gone}}, session=session)
 
 
-class Span(NamedTuple):
+class OpenSpan(NamedTuple):
     """The open rows of a group: the times of the first and the last one, and the number of the first."""
 
     first: datetime
@@ -161,7 +161,7 @@ class Span(NamedTuple):
     oldest: int
 
 
-def spans(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> dict[str, Span]:
+def spans(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> dict[str, OpenSpan]:
     """The spans of the groups that have open rows."""
     ends = {"first": {"$min": "$at"}, "last": {"$max": "$at"}, "oldest": {"$min": "$_id.number"}}
     pipeline: list[Document] = [
@@ -169,7 +169,7 @@ def spans(data: MongoDatabase, name: str, groups: Sequence[str], session: Client
         {"$group": {"_id": "$group"} | ends},
     ]
     rows = data[BUFFER].aggregate(pipeline, session=session)
-    return {each["_id"]: Span(each["first"], each["last"], each["oldest"]) for each in rows}
+    return {each["_id"]: OpenSpan(each["first"], each["last"], each["oldest"]) for each in rows}
 
 
 def set_deadlines(
@@ -179,26 +179,26 @@ def set_deadlines(
     gate: Gate,
     now: datetime,
     session: ClientSession,
-    new: Mapping[str, buffers.GivenDue] = buffers.NO_DUES,
+    new: Mapping[str, buffers.KnownDue] = buffers.NO_DUES,
 ) -> None:
     """The deadlines of the open rows of these groups. `new` are the deadlines that rows of this transaction gave."""
-    rows, given = spans(data, name, groups, session) if gate.timed else {}, dict(new)
+    rows, dues = spans(data, name, groups, session) if gate.timed else {}, dict(new)
     if gate.dues:
         ids = {"_id": {"$in": [{"name": name, "group": group} for group in groups]}, "given": {"$exists": True}}
         stored = data[GROUP].find(ids, {"given": 1}, session=session)
-        given = {each["_id"]["group"]: buffers.GivenDue(*each["given"]) for each in stored} | given
+        dues = {each["_id"]["group"]: buffers.KnownDue(*each["given"]) for each in stored} | dues
     writes: list[Any] = []
     for group in groups:
         its, document = {"_id": {"name": name, "group": group}}, None
         if group in rows:
-            due = buffers.known_due(given.get(group), rows[group].oldest, times.micros(now))
+            due = buffers.open_due(dues.get(group), rows[group].oldest, times.micros(now))
             document = _deadline(gate, rows[group], due)
         writes.append(DeleteOne(its) if document is None else ReplaceOne(its, document | {"name": name}, upsert=True))
     if writes:
         data[GROUP].bulk_write(writes, ordered=False, session=session)
 
 
-def _deadline(gate: Gate, span: Span, due: buffers.GivenDue | None) -> Document | None:
+def _deadline(gate: Gate, span: OpenSpan, due: buffers.KnownDue | None) -> Document | None:
     first = times.micros(span.first)
     end = buffers.deadline(gate, first, times.micros(span.last), due)
     if end is None:

@@ -66,7 +66,7 @@ class Sealing:
         self._set_deadlines(groups, buffers.newest_dues(self.gate, new, first, now))
         return batches
 
-    def _set_deadlines(self, groups: Sequence[str], new: Mapping[str, buffers.GivenDue] = buffers.NO_DUES) -> None:
+    def _set_deadlines(self, groups: Sequence[str], new: Mapping[str, buffers.KnownDue] = buffers.NO_DUES) -> None:
         set_deadlines(self.data, self.name, groups, self.gate, self.now, self.session, new)
 
     def _reached(self, groups: Sequence[str]) -> list[str]:

@@ -10,7 +10,6 @@ from sluicegate.schemas import Codec
 from sluicegate.streams.agent import DataDeadline, Let
 from sluicegate.streams.aggregation.clauses import Clause, ClauseFailed, Fields, answered, clause
 from sluicegate.streams.aggregation.results import LAST_MOMENT
-from sluicegate.streams.contracts.leased_values import DueSince
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.expressions.faults import EvaluationError
 from sluicegate.streams.expressions.scope import path_of
@@ -29,15 +28,14 @@ _SECOND = timedelta(seconds=1)
 
 
 class DeadlineClause:
-    """The expressions under `timeout`. They read the record. `is_instant`: they return a time, not a duration. `since`
-    is where that duration begins, or `epoch`. `gives` and `cancels` are their trees."""
+    """The expressions under `timeout`. They read the record. `is_instant`: they return a time, not a duration.
+    `gives` and `cancels` are their trees."""
 
-    __slots__ = ("_answer", "_cancels", "_fields", "_name", "_unit", "cancels", "gives", "is_instant", "since")
+    __slots__ = ("_answer", "_cancels", "_fields", "_name", "_unit", "cancels", "gives", "is_instant")
 
     def __init__(self, deadline: DataDeadline, lets: Sequence[Let], codec: Codec) -> None:
         """Raises ConfigurationError."""
         self.is_instant, self._unit = bool(deadline.at), deadline.unit
-        self.since: DueSince = "epoch" if self.is_instant else deadline.since
         plain = clause(f"timeout.{deadline.name}", deadline.at or deadline.after)
         gives, cancels = _or_null(plain), clause("timeout.cancel", deadline.cancel) if deadline.cancel else None
         self.gives, self.cancels = plain.node, None if cancels is None else cancels.node

@@ -30,7 +30,7 @@ def positive(lease: timedelta) -> timedelta:
 DueSince = Literal["epoch", "first", "last", "never"]
 
 
-class Due(NamedTuple):
+class EntryDue(NamedTuple):
     """A deadline that an entry gives its group: `after` microseconds `since` 1970 (`epoch`), since the insert of the
     group's `first` open entry, or since the insert of this entry (`last`). `never` takes the known deadline away."""
 
@@ -65,7 +65,7 @@ class Entry:
     group: str = ""
     value: Any = field(default=None, compare=False)
     ends: bool = field(default=False, compare=False)
-    due: Due | None = field(default=None, compare=False)
+    due: EntryDue | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("idempotency_key", "correlation_id"):
@@ -94,7 +94,7 @@ class Pack(NamedTuple):
     items: int
     data: bytes
     ends: bool = False
-    due: Due | None = None
+    due: EntryDue | None = None
 
 
 class PackBody(NamedTuple):
@@ -317,7 +317,7 @@ class Timeout:
 
 @dataclass(frozen=True, slots=True)
 class TimeoutBatch(Sequence[Timeout]):
-    """Due timeouts, earliest first, locked by `owner` until `expires_at`. `next_due` hints when the next unlocked
+    """EntryDue timeouts, earliest first, locked by `owner` until `expires_at`. `next_due` hints when the next unlocked
     timeout is due. It is in the past when the batch was full."""
 
     timeouts: Sequence[Timeout]

@@ -9,7 +9,7 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from sluicegate.streams.contracts.leased_values import PACK, Due, Entry, Pack, pack_body, pack_data
+from sluicegate.streams.contracts.leased_values import PACK, Entry, EntryDue, Pack, pack_body, pack_data
 from sluicegate.streams.contracts.record import Header, Headers, KeptRecord, Record, headers
 from sluicegate.streams.errors import PersistenceError
 
@@ -130,7 +130,7 @@ class RecordRun(NamedTuple):
     groups: list[Any]
     items: list[Any]
     ends: list[int]
-    dues: list[tuple[int, Due]]
+    dues: list[tuple[int, EntryDue]]
 
     def part(self, begin: int, end: int | None = None) -> "RecordRun":
         return RecordRun(self.offsets[begin:end], self.groups[begin:end], self.items[begin:end], *self[3:])
@@ -145,7 +145,7 @@ def packs(run: RecordRun, common: Common, most: float = inf) -> list[Pack]:
     that is not the last one, has more than `most` records, or has large records."""
     groups: dict[str, list[bytes]] = {}
     begins: dict[str, int] = {}
-    ended: list[tuple[str, int, list[bytes], bool, Due | None]] = []
+    ended: list[tuple[str, int, list[bytes], bool, EntryDue | None]] = []
     dues = dict(run.dues)
     get, ends = groups.get, frozenset(run.ends)
     last = ends | dues.keys()

@@ -6,11 +6,11 @@ from datetime import timedelta
 from math import inf
 
 from sluicegate.streams.aggregation.accept import parsed, refuse
-from sluicegate.streams.aggregation.deadline import CANCELLED, DeadlineClause
+from sluicegate.streams.aggregation.deadline import CANCELLED
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased import AggregatorBuffer
-from sluicegate.streams.contracts.leased_values import Due, Entry, Gate, SealedBatch, WatermarkMove
+from sluicegate.streams.contracts.leased_values import Entry, EntryDue, Gate, SealedBatch, WatermarkMove
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.reading.dedupe import IdRule
@@ -145,7 +145,7 @@ def _keyed(groups: Groups, record: Record, run: RecordRun) -> bytes | None:
     explains every error that it raises."""
     rule = groups.rule
     key, read, _ = parsed(groups, record)
-    due = None if rule.deadline is None else _due(rule.deadline, record)
+    due = _due(rule, record)
     ends = rule.until is not None and rule.until(read)
     if rule.ending is not None:
         ends = rule.ending.holds_alone(record)
@@ -157,12 +157,13 @@ def _keyed(groups: Groups, record: Record, run: RecordRun) -> bytes | None:
     return key
 
 
-def _due(clause: DeadlineClause, record: Record) -> Due | None:
+def _due(rule: Rule, record: Record) -> EntryDue | None:
     """The deadline that the record gives its group. Raises ClauseFailed, and the errors of decoders."""
-    seconds = clause.evaluate(record)
-    if seconds is None:
+    deadline = rule.aggregation.deadline
+    seconds = None if rule.deadline is None else rule.deadline.evaluate(record)
+    if deadline is None or seconds is None:
         return None
-    return Due("never") if seconds == CANCELLED else Due(clause.since, round(seconds * 1_000_000))
+    return EntryDue("never") if seconds == CANCELLED else EntryDue(deadline.begin, round(seconds * 1_000_000))
 
 
 def _group(groups: Groups, record: Record, key: bytes | None) -> str | None:

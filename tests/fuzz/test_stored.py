@@ -134,7 +134,7 @@ def test_an_entry_of_a_shared_buffer_that_is_no_record_of_ours_is_one_of_our_err
     good = [packed(Hostile(n, b"k", b'{"n":1}', [("h", b"x"), ("i", None)]), "topic-id", 1.0) for n in (1, 70_000)]
     items = [encode_item((n, b"k", b'{"n":1}', [("h", b"x"), ("i", None)], (1, n))) for n in (1, 70_000)]
     good += [
-        pack.data for pack in packs(RecordRun([1, 70_000], ["g", "g"], items, []), Common("in", "topic-id", 0, 1.0))
+        pack.data for pack in packs(RecordRun([1, 70_000], ["g", "g"], items, [], []), Common("in", "topic-id", 0, 1.0))
     ]
     random, errors = drawn("shared"), 0
     mutator = Mutator(random, [*good, msgspec.msgpack.encode([1, 2]), b"text of an application"])

@@ -738,13 +738,6 @@ GUARDS = (
         ("tests/unit/testing/test_shared_dues.py",),
     ),
     Guard(
-        "one record may complete a group of a shared buffer by its deadline",
-        "streams/shared/shared_runs.py",
-        " or rule.deadline is not None\n",
-        "\n",
-        ("tests/unit/testing/test_shared_dues.py",),
-    ),
-    Guard(
         "of a lane, nothing overtakes a row that failed",
         "streams/outbox/sender.py",
         "                self._failed_at = self._now\n",

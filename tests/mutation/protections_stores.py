@@ -174,7 +174,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit("connectors/memory/buffered.py", "self.removed |= {", "{"),
         Edit("connectors/memory/buffered.py", "            if lease.leased_at > now:", "            if False:"),
         Edit("connectors/memory/buffered.py", "row.at = min(row.at, now)", "row.at = row.at"),
-        Edit("connectors/buffers.py", "given._replace(at=min(given.at, now))", "given"),
+        Edit("connectors/buffers.py", "newest._replace(at=min(newest.at, now))", "newest"),
         Edit("connectors/redis/scripts_buffer.py", "math.min(given[4], now)", "given[4]"),
         Edit(
             "connectors/sql/leased/buffer_rows.py",

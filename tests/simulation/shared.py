@@ -61,12 +61,13 @@ class Buffer:
             later, self.late = world.number + self.late, 0
             world.calls.append((later, name, act))
             raise PersistenceError("no answer, the bytes are under way: by the simulation")
+        sealed = shared_dues.sealed(self._inner, name, parts)
         result = act()
         if name in ("complete_all", "release") or (name == "renew_all" and not any(result)):
             self.alone = None
         if name == "due":
             world.findings.extend(too_far(self._inner, *parts[:2]))
-        world.findings.extend(shared_dues.judge(self._inner, process.agent, name, parts, result))
+        world.findings.extend(shared_dues.judge(self._inner, process.agent, name, parts, result, sealed))
         if name in ACTS and self.lost:
             self.lost = False
             world.note("shared reply lost", name)

@@ -41,14 +41,21 @@ def _due(rule: Aggregation, rows: Sequence[Any]) -> float:
     return float(due)
 
 
-def judge(buffer: Any, agent: Agent, name: str, parts: Sequence[Any], result: Any) -> Iterator[str]:
+def sealed(buffer: Any, name: str, parts: Sequence[Any]) -> frozenset[str]:
+    """The batches that are there before a call that may seal others."""
+    return frozenset(buffer._buffer(parts[0]).batches) if name in ENDS else frozenset()
+
+
+def judge(
+    buffer: Any, agent: Agent, name: str, parts: Sequence[Any], result: Any, before: frozenset[str]
+) -> Iterator[str]:
     """What is wrong with the deadlines after this call of the buffer."""
     rule = agent.aggregation
     if rule is None or rule.deadline is None or name not in ENDS:
         return
     stored, now = buffer._buffer(parts[0]), buffer._now()
     batches: Sequence[SealedBatch] = result.batches if isinstance(result, Filled) else result
-    for batch in batches:
+    for batch in (batch for batch in batches if batch.id not in before):
         early = _due(rule, stored.batches[batch.id].rows) - now if batch.reason == "timeout" else 0.0
         if early > 1:
             yield f"{batch.id} ended {early / SECOND:.3f} s before the deadline of its records"

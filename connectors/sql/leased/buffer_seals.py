@@ -30,7 +30,7 @@ from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch,
 _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 _DUE = BUFFER_DEADLINE.c
 _encode_due = msgspec.msgpack.Encoder().encode
-_decode_due = msgspec.msgpack.Decoder(buffers.GivenDue).decode
+_decode_due = msgspec.msgpack.Decoder(buffers.KnownDue).decode
 
 
 class Hold(NamedTuple):
@@ -109,25 +109,25 @@ def _spans(at: Locked, groups: Sequence[str]) -> list[_Span]:
     """The spans of the groups that have open rows."""
     ends = func.min(_ROW.inserted_at), func.max(_ROW.inserted_at), func.min(_ROW.number)
     spans = select(_ROW.group_name, *ends).where(*_open(at)).group_by(_ROW.group_name)
-    found = (at.connection.execute(spans.where(_ROW.group_name.in_(page))) for page in pages(groups, PAGE))
-    return [_Span(*row) for rows in found for row in rows]
+    some = (at.connection.execute(spans.where(_ROW.group_name.in_(page))) for page in pages(groups, PAGE))
+    return [_Span(*row) for rows in some for row in rows]
 
 
 def set_deadlines(
-    at: Locked, groups: Sequence[str], gate: Gate, new: Mapping[str, buffers.GivenDue] = buffers.NO_DUES
+    at: Locked, groups: Sequence[str], gate: Gate, new: Mapping[str, buffers.KnownDue] = buffers.NO_DUES
 ) -> None:
     """The deadlines of the open rows of these groups; a group without open rows has none. `new` are the deadlines that
     rows of this transaction gave."""
     for page in pages(groups, PAGE):
         these = _DUE.name == at.name, _DUE.group_name.in_(page)
-        given = dict(new)
+        dues = dict(new)
         if gate.dues:
             stored = at.connection.execute(select(_DUE.group_name, _DUE.given).where(*these, _DUE.given.is_not(None)))
-            given = {group: _decode_due(due) for group, due in stored} | given
+            dues = {group: _decode_due(due) for group, due in stored} | dues
         at.connection.execute(delete(BUFFER_DEADLINE).where(*these))
         deadlines = []
         for group, first, last, oldest in _spans(at, page) if gate.timed else ():
-            due = buffers.known_due(given.get(group), oldest, at.now)
+            due = buffers.open_due(dues.get(group), oldest, at.now)
             if (due_at := buffers.deadline(gate, first, last, due)) is not None:
                 of_due = {"given": None if due is None else _encode_due(due), "due_since": due and due.begin(first)}
                 deadlines.append({"name": at.name, "group_name": group, "due_at": due_at} | of_due)

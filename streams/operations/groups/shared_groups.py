@@ -8,7 +8,6 @@ from sluicegate.streams import formats
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.completion import completion
-from sluicegate.streams.aggregation.deadline import DeadlineClause
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, OPENED, SEEN
 from sluicegate.streams.aggregation.rule import Rule
@@ -29,7 +28,7 @@ def shared_groups(
     """The groups of this key (None: all), oldest first. Batches that are being fired are included; groups that an
     operator retried are not. `now` is the reader's own time in seconds since 1970, so ages are only as exact as the
     reader's clock. Reads the whole buffer. Raises PersistenceError."""
-    rule, deadline = Rule(endless(agent), formats.reads(agent)), Rule(agent, formats.reads(agent)).deadline
+    rule, of_agent = Rule(endless(agent), formats.reads(agent)), Rule(agent, formats.reads(agent))
     members: dict[str, list[Entry]] = {}
     for entry in buffer.get_data(buffer_name(app, agent.name)):
         if not is_retried(entry.group):
@@ -37,23 +36,20 @@ def shared_groups(
     return [
         group
         for entries in members.values()
-        for group in _open_group(rule, deadline, app, agent, unpacked(entries), now)
+        for group in _open_group(rule, of_agent, app, unpacked(entries), now)
         if key in (None, group.key)
     ]
 
 
-def _open_group(
-    rule: Rule, deadline: DeadlineClause | None, app: str, agent: Agent, records: list[SharedRecord], now: float
-) -> Iterator[OpenGroup]:
-    groups, first, last = Groups(rule), records[0], records[-1]
+def _open_group(rule: Rule, of_agent: Rule, app: str, records: list[SharedRecord], now: float) -> Iterator[OpenGroup]:
+    agent, groups, first, last = of_agent.agent, Groups(rule), records[0], records[-1]
     accept(groups, records, first.taken_at)
     origin = first.origin
     where = Partition(app, agent.name, origin.topic, origin.partition)
     for key, state in groups.states.items():
         state[OPENED], state[SEEN] = first.taken_at, last.taken_at
         due = completion(replace(aggregation_of(agent), deadline=None)).due(state)
-        if deadline is not None:
-            due = min(due, _given_due(deadline, records))
+        due = min(due, _given_due(of_agent, records))
         yield OpenGroup(
             where,
             "",
@@ -68,16 +64,19 @@ def _open_group(
         )
 
 
-def _given_due(deadline: DeadlineClause, records: Sequence[SharedRecord]) -> float:
+def _given_due(rule: Rule, records: Sequence[SharedRecord]) -> float:
     """The deadline of the newest record that gives one, in seconds since 1970; infinity for none. Under an earlier rule
     the record may have given another one."""
+    deadline, clause = rule.aggregation.deadline, rule.deadline
+    if deadline is None or clause is None:
+        return inf
     for record in reversed(records):
         try:
-            seconds = deadline.evaluate(record)
+            seconds = clause.evaluate(record)
         except Exception:  # the records were read under an earlier rule
             continue
         if seconds is not None:
-            begin = {"epoch": 0.0, "first": records[0].taken_at, "last": record.taken_at}[deadline.since]
+            begin = {"epoch": 0.0, "first": records[0].taken_at, "last": record.taken_at}[deadline.begin]
             return begin + seconds
     return inf
 

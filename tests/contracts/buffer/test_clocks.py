@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.times import length
-from sluicegate.streams.contracts.leased_values import Due, Gate, WatermarkMove
+from sluicegate.streams.contracts.leased_values import EntryDue, Gate, WatermarkMove
 from tests.contracts.buffer.given import HOUR, entries, entry, keys, of
 from tests.contracts.buffer.packing import pack
 from tests.contracts.leasing import Real, decoders, leased_store
@@ -51,7 +51,7 @@ def insert_dues(buffer: Any, ns: str, gate: Gate, number: int) -> None:
 
 def insert_packed_dues(buffer: Any, ns: str, gate: Gate, number: int) -> None:
     expected = buffer.watermark(ns, "topic", 0)
-    due = Due("first", length(AFTER)) if number == 1 else None
+    due = EntryDue("first", length(AFTER)) if number == 1 else None
     packs = [pack("g", number, 1)._replace(due=due)]
     buffer.insert_packs(ns, packs, gate, WatermarkMove("topic", 0, expected, expected + 1))
 
@@ -111,7 +111,7 @@ def key_is_forgotten_in_time(buffer: Any, ns: str, stepped: Stepped, insert: Ins
     assert buffer.insert(ns, entries(1, 2), keep_keys=AFTER) == (2, 0)
 
 
-DUE, DUES = Due("last", length(AFTER)), Gate(100, after_first=timedelta(days=9), dues=True)
+DUE, DUES = EntryDue("last", length(AFTER)), Gate(100, after_first=timedelta(days=9), dues=True)
 FIRST, LAST = Gate(after_first=AFTER), Gate(100, after_last=AFTER)
 CASES = {
     "rows-first": (fires_in_time, insert_rows, FIRST),

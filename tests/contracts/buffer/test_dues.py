@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.times import length, micros
-from sluicegate.streams.contracts.leased_values import LATEST_DUE, Due, Gate, WatermarkMove
+from sluicegate.streams.contracts.leased_values import LATEST_DUE, EntryDue, Gate, WatermarkMove
 from tests.contracts.buffer.given import HOUR, entries, entry, keys, of
 from tests.contracts.buffer.packing import pack
 from tests.contracts.leasing import Real, leased_store
@@ -40,9 +40,9 @@ def put(buffer: Any, ns: str, form: str) -> Put:
 
 
 def rows(buffer: Any, ns: str) -> Put:
-    inserted: list[Due | None] = []
+    inserted: list[EntryDue | None] = []
 
-    def insert(gate: Gate, *dues: Due | None, group: str = "g") -> list[Any]:
+    def insert(gate: Gate, *dues: EntryDue | None, group: str = "g") -> list[Any]:
         first = len(inserted)
         inserted.extend(dues)
         made = [entry(number, group=group, due=due) for number, due in enumerate(dues, first)]
@@ -52,7 +52,7 @@ def rows(buffer: Any, ns: str) -> Put:
 
 
 def packs(buffer: Any, ns: str) -> Put:
-    def insert(gate: Gate, *dues: Due | None, group: str = "g") -> list[Any]:
+    def insert(gate: Gate, *dues: EntryDue | None, group: str = "g") -> list[Any]:
         first = buffer.watermark(ns, "topic", 0)
         made = [pack(group, number)._replace(due=due) for number, due in enumerate(dues, first)]
         return list(buffer.insert_packs(ns, made, gate, WatermarkMove("topic", 0, first, first + len(made))))
@@ -60,12 +60,12 @@ def packs(buffer: Any, ns: str) -> Put:
     return insert
 
 
-def at(clock: Stepped, later: timedelta = timedelta(0)) -> Due:
-    return Due("epoch", micros(clock.now() + later))
+def at(clock: Stepped, later: timedelta = timedelta(0)) -> EntryDue:
+    return EntryDue("epoch", micros(clock.now() + later))
 
 
-def after(since: Any, time: timedelta) -> Due:
-    return Due(since, length(time))
+def after(since: Any, time: timedelta) -> EntryDue:
+    return EntryDue(since, length(time))
 
 
 def ended(batches: Any) -> list[tuple[str, int]]:
@@ -144,8 +144,8 @@ def test_a_record_takes_the_deadline_away_and_a_time_of_the_gate_stays(
     buffer: Any, ns: str, clock: Stepped, put: Put
 ) -> None:
     put(DUES, at(clock, WHILE))
-    put(DUES, Due("never"))
-    put(DUES, at(clock, HOUR), Due("never"), group="timed")
+    put(DUES, EntryDue("never"))
+    put(DUES, at(clock, HOUR), EntryDue("never"), group="timed")
     clock.later(WHILE)
     assert buffer.due(ns, DUES) == []
     timed = of(100, dues=True, after_first=HOUR, after_last=WHILE / 2)
@@ -177,9 +177,9 @@ def test_without_dues_a_gate_knows_no_deadline_of_a_record(buffer: Any, ns: str,
 
 @BOTH
 def test_the_last_deadline_is_the_end_of_the_year_9999(buffer: Any, ns: str, put: Put) -> None:
-    assert put(DUES, Due("epoch", LATEST_DUE), Due("last", 10_000 * 366 * 86_400 * 1_000_000)) == []
+    assert put(DUES, EntryDue("epoch", LATEST_DUE), EntryDue("last", 10_000 * 366 * 86_400 * 1_000_000)) == []
     assert buffer.due(ns, DUES) == []
-    assert ended(put(DUES, Due("first", -10_000 * 366 * 86_400 * 1_000_000))) == [("timeout", 3)]
+    assert ended(put(DUES, EntryDue("first", -10_000 * 366 * 86_400 * 1_000_000))) == [("timeout", 3)]
 
 
 @BOTH

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.redis import scripts_packs
 from sluicegate.connectors.redis.scripts_leased import PREFIX
-from sluicegate.streams.contracts.leased_values import PACK, Entry, WatermarkMove, pack_parts
+from sluicegate.streams.contracts.leased_values import PACK, Entry, EntryDue, WatermarkMove, pack_parts
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 from tests.contracts.buffer.given import HOUR, of
 from tests.contracts.buffer.packing import pack, put, records
@@ -27,7 +27,8 @@ def types() -> None:
 # ------------------------------------------------------------
 
 GROUP, COUNT = st.sampled_from(["g", "h"]), st.integers(1, 6)
-ENDS = st.sampled_from([False, False, False, True])
+DUES = EntryDue("epoch", 0), EntryDue("last", -1), EntryDue("first", 1 << 50), EntryDue("never")
+ENDS = st.sampled_from([False, False, False, False, True, *DUES])
 STEPS = st.one_of(
     st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9), ENDS), min_size=1, max_size=3), COUNT),
     st.tuples(st.just("put"), st.lists(st.tuples(GROUP, st.integers(1, 9), ENDS), min_size=1, max_size=3), st.just(20)),
@@ -53,16 +54,16 @@ class Side:
         return [(batch.group, batch.reason, batch.attempts, plain(batch.entries)) for batch in found]
 
     def step(self, what: str, which: Any, count: int | None) -> Any:
-        gate = of(count or 1, after_first=HOUR, lease=HOUR)
+        gate = of(count or 1, after_first=HOUR, lease=HOUR, dues=True)
         if what == "put":
             packs, begin = [], self.at
             for group, size, ends in which:
-                packs.append(pack(group, self.at, size, ends=ends))
+                packs.append(pack(group, self.at, size)._replace(**ending(ends)))
                 self.at += size
             return self.told(put(self.buffer, self.name, packs, gate, begin))
         if what == "rows":
             self.at += 1
-            own = Entry(f"row-{self.at}", "row", "", b"r%d" % self.at, (), which[0], ends=which[1])
+            own = Entry(f"row-{self.at}", "row", "", b"r%d" % self.at, (), which[0], **ending(which[1]))
             moves = WatermarkMove("topic", 0, self.at - 1, self.at)
             return self.told(self.buffer.insert_and_seal(self.name, [own], gate, moves).batches)
         if what in ("complete", "release"):
@@ -86,6 +87,11 @@ class Side:
             return getattr(self.buffer, what)(self.name, self.batches[which % len(self.batches)])
         except ConcurrencyError:
             return "another's"
+
+
+def ending(how: bool | EntryDue) -> dict[str, Any]:
+    """The field of an entry or a pack that ends its group, or gives it a deadline."""
+    return {"ends": how} if isinstance(how, bool) else {"due": how}
 
 
 def plain(found: Any) -> list[bytes]:
@@ -115,7 +121,8 @@ def test_any_sequence_of_steps_gives_what_a_row_for_each_record_gives(store: Any
     [
         ("- (count - most))", "- (count - most) - 1)"),
         ("state[1] = state[1] - count", "state[1] = 0"),
-        ("(i - at - 2) / 2) == 49", "(i - at - 2) / 2) == 50"),
+        ("nth) == 49", "nth) == 50"),
+        ("moment_of(due, state[2], now) <= now", "false"),
     ],
 )
 def test_a_script_that_is_wrong_in_one_place_is_found(

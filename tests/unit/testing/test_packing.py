@@ -24,6 +24,7 @@ from sluicegate.streams.shared.shared_records import (
     RecordOrigin,
     RecordRun,
     encode_item,
+    no_records,
     packed,
     packs,
     unpacked,
@@ -41,7 +42,7 @@ def record(offset: int, value: bytes | None = b"v", headers: Headers | None = No
 
 def a_run(*records: tuple[str, KeptRecord]) -> RecordRun:
     items = [encode_item((each.offset(), each.k, each.v, each.h or None, each.at)) for _, each in records]
-    return RecordRun([each.offset() for _, each in records], [group for group, _ in records], items, [])
+    return RecordRun([each.offset() for _, each in records], [group for group, _ in records], items, [], [])
 
 
 def entries(made: Any) -> list[Entry]:
@@ -94,10 +95,10 @@ def test_an_insert_has_so_many_records_bytes_and_packs_at_most(monkeypatch: pyte
     buffer: Any = SimpleNamespace(at_once=5)
     runs = Packing("b", Gate(9), buffer, lambda: 1.5)
     run = a_run(*((f"g{offset}", record(offset, b"v" * 60)) for offset in range(7)))
-    assert (sizes(run), sizes(RecordRun([], [], [], []))) == ([5, 2], [])
+    assert (sizes(run), sizes(no_records())) == ([5, 2], [])
     monkeypatch.setattr(shared_runs, "INSERT_PACKS", 3)
     assert sizes(run) == [2, 3, 2]
-    assert sizes(one := RecordRun(run.offsets, ["a"] * 7, run.items, [])) == [5, 2]
+    assert sizes(one := RecordRun(run.offsets, ["a"] * 7, run.items, [], [])) == [5, 2]
     assert sizes(one, 1) == [2, 1, 2, 2]  # each of them a pack
     monkeypatch.setattr(shared_runs, "INSERT_BYTES", 100)
     assert sizes(run) == [1] * 7
