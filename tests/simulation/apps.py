@@ -68,6 +68,8 @@ OF_THEIR_OWN: dict[str, Callable[[Random, float], tuple[Agent, ...]]] = {
     merged.KIND: lambda chance, first: merged.agents(chance),
     legs.KIND: lambda chance, first: legs.agents(chance),
     windows_deployed.KIND: lambda chance, first: (windows_deployed.agent(chance),),
+    windows_deployed.CALENDAR: lambda chance, first: (windows_deployed.calendar(chance),),
+    windows_deployed.SESSIONS: lambda chance, first: (windows_deployed.sessions(chance),),
     windowed.KIND: lambda chance, first: (windowed.agent(chance),),
     silence.KIND: lambda chance, first: (silence.agent(chance),),
     deadlines.KIND: lambda chance, first: (deadlines.agent(chance),),
@@ -174,8 +176,10 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
         Entry(chance.randrange(steps), chance.randrange(partitions), chance.choice(KEYS), _value(kind, chance, number))
         for number in range(most)
     ]
-    if kind in (windowed.KIND, merged.KIND, windows_deployed.KIND):
+    if kind in (windowed.KIND, merged.KIND, *windows_deployed.KINDS):
         found = [each._replace(value=windowed.timed(each.value, each.step, chance)) for each in found]
+    if kind == windows_deployed.CALENDAR:
+        found = [each._replace(value=windows_deployed.dated(each.value)) for each in found]
     if kind == legs.KIND:
         found = [each._replace(value=legs.leg(chance, number, each.step)) for number, each in enumerate(found)]
     if kind == correlated.KIND:
@@ -190,6 +194,9 @@ def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -
         found[most // 2] = Entry(steps // 3, 0, b"a", b'{"n":1,"poison":true}')
     if kind == "killer":
         found[most // 2] = Entry(steps // 3, 0, b"a", b'{"n":1,"at":%d}' % DEADLY)
+    if kind == windows_deployed.SESSIONS:
+        far = b'{"n":0,"m":0,"at":%d,"t":%d}'
+        found += [Entry(steps, place, b"a", far % (most + place, windows_deployed.FAR)) for place in range(partitions)]
     return tuple(sorted(found, key=lambda entry: entry.step))
 
 
@@ -199,7 +206,7 @@ def _value(kind: str, chance: Random, number: int) -> bytes:
         "s": chance.choice("xyz") * chance.randrange(1, 4),
         "at": number,
     }
-    if kind in ("changed", "deployed", windows_deployed.KIND):
+    if kind in ("changed", "deployed", *windows_deployed.KINDS):
         fields["m"] = 10_000 + number
     if kind == "until" or (kind == "expression" and number % 11):
         fields["done"] = chance.random() < 0.2

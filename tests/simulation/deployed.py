@@ -43,7 +43,12 @@ def rules(base: Agent, chance: Random) -> tuple[Agent, ...]:
     return tuple(replace(base, aggregation=each) for each in made)
 
 
-RULES = {KIND: rules, windows_deployed.KIND: windows_deployed.rules}
+RULES = {
+    KIND: rules,
+    windows_deployed.KIND: windows_deployed.rules,
+    windows_deployed.CALENDAR: windows_deployed.rules,
+    windows_deployed.SESSIONS: windows_deployed.session_rules,
+}
 """The versions that are deployed, by the kind of agents."""
 
 
@@ -62,11 +67,14 @@ def deploy(world: Any, chosen: int) -> str | None:
     old, new = known.versions[-1].agent, world.plan.files[chosen % len(world.plan.files)]
     if old is None or rule_of(new).digest == known.digest:
         return None
+    once = world.plan.kind == windows_deployed.SESSIONS
+    if once and any(version.digest == rule_of(new).digest for version in known.versions):
+        return None
     suited = [each for each in policies_of(changes(document(old), document(new))) if each != DROP]
     rows = world.store._rows.values()
     full = any(row.claim.source and len(row.claim.source.older) >= MOST_OLDER for row in rows)
-    if world.plan.kind == windows_deployed.KIND:
-        suited = [] if full else [each for each in suited if each in windows_deployed.policies(new)]
+    if world.plan.kind in windows_deployed.KINDS:
+        suited = [] if full else [each for each in suited if each in windows_deployed.policies(world.plan.kind, new)]
         if not suited:
             return None
     elif full:

@@ -15,7 +15,18 @@ from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
 from tests.chaos.record import Seen
 from tests.chaos.verdict import Verdict, exact_copies
-from tests.simulation import correlated, deadlines, early, handlers, legs, merged, shared, silence, timers
+from tests.simulation import (
+    correlated,
+    deadlines,
+    early,
+    handlers,
+    legs,
+    merged,
+    shared,
+    silence,
+    timers,
+    windows_deployed,
+)
 from tests.simulation.calm import states
 from tests.simulation.changed import Tiled
 from tests.simulation.correlated_fold import Correlated
@@ -28,8 +39,7 @@ from tests.simulation.merged_fold import Merged, Rekeyed, is_mark
 from tests.simulation.process import APP
 from tests.simulation.silence_fold import Silent
 from tests.simulation.windowed_fold import Windowed
-from tests.simulation.windows_deployed import KIND as OF_WINDOWS
-from tests.simulation.windows_deployed_fold import WindowedByRule
+from tests.simulation.windows_deployed_fold import SessionsByRule, WindowedByRule
 
 
 @dataclass
@@ -186,8 +196,9 @@ def _folded(
     crashed: set[int],
     sent: Sequence[Seen],
 ) -> Fold | Tiled | Windowed | Rekeyed | Leg | Legs | Silent:
-    if world.plan.kind == OF_WINDOWS:
-        return WindowedByRule(world, records, crashed, sent)
+    if world.plan.kind in windows_deployed.KINDS:
+        fold = SessionsByRule if world.plan.kind == windows_deployed.SESSIONS else WindowedByRule
+        return fold(world, records, crashed, sent)
     if world.plan.files:
         laid = TiledByRule if world.plan.kind == KIND else Tiled
         return laid(world, partition, records, crashed, sent)

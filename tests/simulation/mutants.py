@@ -31,8 +31,10 @@ from tests.simulation.taken_out import (
 )
 from tests.simulation.taken_out_changed import (
     all_again,
+    begun_again,
     idle_from_the_first,
     last_forgotten,
+    left_open,
     lowered_is_count,
     older_not_named,
     still_open,
@@ -197,6 +199,8 @@ MUTANTS = (
     Mutant("results-of-an-earlier-rule-come-last", "deployed", "earlier-rule-first", 1012),
     Mutant("overlapping-windows-of-two-rules", "windows deployed", undivided, 1),
     Mutant("the-last-window-of-a-rule-is-forgotten", "windows deployed", last_forgotten, 2),
+    Mutant("days-of-two-rules", "calendar deployed", begun_again),
+    Mutant("an-open-session-of-an-earlier-rule-gets-no-record", "sessions deployed", left_open),
     Mutant("taken-after-one-more-seek", "until", one_more_seek, 87),
     Mutant("where-not-asked", "routed", all_taken),
     Mutant("what-where-leaves-out-moves-no-offset", "routed", held_back, 178),

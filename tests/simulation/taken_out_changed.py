@@ -62,6 +62,16 @@ def undivided(patch: Patch) -> None:
     patch.setattr(generations, "divide", lambda older, newest: None)
 
 
+def begun_again(patch: Patch) -> None:
+    """A record in an open window of an earlier rule begins the window again under the rule that runs."""
+    patch.setattr(generations.Older, "has_all", lambda older, record: False)
+
+
+def left_open(patch: Patch) -> None:
+    """A record that touches an open session of an earlier rule belongs to the rule that runs."""
+    patch.setattr(generations.Older, "is_open_for", lambda older, record: False)
+
+
 def last_forgotten(patch: Patch) -> None:
     """The last window of a rule is found anew at each claim."""
     begin = generations.Generations.begin

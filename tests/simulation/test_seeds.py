@@ -122,6 +122,9 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("deployed", 24, {"deploy-rewind": 30, "deploy-finish": 15, "deploy-flush": 15}),
         # each window has one result, of one rule, also where a record is in windows of two rules
         ("windows deployed", 24, {"deploy-finish": 40, "deploy-convert": 10}),
+        ("calendar deployed", 12, {"deploy-finish": 20, "deploy-convert": 5}),  # days of 23 hours among them
+        # sessions of two rules are not joined, and an open one gets the records that touch it
+        ("sessions deployed", 12, {"deploy-finish": 30}),
         ("expression", 8, {"kill-at": 10}),  # a record that `until` cannot answer is a dead letter and in no group
         # what ends its process is a dead letter, and nothing else is
         ("killer", 12, {"shared reply lost": 5, "late call lands": 5}),
@@ -143,6 +146,8 @@ with_faults_of_its_own = pytest.mark.parametrize(
         "changed",
         "deployed",
         "windows-deployed",
+        "calendar-deployed",
+        "sessions-deployed",
         "expression",
         "killer",
         "routed",
