@@ -27,6 +27,12 @@ SHORTEST_TOKEN = 16
 ENDS = frozenset({"count", "until", "max_items", "max_bytes", "max_groups", "max_buffered_bytes"})
 """The keys of `aggregate` that complete a group before its timeout."""
 FULL_SHARED = "needs scope partition: the store holds the groups of a shared buffer, and no limit of groups is reached"
+HISTORY_SHARED = (
+    "needs scope partition: a replay reads it for the groups of a partition, and these groups have records of several"
+)
+SESSION_SHARED = (
+    "needs scope partition: a session commits with the offset of its records, which are committed before the group ends"
+)
 FINISH_SHARED = "needs scope partition: a shared buffer has records, and its groups are made under the rule that runs"
 AT_TOKEN: Path = ("http", "token")
 
@@ -236,7 +242,7 @@ def _shared(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
             agent.repartition is not None and not tables.reads_changes(agent),
             "is not needed: one buffer has the groups of all partitions",
         ),
-        ((*path, "session"), agent.session, "needs scope partition: a batch is not a part of one owner's transaction"),
+        ((*path, "session"), agent.session, SESSION_SHARED),
         (
             (*path, "then"),
             agent.then == "park",
@@ -315,7 +321,7 @@ def _history(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFin
     if agent.aggregate is None:
         yield FileFinding(at, "has no meaning without groups", "leave it out, or add an aggregate", (path,))
     if agent.scope == "shared":
-        what = "needs scope partition: groups of a shared buffer belong to no partition"
+        what = HISTORY_SHARED
         yield FileFinding(at, what, "leave one of the two out", (at, (*path, "scope")))
     uses: dict[str, tuple[str, Path]] = {
         dead_letters(file, agent): ("that its dead letters go to", (*path, "dead_letters"))

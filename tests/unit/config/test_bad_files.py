@@ -277,8 +277,8 @@ AGENT = [
     (
         f"{FROM}\nhistory: ended\nscope: shared\n{COUNT}\n{TO}",
         [
-            "8:5: agents.a.history: needs scope partition: groups of a shared buffer belong to no partition; leave one "
-            "of the two out"
+            "8:5: agents.a.history: needs scope partition: a replay reads it for the groups of a partition, and these "
+            "groups have records of several; leave one of the two out"
         ],
     ),
     (

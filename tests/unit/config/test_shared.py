@@ -9,7 +9,8 @@ SHARED = GOOD.replace("    aggregate:", "    scope: shared\n    aggregate:")
 MISTAKES = [
     (
         "    session: true\n    handler: a:b\n",
-        "session: needs scope partition: a batch is not a part of one owner's transaction",
+        "session: needs scope partition: a session commits with the offset of its records, which are committed before "
+        "the group ends",
     ),
     (
         "    on_change: finish\n",
