@@ -32,6 +32,7 @@ def test_a_view_has_the_layout_of_its_picture(browser: Any, view: str, scheme: s
         with opened(browser, view, width, scheme) as page:
             assert differences(known(view, width), measured(page), width) == []
             assert page.evaluate(OVERLAPS) + page.evaluate(OVERLAPPING) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
