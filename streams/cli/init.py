@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from sluicegate.streams.cli.terminal.outcome import DONE
+from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.parameters import AsJson
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.scaffold import NAME, STORES, project
 
@@ -19,6 +21,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="[NAME]", help="The name of
 def init(
     name: NameArgument = "shop",
     store: Annotated[ChosenStore, typer.Option("--store", help="The store of the app.")] = SQLITE,
+    json: AsJson = False,
 ) -> int:
     """Write a new app: NAME.yaml, its handler, its tests, and a docker-compose.yml with its servers."""
     if not re.fullmatch(NAME, name):
@@ -29,12 +32,14 @@ def init(
         raise ConfigurationError(f"{', '.join(there)}: exists already; choose another name, or an empty folder")
     for file, text in files.items():
         _write(file, text)
-        print(f"wrote {file}")
-    server = "" if store.value == "sqlite" else f"\nsluicegate migrate {name}.yaml"
-    print(
-        f"\nsluicegate test {name}.yaml --crash\ndocker compose up --wait"
-        f"\nsluicegate topics {name}.yaml --create{server}\nsluicegate run {name}.yaml"
-    )
+    commands = [f"sluicegate test {name}.yaml --crash", "docker compose up --wait"]
+    commands += [f"sluicegate topics {name}.yaml --create"]
+    commands += [] if store.value == "sqlite" else [f"sluicegate migrate {name}.yaml"]
+    commands += [f"sluicegate run {name}.yaml"]
+    if json:
+        print_json({"files": [*files], "next": commands})
+    else:
+        print("\n".join([*(f"wrote {file}" for file in files), "", *commands]))
     return DONE
 
 

@@ -19,6 +19,7 @@ FIELDS = {
         "`topics`: each `topic`, `roles`, `partitions`, `wanted`, `created`; `copartitioned`, `shared`; with "
         "patterns, `matches`"
     ),
+    "init": "`files`: the names of the files that were written; `next`: the commands to type next",
     "migrate": "`dry_run`; `steps`: those that were done, or with `--dry-run` would be",
     "status": (
         "`app`, `store`, `level`; `partitions`: each `agent`, `topic`, `partition`, `owner`, `offset`, `high`, `lag`, "

@@ -16,7 +16,6 @@ from tests.unit.cli.log_topics import LogTopics
 from tests.unit.cli.long_names import BILLS, FILE, KEYS, MAILS, OPEN, ORDERS, ROW, TIMEOUT, made
 
 WITHOUT = {
-    "init": "writes files, and prints their names and what to type next",
     "run": "runs until a signal; its log is JSON already",
     "schema": "prints a JSON document already",
     "demo": "is a show",
@@ -111,6 +110,15 @@ def test_migrate_names_its_steps(tmp_path: Path) -> None:
     (tmp_path / "app.yaml").write_text(text)
     told = document("migrate", str(tmp_path / "app.yaml"))
     assert (told["dry_run"], [type(step) for step in told["steps"]][:1]) == (False, [str])
+
+
+def test_init_names_its_files_and_the_next_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = json.loads(CliRunner().invoke(main, ["init", "other", "--store", "postgres", "--json"]).stdout)
+    assert told.keys() == named("init")
+    assert sorted(told["files"]) == sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
+    assert told["next"][0] == "sluicegate test other.yaml --crash"
+    assert "sluicegate migrate other.yaml" in told["next"]
 
 
 def test_version_and_docs_need_no_file() -> None:
