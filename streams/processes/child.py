@@ -26,6 +26,9 @@ from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 from sluicegate.streams.processes.channel import ReportSender
 
 PR_SET_PDEATHSIG = 1
+INSTANCE = "SLUICEGATE_INSTANCE"
+"""The variable with the name of a run, which the run that replaces it has, too. No two runs of an app have one name at
+the same time. Without it the name is random."""
 
 RuleChange = Literal["refuse", "flush", "drop"]
 
@@ -34,7 +37,7 @@ class ProcessJob(msgspec.Struct, frozen=True):
     """The job that the supervisor gives to a process. Each agent runs `workers` (their numbers). With `dispatches` the
     process also runs the dispatcher. If there are several tasks, each has a thread. `descriptor` is the pipe for
     reports, `parent` the supervisor's pid, `run` the name of its run, which the processes that replace each other
-    share. `drain` is a time in seconds, `file` what commands in messages name."""
+    share (INSTANCE). `drain` is a time in seconds, `file` what commands in messages name."""
 
     app: App
     agents: tuple[str, ...]
@@ -46,7 +49,7 @@ class ProcessJob(msgspec.Struct, frozen=True):
     log_level: str = "info"
     file: str = msgspec.field(default_factory=named_file)
     dispatches: bool = False
-    run: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
+    run: str = msgspec.field(default_factory=lambda: os.environ.get(INSTANCE) or uuid.uuid4().hex)
 
 
 class WorkerPlan(msgspec.Struct, frozen=True):

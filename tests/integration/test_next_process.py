@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -32,16 +33,19 @@ agents:
 
 
 def test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one(
-    kafka: str, ns: str, tmp_path: Path
+    kafka: str, ns: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run is alive, and gets none of the partitions. When the first run ends, it gets them at once."""
+    """Another run is alive, and gets none of the partitions. When the first run ends, it gets them at once. The first
+    run has a name, so it has its partitions at once also when the whole run is killed."""
     create(kafka, *(f"{ns}-{name}" for name in ("in", "out", "dead")))
     path = tmp_path / "shop.yaml"
     store = f"sqlite:///{tmp_path / 'state.db'}"
     path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", store))
     command = [str(Path(sys.executable).with_name("sluicegate")), "run", str(path)]
     feed, results = Producer({"bootstrap.servers": kafka, "log_level": 0}), reader(kafka, f"{ns}-out")
-    first, second = Run(*command), Run(*command)
+    second = Run(*command)
+    monkeypatch.setenv("SLUICEGATE_INSTANCE", "first")
+    first = Run(*command)
     try:
         wait_until(lambda: min(len(run.events("partition.claimed")) for run in (first, second)) > 0, 60, "the owners")
 
@@ -64,6 +68,10 @@ def test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_
         os.kill(first.pids(1)[0], signal.SIGKILL)
         assert all_have_results(SESSION / 2) < SESSION / 2
         assert len(first.events("worker.started")) == 2
+        first.signal(signal.SIGKILL)
+        first.close()
+        first = Run(*command)
+        assert all_have_results(SESSION / 2) < SESSION / 2
         first.signal(signal.SIGTERM)
         assert first.exit_code() == 0
         assert all_have_results(SESSION / 2) < SESSION / 2

@@ -25,6 +25,13 @@ GUARDS = (
         (f"{NEXT}::test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one",),
     ),
     Guard(
+        "a run that is started again under its name has its partitions at once",
+        "streams/processes/child.py",
+        "os.environ.get(INSTANCE) or uuid.uuid4().hex",
+        "uuid.uuid4().hex",
+        (f"{NEXT}::test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one",),
+    ),
+    Guard(
         "a static member that ends leaves its group",
         "connectors/kafka/consumer.py",
         "        if settings.INSTANCE in self._wanted:\n            self._leave()\n",

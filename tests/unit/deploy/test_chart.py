@@ -79,11 +79,14 @@ def test_pods_have_probes_no_privileges_and_every_volume_that_they_mount() -> No
         for container in [*pod.get("initContainers", ()), *pod["containers"]]:
             assert {mount["name"] for mount in container["volumeMounts"]} == volumes
             assert container["securityContext"]["readOnlyRootFilesystem"]
-            assert "env" not in container  # passwords are files
+            variables = {variable["name"] for variable in container.get("env", ())}
+            assert variables <= {"SLUICEGATE_INSTANCE"}  # passwords are files
     container = documents["Deployment", "shop"]["spec"]["template"]["spec"]["containers"][0]
     paths = [container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("startup", "liveness", "readiness")]
     assert paths == ["/livez", "/livez", "/readyz"]
     assert container["args"] == ["run", "/etc/sluicegate/app.yaml", "--workers", "1"]
+    [instance] = container["env"]
+    assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
 @needs_helm
