@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,53 +32,63 @@ agents:
 )
 
 
-def test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one(
-    kafka: str, ns: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another run is alive, and gets none of the partitions. When the first run ends, it gets them at once. The first
-    run has a name, so it has its partitions at once also when the whole run is killed."""
-    create(kafka, *(f"{ns}-{name}" for name in ("in", "out", "dead")))
-    path = tmp_path / "shop.yaml"
-    store = f"sqlite:///{tmp_path / 'state.db'}"
-    path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", store))
-    command = [str(Path(sys.executable).with_name("sluicegate")), "run", str(path)]
-    feed, results = Producer({"bootstrap.servers": kafka, "log_level": 0}), reader(kafka, f"{ns}-out")
-    second = Run(*command)
-    monkeypatch.setenv("SLUICEGATE_INSTANCE", "first")
-    first = Run(*command)
-    try:
-        wait_until(lambda: min(len(run.events("partition.claimed")) for run in (first, second)) > 0, 60, "the owners")
+class Scene:
+    """Two runs of an app. `first` has a name; `command` starts it again."""
 
-        def all_have_results(pause: float) -> float:
-            """The seconds until each partition has a result of records that are sent now."""
-            began = time.monotonic()
-            for number in range(PARTITIONS):
-                for _ in range(2):
-                    feed.produce(f"{ns}-in", b"{}", b"k%d" % number, number)
-            assert feed.flush(20) == 0
-            keys: set[bytes] = set()
-            wait_until(
-                lambda: keys.update(message.key() for message in results.consume(100, 0.1)) or len(keys) == PARTITIONS,
-                pause,
-                "a result of each partition",
-            )
-            return time.monotonic() - began
+    def __init__(self, kafka: str, ns: str, folder: Path) -> None:
+        create(kafka, *(f"{ns}-{name}" for name in ("in", "out", "dead")))
+        path = folder / "shop.yaml"
+        store = f"sqlite:///{folder / 'state.db'}"
+        path.write_text(FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", store))
+        self.topic, self.feed = f"{ns}-in", Producer({"bootstrap.servers": kafka, "log_level": 0})
+        self.results = reader(kafka, f"{ns}-out")
+        self.command = (str(Path(sys.executable).with_name("sluicegate")), "run", str(path))
+        self.first, self.second = Run("env", "SLUICEGATE_INSTANCE=first", *self.command), Run(*self.command)
+        runs = (self.first, self.second)
+        wait_until(lambda: min(len(run.events("partition.claimed")) for run in runs) > 0, 60, "the owners")
 
-        all_have_results(60)
-        os.kill(first.pids(1)[0], signal.SIGKILL)
-        assert all_have_results(SESSION / 2) < SESSION / 2
-        assert len(first.events("worker.started")) == 2
-        first.signal(signal.SIGKILL)
-        first.close()
-        first = Run(*command)
-        assert all_have_results(SESSION / 2) < SESSION / 2
-        first.signal(signal.SIGTERM)
-        assert first.exit_code() == 0
-        assert all_have_results(SESSION / 2) < SESSION / 2
-    finally:
-        first.close()
-        second.close()
-        results.close()
+    def wait_for_results(self, seconds: float) -> None:
+        """Until each partition has a result of records that are sent now."""
+        for number in range(PARTITIONS):
+            for _ in range(2):
+                self.feed.produce(self.topic, b"{}", b"k%d" % number, number)
+        assert self.feed.flush(20) == 0
+        keys: set[bytes] = set()
+
+        def complete() -> bool:
+            keys.update(message.key() for message in self.results.consume(100, 0.1))
+            return len(keys) == PARTITIONS
+
+        wait_until(complete, seconds, "a result of each partition")
+
+    def start_again(self) -> None:
+        self.first.signal(signal.SIGKILL)
+        self.first.close()
+        self.first = Run("env", "SLUICEGATE_INSTANCE=first", *self.command)
+
+    def close(self) -> None:
+        for part in (self.first, self.second, self.results):
+            part.close()
+
+
+@pytest.fixture
+def scene(kafka: str, ns: str, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(kafka, ns, tmp_path)
+    yield made
+    made.close()
+
+
+def test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one(scene: Scene) -> None:
+    """Another run is alive, and gets none of the partitions. When the first run ends, it gets them at once."""
+    scene.wait_for_results(60)
+    os.kill(scene.first.pids(1)[0], signal.SIGKILL)
+    scene.wait_for_results(SESSION / 2)
+    assert len(scene.first.events("worker.started")) == 2
+    scene.start_again()
+    scene.wait_for_results(SESSION / 2)
+    scene.first.signal(signal.SIGTERM)
+    assert scene.first.exit_code() == 0
+    scene.wait_for_results(SESSION / 2)
 
 
 def test_a_process_is_another_member_when_partitions_were_added(kafka: str, ns: str) -> None:
