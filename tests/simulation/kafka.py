@@ -95,7 +95,7 @@ class Input:
                 self._inner.give(each.place)
                 continue
             # given and taken within one poll
-            self._inner.given = [place for place in self._inner.given if place != each.place]
+            self._inner.newly_assigned = [place for place in self._inner.newly_assigned if place != each.place]
             self._inner.take(each.place)
             self._process.group.polled(each.place, self._process)
         if self._process.world.number < self.away:
