@@ -13,7 +13,7 @@ from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.rebuilding import rebuild_write
 from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from tests.mutation.twins import without
-from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, memory
+from tests.unit.engine.driver import Driver, Log, ManualClock, distinct, header, memory
 from tests.unit.engine.rebuilding import ANNE, amounts, emitted_twice, feed_at, rebuild, state, worked
 from tests.unit.engine.scene import a_log, an_agent, dead, shown, totals
 
@@ -140,6 +140,28 @@ def test_killed_at_any_commit_no_worker_takes_the_half_and_a_second_run_ends_it(
     assert [state(agent, again, number) for number in (0, 1)] == before
     Driver(agent, again, log, clock).give(0, 1).turns()
     assert [(key, total) for key, _, _, total in totals(log)] == [("y", 15)]
+
+
+def test_killed_before_it_removes_the_row_that_holds_a_number_nothing_is_sent_and_a_second_run_removes_it(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    amounts(log, clock, "a" * 5 + "b")
+    worked(FIVES, store, log, clock)
+    before, lost, partition = state(FIVES, store), memory(clock), Partition("app", "sums", "in", 0)
+    lost_at = 0
+    while [row.id for row in lost.pending(partition, 0, 9)] != [""]:
+        lost, lost_at = memory(clock), lost_at + 1
+        kill_at(lost, lost_at)
+        with pytest.raises(PersistenceError):
+            rebuild(FIVES, lost, log, clock)
+    kill_at(lost, 0)
+    Driver(FIVES, lost, log, clock).give(0).turns()
+    rebuild(FIVES, lost, log, clock)
+    assert (state(FIVES, lost), lost.pending(partition, 0, 9)) == (before, [])
+    amounts(log, clock, "bbbb", first=6)
+    Driver(FIVES, lost, log, clock).give(0).turns().later(0.5).turns()
+    assert log.high("in", 0) == 10
+    assert [header(each, "sluicegate-seq") for each in distinct(log, "out")] == ["1", "2"]
 
 
 def kill_at(store: Any, number: int) -> None:
