@@ -366,8 +366,11 @@ def _kinds(window: WindowModel, at: Path) -> Iterator[FileFinding]:
         yield FileFinding(at, what, "leave one out", places)
     entry = window.windower
     if not entry.regular and window.offset:
-        needs = ((*at, "offset"), (*at, window.word))
-        yield FileFinding(needs[0], f"does not go together with {window.named}", "leave it out", needs)
+        needs, why, hint = ((*at, "offset"), (*at, window.word)), "records decide when a window begins", "leave it out"
+        if entry.dated:
+            why = "each window begins at midnight of its `zone`"
+            hint = "leave it out, or write a duration, such as tumbling: 1d, whose windows an offset shifts"
+        yield FileFinding(needs[0], f"does not go together with {window.named}: {why}", hint, needs)
     if places:
         yield from zone_and_week(window, at)
         yield from _keys(window, at)

@@ -127,7 +127,12 @@ PAIR = "does not go together with a window"
             "",
             "window.offset: is negative; add the length of a window: with windows of 1d, write 16h in place of -8h",
         ),
-        ("{session: 5m, offset: 1m}", "", "", "window.offset: does not go together with session"),
+        (
+            "{session: 5m, offset: 1m}",
+            "",
+            "",
+            "window.offset: does not go together with session: records decide when a window begins; leave it out",
+        ),
         ("{session: 5m, grace: 1m, at_most: 5m}", "", "", "window.at_most: is below the size and grace of the window"),
         (
             "{tumbling: 5}",
@@ -139,7 +144,13 @@ PAIR = "does not go together with a window"
         ("{hopping: day, every: 1h}", "", "", "window.hopping: is a unit of the calendar, which only tumbling windows"),
         ("{session: day}", "", "", "window.session: is a unit of the calendar, which only tumbling windows have"),
         ("{tumbling: day, every: 1h}", "", "", "window.every: does not go together with tumbling: day"),
-        ("{tumbling: day, offset: 6h}", "", "", "window.offset: does not go together with tumbling: day; leave it out"),
+        (
+            "{tumbling: day, offset: 6h}",
+            "",
+            "",
+            "window.offset: does not go together with tumbling: day: each window begins at midnight of its `zone`; "
+            "leave it out, or write a duration, such as tumbling: 1d, whose windows an offset shifts",
+        ),
         ("{tumbling: day, at_most: 24h}", "", "", "window.at_most: is below the size and grace of the window, 25 h"),
         ("{tumbling: 1d, zone: UTC}", "", "", "window.zone: does not go together with tumbling of one length"),
         ("{session: 1h, zone: UTC}", "", "", "window.zone: does not go together with session of one length"),
