@@ -70,7 +70,8 @@ EVENTS: Mapping[str, str] = {
     "shared.suspected": "Processes died while they handled a batch. It runs alone.",
     "start.waiting": "The start waits for a system.",
     "store.ready": "The store answers, with this durability.",
-    "supervisor.killing": "`run` kills workers that have not ended.",
+    "supervisor.killing": "`run` kills workers that have not ended, and ends with 6. The next run goes on from their "
+    "last commits.",
     "supervisor.stopped": "`run` ends.",
     "supervisor.stopping": "`run` tells its processes to end.",
     "table.full": "A topic that is looked up has more rows than `max_rows`, or takes more than `max_table_bytes`. "

@@ -39,6 +39,7 @@ from sluicegate.streams.processes.process import Ended, ProcessEvent, spawn
 CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
 
 SAME_SIGNAL = 1.0
+KILLED = 6  # the exit code if processes had to be killed at the end
 
 Pause = Callable[[float], None]
 """Waits for this number of seconds. A signal ends the wait and the start."""
@@ -89,7 +90,7 @@ def run(
     calls: MakeCalls | None = None,
     watch: WatchGroups = lambda app, agents, board: contextlib.nullcontext(),
 ) -> int:
-    """Run the agents (all, or the named ones) until a signal: then 0, or 1 if workers had to be killed; else 2 or 3."""
+    """Run the agents (all, or the named ones) until a signal: then 0, or KILLED; else 2 or 3."""
     configure(level=log_level)
     events: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
     board, meter = Board(time.monotonic), Meter()
@@ -266,10 +267,12 @@ class Supervisor:
                 self._forget(event)
             elif deadline is not None:
                 self._log.warning(
-                    "supervisor.killing", reason="the time to drain is over" if event is None else "a second signal"
+                    "supervisor.killing",
+                    reason="the time to drain is over" if event is None else "a second signal",
+                    workers=[worker for slot in self._slots if slot.process for worker in slot.workers],
                 )
                 self._signal(signal.SIGKILL)
-                code, deadline = code or 1, None
+                code, deadline = code or KILLED, None
         self._log.info("supervisor.stopped", code=code)
         return code
 

@@ -11,7 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from sluicegate.streams.processes.supervisor import SAME_SIGNAL
+from sluicegate.streams.cli.terminal import outcome
+from sluicegate.streams.processes.supervisor import KILLED, SAME_SIGNAL
 from tests.integration.supervised.run import Run, made_up
 from tests.waiting import wait_until
 
@@ -227,7 +228,7 @@ def test_a_second_signal_kills_at_once(start: Start) -> None:
     later = time.monotonic() + SAME_SIGNAL  # what comes sooner is the same signal
     wait_until(lambda: time.monotonic() > later)
     run.signal(signal.SIGINT)
-    assert run.exit_code(timeout=5) == 1
+    assert run.exit_code(timeout=5) == KILLED
     assert run.events("worker.ended")[0]["code"] == -signal.SIGKILL
     assert gone(pids)
 
@@ -260,7 +261,7 @@ def test_without_that_rule_a_forwarded_signal_kills(start: Start) -> None:
     run.signal(signal.SIGTERM)
     run.wait("supervisor.stopping")
     run.signal(signal.SIGTERM)
-    assert run.exit_code(timeout=5) == 1
+    assert run.exit_code(timeout=5) == KILLED
     assert run.events("supervisor.killing") != []
 
 
@@ -268,8 +269,10 @@ def test_a_worker_that_overdraws_its_time_to_drain_is_killed(start: Start) -> No
     run = start("stubborn", pace={"drain": 0.2, "grace": 0.2})
     wait_until(run.ready)
     run.signal(signal.SIGTERM)
-    assert run.exit_code(timeout=5) == 1
-    assert run.events("supervisor.killing")[0]["reason"] == "the time to drain is over"
+    assert run.exit_code(timeout=5) == KILLED
+    [killing] = run.events("supervisor.killing")
+    assert (killing["reason"], killing["workers"]) == ("the time to drain is over", [["stubborn", 0]])
+    assert outcome.KILLED == KILLED
 
 
 def test_a_crash_loop_waits_longer_each_time(start: Start) -> None:

@@ -15,7 +15,7 @@ from sluicegate.streams.wording import PrintableText
 
 P = ParamSpec("P")
 
-DONE, UNEXPECTED, USAGE, SYSTEM, NOT_ACCEPTED, DONE_BEFORE = 0, 1, 2, 3, 4, 5
+DONE, UNEXPECTED, USAGE, SYSTEM, NOT_ACCEPTED, DONE_BEFORE, KILLED = range(7)
 EXIT_CODES = {
     DONE: "Done.",
     UNEXPECTED: "An unexpected error, or a test of the file that failed.",
@@ -23,6 +23,7 @@ EXIT_CODES = {
     SYSTEM: "A system is unavailable, not migrated or too weak.",
     NOT_ACCEPTED: "A judged change has effects that the caller does not accept, or a repair left something out.",
     DONE_BEFORE: "Refused because it was done before.",
+    KILLED: "`run` was stopped and killed processes that did not end in time. Nothing is lost.",
 }
 DEBUG = "SLUICEGATE_LOG_LEVEL"
 

@@ -49,7 +49,7 @@ def run(
         LogLevel, typer.Option("--log-level", envvar=DEBUG, help="What is logged on stderr.")
     ] = LogLevel.info,
 ) -> int:
-    """Run the agents until SIGTERM. The exit code of a clean end is 0."""
+    """Run the agents until SIGTERM. The exit code of a clean end is 0, and 6 if processes had to be killed."""
     if flush and drop:
         raise ConfigurationError("--flush and --drop exclude each other; give one of them")
     app = loaded(file)
