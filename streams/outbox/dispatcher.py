@@ -4,12 +4,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 import structlog
 
-from sluicegate.streams.agent import App
+from sluicegate.streams.agent import App, Outbox
 from sluicegate.streams.calling.backoff import Backoff
 from sluicegate.streams.calling.calls import BackgroundCalls
 from sluicegate.streams.calling.pool import Pool
@@ -23,7 +24,8 @@ from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 from sluicegate.streams.observe.tracing import Spans
 from sluicegate.streams.outbox.care import Health, Sweeper
 from sluicegate.streams.outbox.due import TimeoutEmitter
-from sluicegate.streams.outbox.lane_clusters import ClusterLanes, LaneSending, LaneTokens, going_to
+from sluicegate.streams.outbox.lane_clusters import ClusterLanes, LaneSending, going_to
+from sluicegate.streams.outbox.lane_lease import LaneLeases
 from sluicegate.streams.outbox.lane_relay import LaneRelay
 from sluicegate.streams.outbox.lane_rows import LaneRows
 from sluicegate.streams.outbox.lane_spans import TracedOutput
@@ -67,7 +69,7 @@ class Dispatcher:
         self._woken = threading.Event()
         self._told = threading.Event()  # set if there are new rows
         self._calls = BackgroundCalls(parts.pool, self._woken.set)
-        self.lanes = self._lane_sending() if app.outbox else None
+        self.lanes = self._lane_sending(app.outbox) if app.outbox else None
         self._emitter = self._timeout_emitter() if app.timeouts else None
         self._sweeper, self.health = self._care()
         self._look_at = self._report_at = 0.0
@@ -78,18 +80,17 @@ class Dispatcher:
     def _backoff(self) -> Backoff:
         return Backoff(FIRST_PAUSE, LONGEST_PAUSE, self._parts.random)
 
-    def _lane_sending(self) -> LaneSending:
-        tokens, outputs = LaneTokens(self._parts.token), self._parts.outputs
+    def _lane_sending(self, settings: Outbox) -> LaneSending:
+        leases, outputs = LaneLeases(self._parts.token, settings.lease), self._parts.outputs
+        relay = partial(self._lane_relay, settings, leases)
         if not outputs:
-            return self._lane_relay(tokens, self._parts.producer)
-        relays = {name: self._lane_relay(tokens, each, going_to(name, outputs)) for name, each in outputs.items()}
-        return ClusterLanes(relays)
+            return relay(self._parts.producer)
+        return ClusterLanes({name: relay(each, going_to(name, outputs)) for name, each in outputs.items()})
 
     def _lane_relay(
-        self, tokens: LaneTokens, producer: Output, mine: Callable[[LaneRow], bool] | None = None
+        self, settings: Outbox, leases: LaneLeases, producer: Output, mine: Callable[[LaneRow], bool] | None = None
     ) -> LaneRelay:
-        parts, settings = self._parts, self._app.outbox
-        assert settings is not None
+        parts = self._parts
         rows = LaneRows(parts.producer, parts.source, parts.mac)
         output = producer if parts.spans is None else TracedOutput(producer, parts.spans)
         sender = Sender(output, parts.meter, self._backoff())
@@ -102,7 +103,7 @@ class Dispatcher:
             parts.meter,
             self._backoff(),
             parts.time,
-            tokens.of,
+            leases.of,
             mine,
         )
 
@@ -133,7 +134,7 @@ class Dispatcher:
         """The token for the lease of the first lane, and whether to release it. It is the relay's token, if the relay
         has lanes."""
         lane = self.lanes.lanes[0] if self.lanes and self.lanes.lanes else None
-        return (own, True) if lane is None or lane.number < 0 else (lane.token, False)
+        return (own, True) if lane is None or lane.number < 0 else (lane.lease.token, False)
 
     def tell(self) -> None:
         """Wake the loop because there are new rows. Thread-safe."""

@@ -29,17 +29,6 @@ class LaneSending(Protocol):
     def release(self) -> None: ...
 
 
-class LaneTokens:
-    """One token for each lane of the process."""
-
-    def __init__(self, token: Callable[[], str]) -> None:
-        self._token = token
-        self._tokens: dict[int, str] = {}
-
-    def of(self, lane: int) -> str:
-        return self._tokens.get(lane) or self._tokens.setdefault(lane, self._token())
-
-
 def going_to(cluster: str, known: Collection[str]) -> Callable[[LaneRow], bool]:
     """A function that tells whether a row goes to the cluster. The default cluster gets rows of unknown clusters, too;
     its producer refuses them."""

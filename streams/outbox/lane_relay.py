@@ -21,6 +21,7 @@ from sluicegate.streams.contracts.messages import LaneBatch, Outcome
 from sluicegate.streams.errors import ConcurrencyError, SluicegateError
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.outbox.batch_size import BatchSize
+from sluicegate.streams.outbox.lane_lease import LaneLease
 from sluicegate.streams.outbox.lane_rows import LaneRows, Sendable
 from sluicegate.streams.outbox.lane_run import LaneRun, near
 from sluicegate.streams.outbox.sender import Sender
@@ -38,13 +39,14 @@ class Lanes(LaneClaims, LaneEnding, Protocol):
 
 class HeldLane:
     """A lane that this process holds or tries to claim. `number` is -1 for rows without order. `until` is the end of
-    its lease by the loop's clock, measured from before the call. `checked` is the time of the next claim."""
+    its lease by the loop's clock, measured from before the call, which `began` then. `checked` is the time of the next
+    claim."""
 
-    def __init__(self, number: int, token: str) -> None:
-        self.number, self.token = number, token
+    def __init__(self, number: int, lease: LaneLease) -> None:
+        self.number, self.lease = number, lease
         self.after = self.read = 0  # no row up to this number is ours; the number of rows that the last claim read
         self.phase: Phase = "idle"
-        self.checked = self.until = self.renew_at = 0.0
+        self.checked = self.began = self.until = self.renew_at = 0.0
         self.renewing = False
         self.run: LaneRun | None = None  # the batch that is being sent
         self.previous: LaneRun | None = None  # the batch before it
@@ -54,10 +56,14 @@ class HeldLane:
         self.unmarked: Sequence[Outcome] = ()  # outcomes to mark again: it is unknown whether the last call succeeded
         self.away = ""  # the error if the store or the broker did not answer
 
+    def leased(self, began: float, seconds: float) -> None:
+        """A call that began at `began` has leased the lane for `seconds`."""
+        self.began, self.until, self.renew_at = began, began + seconds, began + RENEW_AFTER * seconds
+
 
 class LaneRelay:
-    """All lanes of one process, or their rows for one of several clusters. `time` returns seconds since 1970. `token`
-    returns the random name with which a lane is claimed."""
+    """All lanes of one process, or their rows for one of several clusters. `time` returns seconds since 1970. `lease`
+    returns the lease of this process on a lane."""
 
     def __init__(
         self,
@@ -69,14 +75,13 @@ class LaneRelay:
         meter: Meter,
         backoff: Backoff,
         time: Callable[[], float],
-        token: Callable[[int], str],
+        lease: Callable[[int], LaneLease],
         mine: Callable[[LaneRow], bool] | None = None,
     ) -> None:
         """`mine` selects the rows to send; None: all."""
         self._mine = mine
         self._outbox, self._settings, self._rows, self._sender, self._calls = outbox, settings, rows, sender, calls
-        self._meter, self._backoff, self._time, self._token = meter, backoff, time, token
-        self._lease = settings.lease
+        self._meter, self._backoff, self._time, self._lease = meter, backoff, time, lease
         self._log = structlog.get_logger()
         self._now, self.closing, self._size = 0.0, False, BatchSize()
         self.lanes: list[HeldLane] = []
@@ -104,7 +109,7 @@ class LaneRelay:
         wanted = [-1] * UNORDERED if self._settings.order == "none" else list(numbers)
         if [lane.number for lane in self.lanes] != wanted and not self.busy:
             known = {lane.number: lane for lane in self.lanes if lane.number >= 0}
-            self.lanes = [known.get(number) or HeldLane(number, self._token(number)) for number in wanted]
+            self.lanes = [known.get(number) or HeldLane(number, self._lease(number)) for number in wanted]
 
     def claim_all(self, now: float) -> None:
         """Claim every idle lane, because rows are pending."""
@@ -121,7 +126,7 @@ class LaneRelay:
                 lane.run is not None
                 and lane.number >= 0
                 and lane.run.unsent
-                and now >= lane.until - MARGIN * self._lease
+                and now >= lane.until - MARGIN * (lane.until - lane.began)
             ):
                 self._lose(lane, "its lease could not be renewed in time")
 
@@ -148,16 +153,18 @@ class LaneRelay:
 
     def _claim(self, lane: HeldLane) -> None:
         lane.phase, lane.size = "claiming", self._size.rows
+        seconds = lane.lease.seconds
         self._calls.begin(
-            lambda: self._fetched(lane), partial(self._claimed, lane, self._now), partial(self._unclaimed, lane)
+            partial(self._fetched, lane, timedelta(seconds=seconds)),
+            partial(self._claimed, lane, self._now, seconds),
+            partial(self._unclaimed, lane),
         )
 
-    def _fetched(self, lane: HeldLane) -> Sendable | None:
+    def _fetched(self, lane: HeldLane, lease: timedelta) -> Sendable | None:
         """Called in a thread. Claim a batch and convert its rows for the producer."""
-        lease = timedelta(seconds=self._lease)
         if lane.number < 0:
             return self._rows.unordered(self._outbox.claim_any(lane.size, lease))
-        batch = self._outbox.claim(lane.number, lane.token, lane.size, lane.after, lease)
+        batch = self._outbox.claim(lane.number, lane.lease.token, lane.size, lane.after, lease)
         lane.read = len(batch.rows) if batch is not None else 0
         if self._mine is not None and batch is not None:
             batch = self._own(lane, batch, self._mine, lease)
@@ -176,18 +183,19 @@ class LaneRelay:
             lane.after = batch.rows[-1].number
             if lane.read < lane.size:
                 break
-            following = self._outbox.claim(lane.number, lane.token, lane.size, lane.after, lease)
+            following = self._outbox.claim(lane.number, lane.lease.token, lane.size, lane.after, lease)
             if following is None:
                 return None
             batch, lane.read = following, len(following.rows)
         return batch._replace(rows=own)
 
-    def _claimed(self, lane: HeldLane, began: float, sendable: Sendable | None) -> None:
+    def _claimed(self, lane: HeldLane, began: float, seconds: float, sendable: Sendable | None) -> None:
         lane.phase, lane.away = "idle", ""
         if sendable is None:
             return
         batch = sendable.batch
-        lane.batch, lane.until, lane.renew_at = batch, began + self._lease, began + RENEW_AFTER * self._lease
+        lane.batch = batch
+        lane.leased(began, seconds)
         self._size.seen(batch.rows)
         if sendable.away:
             lane.away, lane.checked = sendable.away, self._now + self._backoff.delay()
@@ -216,15 +224,15 @@ class LaneRelay:
     # -- keeping it ----------------------------------------------------------------------------------------------------
 
     def _renew(self, lane: HeldLane, run: LaneRun) -> None:
-        lane.renewing = True
-        call = partial(self._outbox.claim, lane.number, lane.token, 1, lane.last, timedelta(seconds=self._lease))
-        self._calls.begin(call, partial(self._renewed, lane, run, self._now), partial(self._not_renewed, lane))
+        lane.renewing, seconds = True, lane.lease.seconds
+        call = partial(self._outbox.claim, lane.number, lane.lease.token, 1, lane.last, timedelta(seconds=seconds))
+        self._calls.begin(call, partial(self._renewed, lane, run, self._now, seconds), partial(self._not_renewed, lane))
 
-    def _renewed(self, lane: HeldLane, run: LaneRun, began: float, batch: LaneBatch | None) -> None:
+    def _renewed(self, lane: HeldLane, run: LaneRun, began: float, seconds: float, batch: LaneBatch | None) -> None:
         lane.renewing = False
         if batch is not None:
             lane.away = ""
-            lane.until, lane.renew_at = began + self._lease, began + RENEW_AFTER * self._lease
+            lane.leased(began, seconds)
         elif lane.run is run:
             self._lose(lane, "another has it")
 
@@ -239,6 +247,7 @@ class LaneRelay:
         flight arrive twice. If this process is the next holder, it does not send rows again that it handed over
         before."""
         self._meter.count("lease_lost")
+        lane.lease.lost()
         self._log.warning("outbox.lane_lost", lane=lane.number, reason=why)
         self._forget(lane)
         lane.batch, lane.after = None, 0
@@ -279,6 +288,7 @@ class LaneRelay:
         if failpoints.armed:
             failpoints.hit("lane-marked")
         lane.away = ""
+        lane.lease.kept(self._now - lane.began)
         if lane.previous is not None:
             lane.previous.recorded_all()
             if not lane.previous.remembers:

@@ -646,6 +646,27 @@ GUARDS = (
         ("tests/unit/leased/test_lost_lanes.py",),
     ),
     Guard(
+        "a lane that was lost is leased for longer the next time",
+        "streams/outbox/lane_relay.py",
+        "        lane.lease.lost()\n",
+        "",
+        ("tests/unit/leased/test_slow_lanes.py",),
+    ),
+    Guard(
+        "rows without order are leased for longer after a batch that outlasted its lease",
+        "streams/outbox/lane_lease.py",
+        "        if took >= self.seconds:\n",
+        "        if False:\n",
+        ("tests/unit/leased/test_slow_lanes.py",),
+    ),
+    Guard(
+        "the lease of a lane is as the file says again when its batches take less",
+        "streams/outbox/lane_lease.py",
+        "        elif 4 * took < self.seconds:\n",
+        "        elif False:\n",
+        ("tests/unit/leased/test_slow_lanes.py",),
+    ),
+    Guard(
         "marks that fail while the dispatcher stops are made again",
         "streams/outbox/lane_relay.py",
         "            self._unavailable(lane, error)\n            lane.unmarked = ",

@@ -77,7 +77,7 @@ class World(Scheduler):
         """Somebody who had it still believes so."""
         for other in self.processes:
             lanes = other.dispatcher.lanes.lanes if other is not process and other.dispatcher.lanes else []
-            if any(each.number == lane and each.token == before and each.phase != "idle" for each in lanes):
+            if any(each.number == lane and each.lease.token == before and each.phase != "idle" for each in lanes):
                 self.overlaps += 1
 
     def looked(self, batch: Sequence[Timeout]) -> None:
