@@ -20,7 +20,7 @@ from sluicegate.streams.ownership import paged
 from tests.unit.aggregation.turning import record
 from tests.unit.engine.deployments import deployed
 from tests.unit.engine.driver import Driver, ManualClock, memory
-from tests.unit.engine.scene import a_log, an_agent, dead, distinct, shown
+from tests.unit.engine.scene import a_log, an_agent, dead, distinct, feed, shown
 from tests.unit.engine.test_cold_groups import KEYS, PLACE, Scene, paged_agent
 
 BAGS = (
@@ -213,6 +213,23 @@ def test_bytes_of_bags_evict_nothing_without_hot_groups() -> None:
         scene.feed(key, 10**19 + number)
     assert scene.rows == []
     assert [reason for _, reason, _ in lists(scene.log)] == ["limit"] * 10
+
+
+def test_the_oldest_group_in_memory_makes_room_for_bytes_because_cold_groups_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(paging, "PART", 4)
+    scene = Scene(collecting(hot_groups=4, max_bytes=200, max_buffered_bytes=200), most=0)
+    for number, key in enumerate(KEYS[:10]):
+        scene.feed(key, 10**19 + number)
+    cold, hot = scene.cold, [key.decode() for key in scene.owner.groups.newest.states]
+    assert cold == KEYS[:6]
+    feed(scene.log, *((key, 10**19) for key in KEYS[10:]))
+    scene.driver.turns(3)
+    fired = lists(scene.log)
+    assert [(key, reason) for key, reason, _ in fired] == [(key, "limit") for key in [*hot, *KEYS[10:]][: len(fired)]]
+    assert fired
+    assert {*cold} <= {*scene.cold}
 
 
 def test_a_commit_evicts_a_slice_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
