@@ -40,6 +40,8 @@ _CHECKS: dict[Proof, str] = {
     "text": "T if type(T := X) is str else unproven()",
     "boolean": "T if type(T := X) is bool else unproven()",
 }
+_SHORT = "T if type(T := X) is str and len(T) <= N else unproven()"
+"""A text that is not a part of the record's value: `size` has counted on that many characters."""
 _NEAR = f"T if {-NEAR} <= (T := X) <= {NEAR} else unproven()"
 _COMPARED: dict[str, type[ast.cmpop]] = {
     "_==_": ast.Eq,
@@ -377,8 +379,11 @@ class TypedCode:
             return self._let(path[0])
         else:
             code = expression("(T := X)", T=local, X=self._field(path[0]))
-        size = 1, OUTSIDE if path[:2] in self._outside else 0
-        return self._remembered(path, Operand(code, "any", True, path, size))
+        return self._remembered(path, Operand(code, "any", True, path, self._most_of(path)))
+
+    def _most_of(self, path: NamePath) -> tuple[int, int]:
+        """The `size` of a text at this path."""
+        return 1, OUTSIDE if path[:2] in self._outside else 0
 
     def _let(self, field: str) -> Operand:
         """The code of a computed field, which is evaluated once."""
@@ -438,7 +443,9 @@ class TypedCode:
         code, local = operand.code, self._local(operand.local) if operand.local else self._temporary()
         if isinstance(code, ast.NamedExpr):
             code = code.value
-        made = operand._replace(code=expression(_CHECKS[proof], T=local, X=code), proof=proof, near=True)
+        most = ast.Constant(operand.size[1])
+        check = _SHORT if proof == "text" and operand.size[1] else _CHECKS[proof]
+        made = operand._replace(code=expression(check, T=local, X=code, N=most), proof=proof, near=True)
         return self._remembered(operand.local, made) if operand.local else made
 
     def _present(self, operand: Operand) -> Operand:
@@ -501,7 +508,7 @@ class TypedCode:
         present, local = self._maybe(path), self._temporary()
         with self._perhaps():
             other = self._present(self._checked(self._code(node)))
-        one = Operand(name(local), "any", near=True)
+        one = Operand(name(local), "any", near=True, size=self._most_of(path_of(path) or ()))
         if other.proof != "any":
             one = self._checked(self._proven(one, other.proof))
         pattern = "N if (T := X) is None else Y"

@@ -207,6 +207,22 @@ GUARDS = (
         "beside_the_value",
     ),
     Guard(
+        "a long text of another record of the group is left to the exact form",
+        "streams/expressions/typed.py",
+        '        check = _SHORT if proof == "text" and operand.size[1] else _CHECKS[proof]\n',
+        "        check = _CHECKS[proof]\n",
+        ("tests/unit/aggregation/test_loop.py",),
+        "long_text_of",
+    ),
+    Guard(
+        "and so is one that has a default",
+        "streams/expressions/typed.py",
+        'one = Operand(name(local), "any", near=True, size=self._most_of(path_of(path) or ()))',
+        'one = Operand(name(local), "any", near=True)',
+        ("tests/unit/aggregation/test_loop.py",),
+        "long_text_of",
+    ),
+    Guard(
         "each item of a loop costs steps for what the loop's body does",
         "streams/expressions/exact.py",
         "        steps = -(-(self._size - before) // _SHARE)\n",

@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.schemas import codec
 from sluicegate.schemas.json import Field, FieldDecoder, wanted
-from sluicegate.streams.agent import Agent, Aggregation, DataDeadline, Reducer, Until
+from sluicegate.streams.agent import Agent, Aggregation, Correlation, DataDeadline, Reducer, Until
 from sluicegate.streams.aggregation import clauses, loop, loop_group
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.groups import Groups
@@ -17,7 +17,7 @@ from sluicegate.streams.aggregation.taking import exactly, fill
 from sluicegate.streams.expressions import typed
 from sluicegate.streams.expressions.values import MAX_LENGTH
 from sluicegate.streams.windows import placing, sessions
-from tests.unit.aggregation.random_rules import compare, with_changes, with_user_reducers
+from tests.unit.aggregation.random_rules import Both, compare, with_changes, with_user_reducers
 from tests.unit.aggregation.turning import an_agent, record
 
 SEEDS = 200
@@ -162,6 +162,18 @@ def test_a_text_beside_the_value_that_is_too_long_is_left_to_the_careful_way() -
     fill(groups, [record(0, b"k" * MAX_LENGTH, b"{}"), record(1, b"k", b"{}")], 0.0)
     assert [(event.record.offset(), event.reason) for event in groups.events] == [(0, "expression-failed")]
     assert loop.loop_of(groups.rule, True, exactly) is not None
+
+
+@pytest.mark.parametrize("text", ["group.a.t", 'default(group.a.t, "")'])
+def test_a_long_text_of_an_earlier_record_of_the_group_is_left_to_the_careful_way(text: str) -> None:
+    """Twice it has more characters than a text of an expression may have."""
+    until, legs = f'has(group.s) && "" + {text} + {text} == ""', tuple(Reducer(leg, "first", leg) for leg in "as")
+    rule = Aggregation(until=until, compute=legs, on_missing="ignore", correlation=Correlation(20.0, "skip"))
+    both = Both(an_agent(rule), False)
+    assert loop.loop_of(both.rule, False, carefully) is not None
+    for offset, value in enumerate([b'{"a": {"t": "%s"}}' % (b"x" * (MAX_LENGTH // 2 + 1)), b'{"s": 1}']):
+        assert both.add([record(offset, b"k", value)], 0.0)
+    assert [event.reason for event in both.quick.events] == ["expression-failed"]
 
 
 def test_until_reads_a_field_again_that_a_cancelled_deadline_did_not_read() -> None:
