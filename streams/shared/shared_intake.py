@@ -70,9 +70,10 @@ class SharedIntake(RecordProcessor):
         if self.fires.halt is not None:
             raise self.fires.halt
         whole = no_records()
+        columns: Sequence[Any] = whole
         for item in items:
             if isinstance(item, Message):
-                for column, more in zip(whole, item.value, strict=True):
+                for column, more in zip(columns, item.value, strict=True):
                     column.extend(more)
         for part in parts(whole, self._runs, self._least):
             self._put(place, part, identify)
