@@ -10,6 +10,7 @@ from sluicegate.connectors.memory.messages import MemoryLane
 from sluicegate.connectors.memory.outbox import MemoryOutbox
 from sluicegate.connectors.memory.timeouts import MemoryTimeouts
 from sluicegate.streams.outbox import lane_relay
+from sluicegate.streams.outbox.lane_lease import LaneLease
 from sluicegate.streams.outbox.lane_run import LaneRun
 from sluicegate.streams.outbox.sender import Chunk
 from tests.simulation.dispatch import world
@@ -135,7 +136,8 @@ DENIED = tuple(Fault(step, "refused", target) for step in range(20, 380, 12) for
 
 
 def handed_over_without_end(patch: Patch) -> None:
-    """Rows without order are marked when all of their batch is sent, however long that takes."""
+    """Rows without order are marked when all of their batch is sent, however long that takes, and the next lease is no
+    longer."""
     follow = lane_relay.LaneRelay._follow
 
     def whole(self: Any, lane: Any, run: Any) -> None:
@@ -143,6 +145,7 @@ def handed_over_without_end(patch: Patch) -> None:
             follow(self, lane, run)
 
     patch.setattr(lane_relay.LaneRelay, "_follow", whole)
+    patch.setattr(LaneLease, "lost", lambda self: None)
 
 
 MUTANTS = (
