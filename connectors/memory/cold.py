@@ -42,3 +42,6 @@ class ColdRows:
     def page(self, after: bytes | None, limit: int) -> list[ColdGroup]:
         keys = (key for key in self.groups if after is None or key > after)
         return [self.groups[key] for key in nsmallest(limit, keys)]
+
+    def before(self, end: bytes, limit: int) -> list[ColdGroup]:
+        return [self.groups[key] for key in nsmallest(limit, (key for key in self.groups if key < end))]

@@ -186,6 +186,11 @@ class MemoryStore:
             row = self._rows.get(partition)
             return row.cold.page(after, limit) if row else []
 
+    def before(self, partition: Partition, key: bytes, limit: int) -> Sequence[ColdGroup]:
+        with self._lock:
+            row = self._rows.get(partition)
+            return row.cold.before(key, limit) if row else []
+
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with self._lock:
             row = self._rows.get(partition)

@@ -1,6 +1,8 @@
 """The cold groups of a partition: one document for each group."""
 
 from collections.abc import Iterable, Sequence
+from heapq import merge
+from itertools import islice
 
 from bson.max_key import MaxKey
 from bson.min_key import MinKey
@@ -41,6 +43,27 @@ def page(data: MongoDatabase, key: str, after: bytes | None, limit: int) -> list
     first = {"partition": key, "key": MinKey() if after is None else after}
     between = {"$gt": first, "$lt": {"partition": key, "key": MaxKey()}}
     return _groups(data[COLD].find({"_id": between}).sort("_id").limit(limit))
+
+
+def before(data: MongoDatabase, key: str, end: bytes, limit: int) -> list[ColdGroup]:
+    """MongoDB compares byte strings by their length first. So each length that occurs has a range of its own."""
+    ranges = []
+    length = _next_length(data, key, MinKey())
+    while length is not None:
+        last = b"\xff" * length
+        short = end[:length]
+        low, high = place(key, b"\x00" * length), place(key, short.ljust(length, b"\x00"))
+        until = "$lt" if len(end) <= length else "$lte"
+        ranges.append(data[COLD].find({"_id": {"$gte": low, until: high}}).sort("_id").limit(limit))
+        length = _next_length(data, key, last)
+    return _groups(islice(merge(*ranges, key=lambda document: document["_id"]["key"]), limit))
+
+
+def _next_length(data: MongoDatabase, key: str, after: object) -> int | None:
+    """The length of the keys that follow this one."""
+    between = {"$gt": place(key, after), "$lt": place(key, MaxKey())}
+    document = data[COLD].find_one({"_id": between}, {"_id": 1}, sort=[("_id", 1)])
+    return None if document is None else len(document["_id"]["key"])
 
 
 def place(key: str, group: object) -> Document:

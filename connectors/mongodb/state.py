@@ -195,6 +195,10 @@ class MongoStore:
         with connection.answering():
             return cold.page(self._data, _key(partition), after, limit)
 
+    def before(self, partition: Partition, key: bytes, limit: int) -> Sequence[ColdGroup]:
+        with connection.answering():
+            return cold.before(self._data, _key(partition), key, limit)
+
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         with connection.answering():
             for _ in range(connection.ATTEMPTS):

@@ -180,6 +180,9 @@ class RedisStore:
         first = b"-" if after is None else b"(" + after
         return self._cold_page(partition, "ZRANGEBYLEX", 6, first, b"+", limit)
 
+    def before(self, partition: Partition, key: bytes, limit: int) -> Sequence[ColdGroup]:
+        return self._cold_page(partition, "ZRANGEBYLEX", 6, b"-", b"(" + key, limit)
+
     def _cold_page(self, partition: Partition, *arguments: str | int | bytes) -> Sequence[ColdGroup]:
         keys, states = self._run(scripts.COLD_PAGE, _keys(partition), arguments)
         with connection.translated():

@@ -213,6 +213,10 @@ class SqlStore:
         )
         return [ColdGroup._make(row) for row in self._database.ask(text, values)]
 
+    def before(self, partition: Partition, key: bytes, limit: int) -> Sequence[ColdGroup]:
+        rows = self._database.ask(statements.COLD_BEFORE, (_key(partition), key, limit))
+        return [ColdGroup._make(row) for row in rows]
+
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         key = _key(partition)
 

@@ -64,6 +64,7 @@ OF_PARTITION = "select group_key, due, state from sluicegate_cold where partitio
 COLD = OF_PARTITION + " and group_key in ({})"
 DUE_COLD = OF_PARTITION + " and due <= %s order by due, group_key limit %s"
 COLD_PAGE = OF_PARTITION + " and group_key > %s order by group_key limit %s"
+COLD_BEFORE = OF_PARTITION + " and group_key < %s order by group_key limit %s"
 FIRST_COLD = OF_PARTITION + " order by group_key limit %s"
 
 FORGET = (

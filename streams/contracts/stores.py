@@ -132,6 +132,10 @@ class ColdGroups(Protocol):
         """Up to `limit` groups with keys after this one, by key, in an order of the store's own. None: from the first
         one on. Raises PersistenceError."""
 
+    def before(self, partition: Partition, key: bytes, limit: int) -> Sequence[ColdGroup]:
+        """Up to `limit` groups with keys before this one, in the order of the bytes of their keys. Raises
+        PersistenceError."""
+
 
 class CrashMarkStore(Protocol):
     """A process that is alive clears its names from the crash marks."""

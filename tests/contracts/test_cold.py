@@ -67,6 +67,19 @@ def test_pages_by_key_have_every_group_once(store: Store, partition: Partition) 
     assert sorted(pages) == sorted([ColdGroup(b"", None, b""), *many])
 
 
+def test_groups_before_a_key_come_in_the_order_of_bytes(store: Store, partition: Partition) -> None:
+    """Also if their keys have different lengths."""
+    chance = random.Random(5)
+    keys = {b"", b"\x00", b"\x00\x00", b"\xff", b"\xff\xff"}
+    keys |= {bytes(chance.choices((0, 1, 127, 128, 255), k=chance.randint(1, 12))) for _ in range(300)}
+    many = [ColdGroup(key, None, b"state") for key in sorted(keys)]
+    store.commit(claimed(store, partition), Changes(1, put_cold=chance.sample(many, len(many))))
+    for end in (b"", b"\x00", b"\x01\x7f", b"\x80", b"\xff", b"\xff\xff\xff", *chance.sample(sorted(keys), 20)):
+        wanted = [each for each in many if each.key < end]
+        assert list(store.before(partition, end, 1000)) == wanted
+        assert list(store.before(partition, end, 7)) == wanted[:7]
+
+
 def test_more_keys_than_a_statement_takes_are_read_and_dropped(store: Store, partition: Partition) -> None:
     many = [group(f"key-{number}", float(number), b"x" * 100) for number in range(5000)]
     claim = store.commit(claimed(store, partition), Changes(1, put_cold=many))
@@ -82,6 +95,7 @@ def test_a_partition_sees_its_own_groups_alone(store: Store, partition: Partitio
     store.commit(claimed(store, other), Changes(1, put_cold=[group("a", 2.0, b"other"), group("b", 0.5)]))
     assert list(store.cold(partition, [b"a", b"b"])) == [group("a", 1.0)]
     assert list(store.due(partition, EVER, 9)) == list(store.keys(partition, None, 9)) == [group("a", 1.0)]
+    assert list(store.before(partition, b"c", 9)) == [group("a", 1.0)]
     store.commit(claim, Changes(2, drop_cold=[b"a", b"b"]))
     assert [each.key for each in store.keys(other, None, 9)] == [b"a", b"b"]
 
@@ -107,7 +121,7 @@ def test_a_key_over_the_limit_is_refused_before_anything_changes(store: Store, p
 
 def test_a_partition_that_was_never_claimed_has_none(store: Store, partition: Partition) -> None:
     assert list(store.cold(partition, [b"a"])) == list(store.due(partition, EVER, 9)) == []
-    assert list(store.keys(partition, None, 9)) == []
+    assert list(store.keys(partition, None, 9)) == list(store.before(partition, b"b", 9)) == []
 
 
 def test_large_groups_are_written_in_one_commit_and_read(store: Store, partition: Partition) -> None:

@@ -83,6 +83,10 @@ class Reached:
         self._answer()
         return self._store.keys(partition, after, limit)
 
+    def before(self, partition: Partition, key: bytes, limit: int) -> Sequence[ColdGroup]:
+        self._answer()
+        return self._store.before(partition, key, limit)
+
     def clear_crash_mark(self, partition: Partition, token: str, processes: Sequence[str]) -> None:
         self._answer()
         self._store.clear_crash_mark(partition, token, processes)
