@@ -667,6 +667,18 @@ class Agent(AgentSettings):
         return self.aggregation is not None and (not self.rekeys or self.keeps_rows)
 
     @property
+    def pageable(self) -> bool:
+        """Whether open groups of the agent may be rows of the store. They belong to one partition, and end with their
+        window."""
+        rule = self.aggregation
+        if rule is None or rule.correlation is not None or self.times is not None or self.scope == "shared":
+            return False
+        window, periodic = rule.window, rule.emit is not None and rule.emit.every is not None
+        if window is None:
+            return True
+        return window.windower.pageable and window.late in ("dead-letter", "skip") and not (window.origins or periodic)
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether the agent stores the rows of a table, and re-keys them."""
         return bool(self.changes and self.rekeys)

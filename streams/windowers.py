@@ -66,7 +66,8 @@ class Windower(NamedTuple):
     and have further fields of Window, `DATED`. `overlaps`: a record is in several
     windows. `extends`: a record extends its window, which ends `size` after the last record; a record at the end is in
     time. `together`: a limit, `at_most` or an operator ends all windows of a key. `immediate`: each record has its own
-    window and result, so no result waits for the end of a window.
+    window and result, so no result waits for the end of a window. `pageable`: groups may be rows of the store
+    (sluicegate.streams.aggregation.durable.paging).
 
     `wrong` returns an error about the numbers, `costly` a warning. `untaken` are the actions of `late` that it does not
     support, each with the reason."""
@@ -85,6 +86,7 @@ class Windower(NamedTuple):
     extends: bool = False
     together: bool = False
     immediate: bool = False
+    pageable: bool = False
     wrong: Remarks = lambda window: None
     costly: Remarks = lambda window: None
     untaken: Mapping[str, str] = MappingProxyType({})
@@ -143,6 +145,7 @@ _TUMBLING = Windower(
     "groups by windows of {size} of {time}",
     calendar="calendar",
     regular=True,
+    pageable=True,
 )
 _CALENDAR = _TUMBLING._replace(
     name="calendar", meaning="groups by windows of a {unit}, by {time}", calendar="", regular=False, dated=True

@@ -44,6 +44,7 @@ from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.record import Record, headers
+from sluicegate.streams.contracts.values import COLD_KEY
 from sluicegate.streams.errors import BufferFull, PersistenceError, SluicegateError
 from sluicegate.streams.reducers import BEYOND, ReducerFailed
 from sluicegate.streams.reduction import BagForm
@@ -101,14 +102,34 @@ class RecordCounts(dict[str, int]):
 
 
 class ColdKeys:
-    """`count` is the number of cold groups. `absent` are the keys for which the store has no cold group; None: the
-    store has no cold groups at all (durable/paging.py)."""
+    """`count` is the number of cold groups. `absent` are the names for which the store has no cold group; None: the
+    store has no cold groups at all (durable/paging.py). `starts` is the number of cold groups by the start of their
+    window, the earliest start first; empty without windows."""
 
-    __slots__ = ("absent", "count")
+    __slots__ = ("absent", "count", "starts")
 
     def __init__(self) -> None:
         self.count = 0
         self.absent: Collection[bytes] | None = None
+        self.starts: dict[int, int] = {}
+
+    def add(self, start: int | None) -> None:
+        """A group became cold. `start` is that of its window; None without windows."""
+        self.count += 1
+        if start is None:
+            return
+        if start in self.starts:
+            self.starts[start] += 1
+        else:
+            self.starts = dict(sorted({**self.starts, start: 1}.items()))
+
+    def remove(self, start: int | None) -> None:
+        """A cold group became hot, or was removed."""
+        self.count -= 1
+        if start is not None and start in self.starts:
+            self.starts[start] -= 1
+            if not self.starts[start]:
+                del self.starts[start]
 
 
 class Groups:
@@ -253,6 +274,35 @@ class Groups:
             fit_deadline(state, width, from_data)
         return sound(state, width, from_data)
 
+    def may_be_cold(self, name: bytes) -> bool:
+        """Whether this open group may be cold."""
+        return len(name) <= COLD_KEY
+
+    def start_of(self, name: bytes) -> int | None:
+        """The start of the window of a group, in milliseconds since 1970; None without windows."""
+        return None
+
+    def cold_names(self, key: bytes) -> Sequence[bytes]:
+        """The names that the cold groups of a key may have."""
+        return (key,)
+
+    def names_for(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
+        """The names of the groups that this record may open or change. `read` is the record as the rule reads it.
+        Raises NoTime."""
+        return (key,)
+
+    def waiting(self) -> int:
+        """The number of cold groups whose windows the watermark has closed. They take up no room."""
+        return 0
+
+    def waiting_end(self) -> bytes:
+        """The names of these groups are before this one, and those of the other cold groups are not."""
+        return b""
+
+    def obeys_clock(self) -> bool:
+        """Whether a deadline on the owner's clock ends a group now."""
+        return True
+
     def put_first(self, keys: Sequence[bytes]) -> None:
         """Move these groups to the front of the order. They fire first when room is needed."""
         self.states = {key: self.states[key] for key in keys} | self.states
@@ -260,8 +310,8 @@ class Groups:
     def crowded(self) -> bool:
         """Whether the partition has reached `max_groups`."""
         elders = sum(len(elder.states) for elder in self.elders) if self.elders else 0
-        count = len(self.states) + self.cold.count + elders
-        return count >= self.rule.aggregation.max_groups
+        count, most = len(self.states) + self.cold.count + elders, self.rule.aggregation.max_groups
+        return count >= most and count - self.waiting() >= most
 
     @property
     def width(self) -> int:

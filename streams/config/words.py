@@ -374,6 +374,10 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
         what = f"there is a timeout and no dead-letter topic is set: {agent.dead_letters} is used"
         needs: tuple[Path, ...] = ((*aggregate, "timeout"), ("app",), ("dead_letters",), (*path, "dead_letters"))
         yield FileFinding((*aggregate, "timeout"), what, "set dead_letters, in the agent or at the top", needs)
+    if rule.hot_groups < rule.max_groups and not agent.pageable:
+        at = (*aggregate, "hot_groups")
+        what = "bounds nothing: all open groups of this agent stay in memory"
+        yield FileFinding(at, what, "leave it out; groups of tumbling windows can be rows of the store", (at,))
     if rule.window is not None:
         yield from windows.warnings(rule.window, (*aggregate, windows.WINDOW))
     elif rule.count is None and not timed and not rule.table:

@@ -127,3 +127,7 @@ class _ColdReader:
     def keys(self, partition: Partition, after: bytes | None, limit: int) -> Sequence[ColdGroup]:
         with self._borrow() as store:
             return store.keys(partition, after, limit)
+
+    def before(self, partition: Partition, key: bytes, limit: int) -> Sequence[ColdGroup]:
+        with self._borrow() as store:
+            return store.before(partition, key, limit)

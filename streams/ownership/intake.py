@@ -63,8 +63,8 @@ class Intake(RecordGate):
 
     def _add(self, fresh: Sequence[Record], now: float, dedupe: DuplicateFilter | None) -> None:
         """Add the records to the newest groups, without the duplicates that `dedupe` drops."""
+        self.groups.cold.look_up(fresh, now)
         if self.groups.windows is None:
-            self.groups.cold.look_up(fresh, now)
             self._take(fresh, now, dedupe)
         else:
             take(self.groups.windows, fresh, now, dedupe)

@@ -7,7 +7,6 @@ from math import inf
 from sluicegate.streams.aggregation.durable.paging import Paging, ends_of, unknown
 from sluicegate.streams.aggregation.events_read import one_as_read
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import ColdGroups
 from sluicegate.streams.contracts.values import ColdGroup, Partition
@@ -18,6 +17,7 @@ from sluicegate.streams.ownership.store_clock import BACK
 PAGE, PAGE_OF_BAGS = 5_000, 500  # groups that one commit of a take-over reads, without bags and with them
 DUE = 1_000  # groups that one expiry makes hot
 EVER = 1e18
+EVERY = b"\xff"  # no name of a cold group in a window is greater
 
 
 class ColdReads:
@@ -39,18 +39,21 @@ class ColdReads:
         if not paging.count:
             groups.cold.absent = None
             return
-        keys = unknown(groups, keys_of(groups.rule, records))
+        keys = unknown(groups, names_of(groups, records))
         groups.cold.absent = set(keys)
         self._warm(self._store.cold(self._partition, keys) if keys else [])
         rule = groups.rule.aggregation
-        crowd = len(groups.states) + paging.count + len(keys) - rule.max_groups
+        crowd = len(groups.states) + paging.count - groups.waiting() + len(keys) - rule.max_groups
         if crowd > 0 and rule.on_full == "fire-oldest":
             self._make_room(min(crowd, len(keys)))
         groups.behind = groups.behind or groups.next_due() <= now
 
     def _make_room(self, most: int) -> None:
         """Make up to `most` groups hot that may have to fire to make room: the groups with the nearest deadlines first,
-        then groups without a deadline."""
+        then groups without a deadline. The groups of windows: those whose windows close first."""
+        if self._groups.cold.starts:
+            self._first(most, partial(self._store.before, self._partition, EVERY))
+            return
         hot = self._first(most, partial(self._store.due, self._partition, EVER))
         if len(hot) < most:
             hot += self._first(most - len(hot), partial(self._store.keys, self._partition, None))
@@ -87,8 +90,12 @@ class ColdReads:
         return True
 
     def expire(self, now: float) -> None:
-        """Make the due groups hot, and find the next deadline of the others. The next commit deletes the due rows, also
-        those of hot groups. So they are not read again."""
+        """Make the groups of closed windows and the due groups hot, and find the next deadline of the others. The next
+        commit deletes the due rows, also those of hot groups. So they are not read again."""
+        if self._groups.waiting():
+            self._close()
+        if self.paging.nearest > now or not self._groups.obeys_clock():
+            return
         if self._ahead is not None and self._compute_again(self._ahead, now):
             return
         rows = self._store.due(self._partition, EVER, DUE + 1)
@@ -96,6 +103,21 @@ class ColdReads:
         self._warm(late)
         self.paging.remove(late)
         self.paging.nearest = (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf
+
+    def _close(self) -> None:
+        """Make groups hot whose windows the watermark has closed, the earliest window first."""
+        groups = self._groups
+        rows = self._store.before(self._partition, groups.waiting_end(), DUE)
+        if not rows:
+            self._still_ours()
+            raise ChangelogIncomplete(f"{groups.waiting()} rows of cold groups are missing in the store")
+        self._warm(rows)
+
+    def next_due(self) -> float:
+        """The nearest deadline of a cold group on the owner's clock. Immediately if a closed window has cold groups."""
+        if self._groups.waiting():
+            return -inf
+        return self.paging.nearest if self._groups.obeys_clock() else inf
 
     def warm_requested(self) -> None:
         """After a restore: make the groups hot that an operator wants to fire."""
@@ -153,15 +175,19 @@ class ColdReads:
             raise
 
 
-def keys_of(rule: Rule, records: Sequence[Record]) -> set[bytes | None]:
-    """The keys of these records. A record whose key cannot be read is left out: Groups.open fails for a key that was
-    not looked up."""
-    if rule.key_of is None:
-        return {record.key() for record in records}
-    keys = set[bytes | None]()
+def names_of(groups: Groups, records: Sequence[Record]) -> set[bytes]:
+    """The names of the groups that these records may open or change. A record whose key or time cannot be read is left
+    out: Groups.open fails for a name that was not looked up."""
+    rule, names = groups.rule, set[bytes]()
+    if rule.key_of is None and rule.aggregation.window is None:
+        return {key for record in records if (key := record.key()) is not None}
     for record in records:
         try:
-            keys.add(rule.key_of(rule.reader.read(one_as_read(rule, record))))
+            record = one_as_read(rule, record)
+            read = None if rule.key_of is None and rule.time_of is None else rule.reader.read(record)
+            key = record.key() if rule.key_of is None else rule.key_of(read)
+            if key is not None:
+                names.update(groups.names_for(record, key, read))
         except Exception:  # `accept` refuses the record, or it is read again
             continue
-    return keys
+    return names

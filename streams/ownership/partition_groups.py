@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from sluicegate.streams.aggregation.durable.paging import pageable
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds
@@ -74,19 +73,19 @@ class PartitionGroups:
 
     def next_due(self) -> float:
         """The nearest deadline of a group."""
-        due = min(self.newest.next_due(), self.cold.paging.nearest)
+        due = min(self.newest.next_due(), self.cold.next_due())
         return min(due, self.older.next_due()) if self.older else due
 
     def behind(self, now: float) -> bool:
         """Whether more groups are due than the last slice fired."""
-        cold = self.cold.paging.nearest <= now
+        cold = self.cold.next_due() <= now
         return self.newest.behind or cold or (len(self.older) > 0 and self.older.behind)
 
     def expire(self, now: float) -> int:
         """Fire a slice of the groups that are due (docs/protocol.md, Fire). Returns their number."""
         if self.next_due() > now and not self.behind(now):
             return 0
-        if self.cold.paging.nearest <= now:
+        if self.cold.next_due() <= now:
             self.cold.expire(now)
         fired = self.newest.expire(now, SLICE)
         return fired + self.older.expire(now, SLICE) if self.older and not self.newest.behind else fired
@@ -95,7 +94,7 @@ class PartitionGroups:
         """Evict the groups beyond the number that the rule keeps hot. Returns their rows, and the keys of the rows to
         delete."""
         paging = self.cold.paging
-        keeps_cold = pageable(self.newest) and not self.older
+        keeps_cold = self.newest.rule.agent.pageable and not self.older
         paging.most = self.newest.rule.aggregation.hot_groups if keeps_cold else 0
         return paging.moved(now)
 

@@ -9,13 +9,14 @@ See docs/protocol.md, Windows.
 
 from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from math import inf
+from itertools import takewhile
+from math import floor, inf
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import parsed, refuse
 from sluicegate.streams.aggregation.compiler import MadeFunction
-from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState
+from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState, PastResults
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, Groups, fired
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, STALE, Bags, GroupState
@@ -32,7 +33,7 @@ from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.placing import NearGroups, by_start
 from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader, source
-from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name
+from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name, start_of
 
 SLICE = 1_000  # maximum of windows that the records of one batch close; `expire` closes the others
 AT_MOST = "at_most"
@@ -103,6 +104,49 @@ class WindowGroups(Groups):
 
     def names(self, key: bytes) -> list[bytes]:
         return [name for name in self.states if key_of(name) == key]
+
+    def start_of(self, name: bytes) -> int | None:
+        return start_of(name)
+
+    def cold_names(self, key: bytes) -> Sequence[bytes]:
+        return [name(start, key) for start in self.cold.starts]
+
+    def obeys_clock(self) -> bool:
+        """As in Groups: `at_most` ends no group before the owner has caught up."""
+        return self.caught_up
+
+    def cold_close(self) -> float:
+        """The watermark that closes the next window with cold groups; infinity if there is none."""
+        first = next(iter(self.cold.starts), None)
+        return inf if first is None else self.tumbling.closes(first)
+
+    def cold_closed(self, watermark: int) -> dict[int, int]:
+        """The number of cold groups by the start of their window, if this watermark closes the window."""
+        closed = takewhile(lambda each: self.tumbling.closes(each[0]) <= watermark, self.cold.starts.items())
+        return dict(closed)
+
+    def waiting(self) -> int:
+        return sum(self.cold_closed(self.event.watermark).values()) if self.cold.starts else 0
+
+    def waiting_end(self) -> bytes:
+        return name(max(self.cold_closed(self.event.watermark)) + 1, b"")
+
+    def reopen(self, key: bytes, state: GroupState, items: Bags, past: PastResults | None, timed: bool) -> None:
+        super().reopen(key, state, items, past, timed)
+        self._arm(key, state)
+        if (at := self.due_at(key)) < inf:
+            heappush(self.heap, (at, key))
+        if len(self._order) > 2 * len(self.states) + STALE:
+            self.rearm()
+
+    def due_at(self, key: bytes) -> float:
+        """As in Groups, and the time at which the group has been open for `at_most`."""
+        at_most = self.window.at_most
+        due = super().due_at(key)
+        return due if at_most is None else min(due, self.since(self.states[key]) + at_most)
+
+    def put_first(self, keys: Sequence[bytes]) -> None:
+        """Does nothing: the group whose window closes next fires first when room is needed."""
 
     def begin(self, high: int, now: float) -> None:
         """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
@@ -284,7 +328,8 @@ class WindowGroups(Groups):
     def next_close(self) -> float:
         """The watermark that closes the next open window; infinity if none is open."""
         nearest = self._next()
-        return inf if nearest is None else nearest[0]
+        close = inf if nearest is None else nearest[0]
+        return min(close, self.cold_close()) if self.cold.starts else close
 
     def next_end(self) -> float:
         """The watermark that ends the next group; infinity if none is open."""
@@ -342,15 +387,26 @@ class WindowGroups(Groups):
 
     def _close(self, now: float, most: int) -> int:
         """Fire up to `most` groups whose windows the watermark closed, ordered by (end, first offset), and not many
-        more bytes than SLICE_BYTES. Returns their number."""
+        more bytes than SLICE_BYTES. Returns their number. While a closed window has cold groups, no later window
+        fires."""
         fired, enough = 0, self._sent + SLICE_BYTES
-        while (nearest := self._next()) is not None and fired < most and self._sent <= enough:
-            closes, group = nearest
-            if closes > self.event.watermark:
-                break
-            self._end(group, self.event.closed_by(closes), now)
+        last = min(self.event.watermark, self.cold_close())
+        while fired < most and self._sent <= enough and self._close_next(last, now):
             fired += 1
         return fired
+
+    def _close_next(self, last: float, now: float) -> bool:
+        """Fire the group whose window closes next, if it closes at the watermark `last` or before."""
+        nearest = self._next()
+        if nearest is None or nearest[0] > last:
+            return False
+        self._end(nearest[1], self.event.closed_by(nearest[0]), now)
+        return True
+
+    def _makes_room(self, now: float) -> bool:
+        """Fire a group whose window the watermark closed, although cold groups of earlier windows may wait. Returns
+        False if there is none."""
+        return self._due() and bool(self._close(now, 1) or self._close_next(self.event.watermark, now))
 
     def _next(self) -> tuple[int, bytes] | None:
         """The open group whose window closes next, and the watermark that closes it; None if none is open."""
@@ -400,6 +456,7 @@ class WindowGroups(Groups):
             ended.append(heappop(self._order))
         for each in ended:
             heappush(self._order, each)
+        to = max([to, *map(self.tumbling.closes, self.cold_closed(floor(over)))])
         self.event.silent(to, self._next_offset)
 
     def _last_over(self, closes: int, group: bytes, over: float) -> int:
@@ -417,8 +474,15 @@ class WindowGroups(Groups):
         return self._oldest() if self._age_due() <= now else None
 
     def _oldest(self) -> bytes | None:
-        """The open group that was opened first."""
-        return next(iter(self.states), None)
+        """The open group that was opened first. `states` has the groups in the order in which they were opened, except
+        those that were cold: `heap` has the deadlines of these."""
+        first, states, at_most = next(iter(self.states), None), self.states, self.window.at_most
+        while self.heap and at_most is not None:
+            at, group = self.heap[0]
+            if group in states and self.due_at(group) == at:
+                return group if first is None or at < self.since(states[first]) + at_most else first
+            heappop(self.heap)
+        return first
 
     def next_due(self) -> float:
         """As in Groups. Immediately if a closed window waits for its result."""
@@ -480,7 +544,7 @@ class WindowGroups(Groups):
     def relieve(self, record: Record, now: float, limit: str) -> bool:
         """As in Groups. Windows that the watermark closed and that still wait fire first."""
         many = len(self.states)
-        while self.rule.aggregation.on_full != "fire-oldest" and self._due() and self._close(now, 1):
+        while self.rule.aggregation.on_full != "fire-oldest" and self._makes_room(now):
             if len(self.states) < many:
                 return True
         return super().relieve(record, now, limit)
@@ -490,15 +554,18 @@ class WindowGroups(Groups):
         same as without the limit."""
         if any(elder.states for elder in self.elders):
             super().fire_oldest(now)
-        elif self._due():
-            self._close(now, 1)
-        elif (nearest := self._next()) is not None:
+        elif not self._makes_room(now) and (nearest := self._next()) is not None:
             self.fire(nearest[1], "limit", now)
 
     def rearm(self) -> None:
         opened = ((group, each) for group, each in self.states.items() if group not in self.closed)
         self._order = [(self.closes(group, each), each[FIRST], group) for group, each in opened]
         heapify(self._order)
+        if self.heap:
+            self.heap[:] = [
+                (self.due_at(group), group) for group in {each for _, each in self.heap} & self.states.keys()
+            ]
+            heapify(self.heap)
         self.early.rearm()
 
     def clock(self, whole: bool) -> ClockState | None:

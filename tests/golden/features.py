@@ -96,6 +96,20 @@ GROUPS = {
         (*orders(1), 1.0, *orders(2, key="x"), 1.0, *orders(3, key="y"), 1.0, *orders(10**30, key="z"), 1.0),
         (*orders(4, 5), *orders(6, 7, key="z"), 4000.0),
     ),
+    "cold windows": Feature(
+        agent("window: {tumbling: 60s, time: {field: at, unit: s}}, hot_groups: 1, compute: {s: {sum: amount}}"),
+        (
+            *orders(1, at=0),
+            1.0,
+            *orders(2, key="x", at=5),
+            1.0,
+            *orders(3, at=65),
+            1.0,
+            *orders(4, key="x", at=66),
+            1.0,
+        ),
+        (*orders(5, at=20), *orders(6, key="y", at=50), *LATER),
+    ),
     "until a value": Feature(
         agent("until: {field: id, equals: k-3}, timeout: {after: 1h}, compute: {s: {sum: amount}}"),
         orders(1, 2),

@@ -201,7 +201,7 @@ GUARDS = (
     Guard(
         "a group that opens while it is looked for is in the answer",
         "streams/operations/groups/cold_groups.py",
-        "return any(key in unpacked(entry).states for entry in later)",
+        "return any(plain_key(contents.groups, name) == key for entry in later for name in unpacked(entry).states)",
         "return False",
         STATE,
     ),

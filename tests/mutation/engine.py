@@ -302,8 +302,8 @@ GUARDS = (
     Guard(
         "cold groups count for max_groups",
         "streams/aggregation/groups.py",
-        "        count = len(self.states) + self.cold.count + elders",
-        "        count = len(self.states) + elders",
+        "count, most = len(self.states) + self.cold.count + elders",
+        "count, most = len(self.states) + elders",
         COLD,
     ),
     Guard(

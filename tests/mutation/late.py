@@ -130,8 +130,8 @@ GUARDS = (
     Guard(
         "windows: what many windows send at one moment is cut by bytes",
         "streams/windows/groups.py",
-        "fired < most and self._sent <= enough:\n            closes",
-        "fired < most:\n            closes",
+        "fired < most and self._sent <= enough and self._close_next(last, now):",
+        "fired < most and self._close_next(last, now):",
         PURE,
     ),
     Guard(

@@ -162,7 +162,7 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
 
 def apart(world: Any, partition: Partition) -> list[str]:
     """A row is of a cold group, or of a hot one of which the owner knows that it may have a row. The owner knows how
-    many are cold."""
+    many are cold, and of which windows."""
     rows = {row.key for row in world.store.keys(partition, None, 1000)}
     for process in world.processes:
         if process.believes(partition):
@@ -173,6 +173,9 @@ def apart(world: Any, partition: Partition) -> list[str]:
                 return [f"{partition}: the owner does not know of the rows of {sorted(unknown)}"]
             if groups.cold.count != len(cold):
                 return [f"{partition}: {len(cold)} groups are cold, the owner knows of {groups.cold.count}"]
+            starts = Counter(start for key in cold if (start := groups.start_of(key)) is not None)
+            if groups.cold.starts != starts:
+                return [f"{partition}: {starts} groups are cold, the owner knows of {groups.cold.starts}"]
     return []
 
 

@@ -59,6 +59,7 @@ from tests.simulation.taken_out_early import (
     past_not_restored,
 )
 from tests.simulation.taken_out_paged import (
+    cold_unseen,
     left_behind,
     no_deadline,
     no_row,
@@ -69,6 +70,7 @@ from tests.simulation.taken_out_paged import (
     not_looked_up,
     not_restored,
     rows_not_restored,
+    starts_not_restored,
     unnoticed,
     waits_for_the_clock,
 )
@@ -248,6 +250,10 @@ MUTANTS = (
     Mutant("cold-groups-not-in-the-compacted-log", "count", not_compacted),
     Mutant("cold-groups-wait-for-a-clock-that-was-ahead", "timed", waits_for_the_clock, 1010, more=AHEAD),
     Mutant("evicted-before-they-end", "changed", evicted_before_they_end, 9890),
+    Mutant("log-cut-and-cold-window-not-written", "windows", no_row, 3),
+    Mutant("cold-windows-not-looked-up", "windows", not_looked_up, 3),
+    Mutant("starts-of-cold-windows-not-restored", "windows", starts_not_restored, 3),
+    Mutant("cold-windows-not-seen-by-silence", "silence", cold_unseen, 1),
     Mutant("early-results-not-restored", "early", past_not_restored),
     Mutant("early-results-not-in-the-compacted-log", "early", past_not_compacted),
     Mutant("early-results-not-in-the-cold-row", "early", past_not_in_the_row),

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
-from tests.simulation.fold import loads
+from tests.simulation.fold import apart, loads
 from tests.simulation.silence import SIZE
 
 
@@ -56,7 +56,7 @@ class Silent:
         return found
 
     def left(self, world: Any, partition: Partition) -> list[str]:
-        return []
+        return apart(world, partition)
 
 
 def _closes(group: Group) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """What patches a protection of cold groups away, for `mutants.py`."""
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.ownership.claiming.takeover import Takeover
 from sluicegate.streams.ownership.paged import ColdReads
+from sluicegate.streams.windows.groups import WindowGroups
 
 Patch = pytest.MonkeyPatch
 Moved = tuple[Sequence[ColdGroup], Sequence[bytes]]
@@ -123,3 +125,19 @@ def waits_for_the_clock(patch: Patch) -> None:
         return rows
 
     patch.setattr(Paging, "moved", timeless)
+
+
+def starts_not_restored(patch: Patch) -> None:
+    """A takeover does not know which windows have cold groups."""
+    restore = Paging.restore
+
+    def forgotten(self: Paging, state: ColdState) -> None:
+        restore(self, state)
+        self._groups.cold.starts = {}
+
+    patch.setattr(Paging, "restore", forgotten)
+
+
+def cold_unseen(patch: Patch) -> None:
+    """Only windows with hot groups are over."""
+    patch.setattr(WindowGroups, "cold_close", lambda self: inf)

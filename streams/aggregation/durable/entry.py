@@ -70,12 +70,14 @@ the first record that none covers yet."""
 
 class ColdState(msgspec.Struct, frozen=True, array_like=True):
     """The state of the cold groups of the partition (sluicegate.streams.aggregation.durable.paging). `stale`: hot
-    groups may have rows in the store."""
+    groups may have rows in the store. `starts` is the number of cold groups by the start of their window, in
+    milliseconds since 1970; empty without windows."""
 
     count: int
     ends: tuple[float, ...]
     at: float
     stale: bool = False
+    starts: dict[int, int] = {}
 
 
 class ChangelogEntry(msgspec.Struct, array_like=True):

@@ -14,7 +14,7 @@ from math import inf
 from sluicegate.streams.aggregation.durable.entry import ColdState, PastResults, packed_state, unpacked_state
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
 from sluicegate.streams.aggregation.layout import BYTES, DEADLINE_SLOTS, Bags, GroupState
-from sluicegate.streams.contracts.values import COLD_KEY, ColdGroup
+from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.errors import ChangelogIncomplete
 
 LEAST = 2_000  # each commit may evict at least this number of groups
@@ -72,13 +72,15 @@ class Paging:
         return bool(self.count or self._stale or self._rows)
 
     def restore(self, state: ColdState) -> None:
-        self._groups.cold.count, self.ends, self.at, self._stale = state.count, state.ends, state.at, state.stale
+        cold, self.ends, self.at, self._stale = self._groups.cold, state.ends, state.at, state.stale
+        cold.count, cold.starts = state.count, dict(sorted(state.starts.items()))
         self.nearest = -inf if state.count else inf
 
     def noted(self) -> ColdState:
         """The state for an entry of the changelog."""
         self.changed = False
-        return ColdState(self.count, self.ends, self.at, self._stale or bool(self._rows))
+        stale = self._stale or bool(self._rows)
+        return ColdState(self.count, self.ends, self.at, stale, self._groups.cold.starts)
 
     def restored(self) -> None:
         """The groups of the changelog stay hot. Any of them may have a row."""
@@ -116,7 +118,8 @@ class Paging:
                 raise ChangelogIncomplete(f"the row of a cold group has no items ({type(error).__name__})") from error
             keys.append(key)
         self._rows.update(keys)
-        self._groups.cold.count -= len(keys)
+        for key in keys:
+            self._groups.cold.remove(groups.start_of(key))
         self.changed = self.changed or bool(keys)
         return keys
 
@@ -135,7 +138,8 @@ class Paging:
             self._recent &= groups.states.keys()
         evicted = self._evicted(over, large)
         if evicted:
-            groups.cold.count += len(evicted)
+            for row in evicted:
+                groups.cold.add(groups.start_of(row.key))
             self.at, self.changed = max(self.at, now), True
             self.nearest = min(self.nearest, min((row.due for row in evicted if row.due is not None), default=inf))
         return evicted, gone
@@ -175,7 +179,7 @@ class Paging:
                 self._queue.extend(sorted(self._order.popleft() for _ in range(first)))
                 continue
             key = self._queue.popleft()
-            if key in fresh or key in self._recent or key not in states or len(key) > COLD_KEY:
+            if key in fresh or key in self._recent or key not in states or not groups.may_be_cold(key):
                 continue
             if states[key][BYTES] > largest:
                 continue
@@ -214,20 +218,17 @@ def largest_row(groups: Groups) -> float:
     return min(ROW_BYTES, rule.aggregation.max_buffered_bytes // PART) if rule.plan.bags else inf
 
 
-def unknown(groups: Groups, keys: Collection[bytes | None]) -> list[bytes]:
-    """The keys for which the store must be asked for a cold group."""
-    return [key for key in keys if key is not None and key not in groups.states and key not in groups.touched]
-
-
-def pageable(groups: Groups) -> bool:
-    """Whether groups of this rule may be cold. They must have no windows, and belong to one partition."""
-    return type(groups) is Groups and groups.rule.grouped and not groups.rule.shared
+def unknown(groups: Groups, names: Collection[bytes]) -> list[bytes]:
+    """The names for which the store must be asked for a cold group."""
+    return [name for name in names if name not in groups.states and name not in groups.touched]
 
 
 def ends_of(groups: Groups) -> tuple[float, ...]:
-    """The settings that determine when a group ends, beside its state."""
-    completion, every = groups.rule.completion, groups.early.every
+    """The settings that determine when a group ends, beside its state and its window."""
+    completion, every, window = groups.rule.completion, groups.early.every, groups.rule.aggregation.window
     ends = completion.count, completion.most, completion.since_first, completion.since_last, groups.idle
+    if window is not None:
+        return *ends, inf if window.at_most is None else window.at_most
     if completion.from_data:
         return *ends, every, 1.0
     return ends if every == inf else (*ends, every)

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
+from sluicegate.streams.aggregation.groups import ColdKeys
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.contracts.stores import ColdGroups, Store
 from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Partition, PartitionView
 from sluicegate.streams.operations.groups.contents import PartitionContents
 from sluicegate.streams.windows.opening import groups_of
+from sluicegate.streams.windows.standing import plain_key
 
 PAGE = 1_000
 
@@ -35,21 +37,21 @@ def parts(contents: PartitionContents, store: ColdGroups) -> Iterator[PartitionC
             yield _with(contents, rows)
 
 
-def with_key(contents: PartitionContents, store: ColdGroups, key: bytes) -> Iterator[PartitionContents]:
-    """Same as `parts`, restricted to the group of this key."""
+def with_names(contents: PartitionContents, store: ColdGroups, names: Sequence[bytes]) -> Iterator[PartitionContents]:
+    """Same as `parts`, restricted to the groups of these names."""
     yield contents
     if contents.groups.cold.count:
-        yield _with(contents, store.cold(contents.partition, [key]))
+        yield _with(contents, store.cold(contents.partition, names))
 
 
 def has_changed(contents: PartitionContents, view: PartitionView, key: bytes) -> bool:
-    """Whether the group of this key changed, or may have changed, between the contents and a later view of the
+    """Whether a group of this key changed, or may have changed, between the contents and a later view of the
     partition. Raises ChangelogIncomplete."""
     known, now = contents.claim, view.claim
     if now.token != known.token or now.first > known.last + 1:
         return True
     later = view.entries[known.last + 1 - now.first :]
-    return any(key in unpacked(entry).states for entry in later)
+    return any(plain_key(contents.groups, name) == key for entry in later for name in unpacked(entry).states)
 
 
 def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
@@ -58,15 +60,19 @@ def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
     for part in parts(contents, store):
         groups.states |= part.groups.states
         groups.bags |= part.groups.bags
-    groups.cold.count = 0
+    groups.cold = ColdKeys()
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     return contents
 
 
 def without(contents: PartitionContents, keys: Sequence[bytes]) -> ColdState:
     """The changelog's state of the cold groups after the removal of these groups and their rows."""
-    state, hot = contents.paging.noted(), contents.groups.states
-    return replace(state, count=state.count - sum(key not in hot for key in keys))
+    groups, cold = contents.groups, ColdKeys()
+    cold.count, cold.starts = groups.cold.count, dict(groups.cold.starts)
+    for key in keys:
+        if key not in groups.states:
+            cold.remove(groups.start_of(key))
+    return replace(contents.paging.noted(), count=cold.count, starts=cold.starts)
 
 
 def remove_all(store: Store, claim: Claim) -> Claim:
@@ -83,6 +89,7 @@ def _with(contents: PartitionContents, rows: Sequence[ColdGroup]) -> PartitionCo
     groups, hot = groups_of(contents.rule), contents.groups
     groups.idle = hot.idle
     Paging(groups).warm((row for row in rows if row.key not in hot.states), groups)
-    groups.cold.count, groups.touched = 0, {}
+    groups.beside(hot)
+    groups.cold, groups.touched = ColdKeys(), {}
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     return contents._replace(groups=groups, older=())

@@ -18,7 +18,7 @@ from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition, Par
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Leaving, Person, amend
 from sluicegate.streams.keys import REWIND
-from sluicegate.streams.operations.groups.cold_groups import parts, with_key, without
+from sluicegate.streams.operations.groups.cold_groups import parts, with_names, without
 from sluicegate.streams.operations.groups.contents import GenerationContents, PartitionContents, held, partitions
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.sizes import MESSAGE_BYTES
@@ -79,7 +79,7 @@ def open_groups(
 
 def with_cold(contents: PartitionContents, store: ColdGroups, key: bytes | None = None) -> list[OpenGroup]:
     """The open groups of this key (None: all) in one partition: the hot ones, then the cold ones."""
-    read = parts(contents, store) if key is None else with_key(contents, store, key)
+    read = parts(contents, store) if key is None else with_names(contents, store, contents.groups.cold_names(key))
     return [group for part in read for group in groups_in(part, key)]
 
 
@@ -303,7 +303,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
 
 def _generation_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
     """The generation that still holds the group; None: the group has ended."""
-    for part in with_key(held(agent, group.partition, view), store, group.name):
+    for part in with_names(held(agent, group.partition, view), store, [group.name]):
         for generation in part.every:
             state = generation.groups.states.get(group.name) if generation.generation == group.generation else None
             if state is not None and state[FIRST] == group.begin:

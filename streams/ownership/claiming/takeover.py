@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from sluicegate.streams import failpoints
 from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.durable.entry import Section
-from sluicegate.streams.aggregation.durable.paging import pageable
 from sluicegate.streams.aggregation.events import Event, Fire
 from sluicegate.streams.contracts.values import Changes, Source
 from sluicegate.streams.errors import ChangelogIncomplete, Fenced, Halt, HandlerFailed, StoreSwapped
@@ -134,7 +133,7 @@ class Takeover:
         to another generation."""
         owner, changelog = self.owner, self.owner.changelog
         paging, source = changelog.paging, owner.claim.source
-        if pageable(owner.groups.newest) and not self._switch.every:
+        if owner.groups.newest.rule.agent.pageable and not self._switch.every:
             paging.restored()
             return
         if not paging.has_rows or source is None:

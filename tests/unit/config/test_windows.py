@@ -399,6 +399,28 @@ def test_many_windows_that_stay_are_warned_of(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("window", "more", "warns"),
+    [
+        ("{tumbling: 5m}", "", False),
+        ("{tumbling: month}", "", False),
+        ("{tumbling: 5m, late: skip}", "emit: {count: 10}", False),
+        ("{tumbling: 5m, late: {amend: 10m}}", "", True),
+        ("{tumbling: 5m, late: {new: 10s}}", "", True),
+        ("{tumbling: 5m}", "emit: {every: 10s}", True),
+        ("{hopping: 1h, every: 5m}", "", True),
+        ("{session: 5m}", "", True),
+    ],
+)
+def test_a_number_of_groups_in_memory_that_bounds_nothing_is_warned_of(
+    window: str, more: str, warns: bool, tmp_path: Path
+) -> None:
+    found = loaded(tmp_path, windowed(window, more, ", hot_groups: 1000"))
+    assert found.problems == ()
+    said = [line for line in lines(found.warnings, tmp_path) if "hot_groups" in line]
+    assert [("bounds nothing" in line) for line in said] == [True] * warns
+
+
 def test_hopping_windows_in_words(tmp_path: Path) -> None:
     said = words.meaning(an_agent(tmp_path, "{hopping: 1h, every: 5m}"))
     assert said[1] == "groups by windows of 1 h of the record's timestamp, one every 5 min"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.agent import Agent, Aggregation, Reducer, Window
+from sluicegate.streams.agent import Agent, Aggregation, Reducer
 from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PAGED, STALE, packed_state, unpacked_state
 from sluicegate.streams.contracts.values import Partition
@@ -146,11 +146,6 @@ def test_more_groups_are_due_than_one_expiry_reads(monkeypatch: pytest.MonkeyPat
     scene = Scene()
     scene.driver.later(1000).turns(30)
     assert sorted(key for key, *_ in totals(scene.log)) == KEYS
-
-
-def test_windows_keep_all_groups_hot() -> None:
-    scene = Scene(paged_agent(window=Window(60.0, time="amount", unit="s"), count=None, since_first=None))
-    assert (scene.cold, len(scene.owner.groups.newest.states)) == ([], 20)
 
 
 def test_compaction_keeps_what_is_known_of_cold_groups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +308,7 @@ def test_a_record_of_a_new_group_is_refused_where_cold_groups_reach_the_limit() 
 def test_a_group_is_not_opened_before_the_store_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that could not be read when the store was asked, and then can."""
     scene = Scene()
-    monkeypatch.setattr(paged, "keys_of", lambda rule, records: set())
+    monkeypatch.setattr(paged, "names_of", lambda groups, records: set())
     feed(scene.log, ("key-00", 100))
     scene.driver.turns(2)
     assert ("in", 0) not in scene.driver.worker._owners

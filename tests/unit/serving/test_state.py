@@ -16,6 +16,7 @@ from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.http import HttpCalls
 from sluicegate.streams.operations.groups.open_groups import open_groups
 from sluicegate.streams.serving import calls, committed
+from tests.unit.engine import test_cold_windows as cold_windows
 from tests.unit.engine.driver import Driver, ManualClock, memory
 from tests.unit.engine.scene import a_log, an_agent, feed, hooked
 from tests.unit.engine.test_cold_groups import Scene
@@ -280,6 +281,23 @@ def test_a_group_that_opens_while_it_is_looked_for_is_found(monkeypatch: pytest.
     cold.between(lambda: cold.put("new"), monkeypatch, 1)
     with served(cold.scene.store, cold.scene.agent) as server:
         assert server.get("/agents/sums/groups/new").values == [{"total": 100}]
+
+
+def test_windows_of_a_key_are_answered_also_if_one_opens_while_they_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = cold_windows.Scene()
+    cold, opens = scene.store.cold, iter([("new", 30, 7)])
+
+    def asks(partition: Partition, keys: Any) -> Any:
+        if (opened := next(opens, None)) is not None:
+            scene.feed(opened)
+        return cold(partition, keys)
+
+    with served(scene.store, scene.agent) as server:
+        assert server.get("/agents/sums/groups/key-03").values == [{"total": 3}]
+        monkeypatch.setattr(scene.store, "cold", asks)
+        assert server.get("/agents/sums/groups/new").values == [{"total": 7}]
 
 
 def test_other_groups_may_change_while_one_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,370 @@
+"""Groups of windows that are rows of the store: which ones are read when a window closes, what a takeover reads, what a
+person sees and changes, and what a change of the rule does with them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sluicegate.streams.agent import Agent, Emit, Window
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.accepting import accept
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.open_groups import drop, fire, open_groups, why
+from sluicegate.streams.ownership import paged
+from sluicegate.streams.testing.group import groups as shown_groups
+from sluicegate.streams.windows import tumbling_groups
+from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.tumbling import key_of, start_of
+from tests.unit.engine.driver import Driver, ManualClock, distinct, header, memory
+from tests.unit.engine.scene import a_log, dead, totals
+from tests.unit.engine.test_windows import NOW, put, results, windowed_agent
+
+PLACE = Partition("app", "sums", "in", 0)
+ANNE = Person("anne", "a test", "a token")
+KEYS = [f"key-{number:02}" for number in range(20)]
+MINUTE = Window(60.0, grace=10.0, idle=30.0, at_most=300.0)
+START = NOW * 1000
+
+
+def paged_agent(window: Window = MINUTE, **more: Any) -> Agent:
+    return windowed_agent(window, **{"hot_groups": 4, "key": None} | more)
+
+
+class Scene:
+    """Twenty groups of the first minute, of one record each, in turns of their own. Four stay in memory."""
+
+    def __init__(self, agent: Agent | None = None, most: int = 20) -> None:
+        self.clock, self.log, self.agent = ManualClock(), a_log(), agent or paged_agent()
+        self.store = memory(self.clock)
+        self.driver = self.started(self.agent)
+        for number, key in enumerate(KEYS[:most]):
+            self.feed((key, number, number))
+
+    def started(self, agent: Agent, **more: Any) -> Driver:
+        return Driver(agent, self.store, self.log, self.clock, **more).give(0).turns(4)
+
+    def feed(self, *records: tuple[str, int, int]) -> None:
+        """Keys, seconds since the test began, and amounts, in turns of their own."""
+        put(self.log, *records)
+        self.driver.turns(2).later(0.1)
+
+    @property
+    def rows(self) -> list[str]:
+        return sorted(key_of(row.key).decode() for row in self.store.keys(PLACE, None, 100))
+
+    @property
+    def cold(self) -> list[str]:
+        """The keys of the rows that count."""
+        hot = held(self.agent, PLACE, self.view).groups.states
+        return sorted(key_of(row.key).decode() for row in self.store.keys(PLACE, None, 100) if row.key not in hot)
+
+    @property
+    def owner(self) -> Any:
+        return self.driver.worker._owners["in", 0]
+
+    @property
+    def view(self) -> Any:
+        view = self.store.read(PLACE)
+        assert view is not None
+        return view
+
+    def open_keys(self) -> list[str]:
+        return sorted(each.key.decode() for each in open_groups(self.store, "app", self.agent))
+
+
+def test_a_takeover_reads_the_hot_groups_alone_and_knows_the_windows_of_the_others() -> None:
+    scene = Scene()
+    assert scene.cold == KEYS[:16]
+    before = list(scene.store.keys(PLACE, None, 100))
+    scene.driver = scene.started(scene.agent)
+    groups = scene.owner.groups
+    assert (len(groups.newest.states), groups.open, groups.newest.cold.starts) == (4, 20, {START: 16})
+    assert groups.newest.next_close() == START + 70_000
+    assert list(scene.store.keys(PLACE, None, 100)) == before
+
+
+def test_a_window_closes_with_its_cold_groups_and_the_next_one_stays_open() -> None:
+    scene = Scene()
+    scene.feed(*[(key, 65, 100) for key in KEYS[:6]])
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(4)
+    assert sorted(results(scene.log)) == [(key, 0, number, "event") for number, key in enumerate(KEYS)]
+    assert (scene.owner.groups.open, scene.rows) == (7, scene.cold)
+
+
+def test_a_window_with_more_cold_groups_than_one_expiry_reads_closes_before_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also if all groups of the next one are hot."""
+    monkeypatch.setattr(paged, "DUE", 3)
+    scene = Scene()
+    scene.feed(("key-01", 65, 50))
+    put(scene.log, ("other", 200, 1))
+    scene.driver.turns(30)
+    found = results(scene.log)
+    assert sorted(found[:20]) == [(key, 0, number, "event") for number, key in enumerate(KEYS)]
+    assert found[20:] == [("key-01", 60, 50, "event")]
+    assert scene.owner.groups.open == 1
+
+
+def test_a_record_of_a_closed_window_is_late_while_its_cold_group_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paged, "DUE", 3)
+    scene = Scene()
+    put(scene.log, ("other", 70, 1), *[(key, 30, 1000) for key in KEYS])
+    scene.driver.turns(20)
+    assert [reason for _, reason in dead(scene.log)] == ["late"] * 20
+    assert sorted(results(scene.log)) == [(key, 0, number, "event") for number, key in enumerate(KEYS)]
+
+
+def test_a_record_of_a_cold_group_is_added_to_it_and_not_to_that_of_another_window() -> None:
+    scene = Scene()
+    scene.feed(("key-03", 65, 1000), ("key-03", 20, 100))
+    scene.driver = scene.started(scene.agent)
+    scene.feed(("other", 140, 1))
+    scene.driver.turns(4)
+    assert [each for each in results(scene.log) if each[0] == "key-03"] == [
+        ("key-03", 0, 103, "event"),
+        ("key-03", 60, 1000, "event"),
+    ]
+
+
+def test_silence_closes_cold_groups_window_by_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watermark that silence moved closes no later window."""
+    monkeypatch.setattr(paged, "DUE", 3)
+    scene = Scene()
+    scene.driver.later(71)
+    scene.feed(*[(key, 65, 50) for key in KEYS[:8]])
+    scene.driver.later(31).turns(30)
+    assert sorted(results(scene.log)) == [(key, 0, number, "idle") for number, key in enumerate(KEYS)]
+    scene.driver.later(54).turns(2)
+    assert len(results(scene.log)) == 20
+    scene.driver.later(3).turns(30)
+    assert sorted(results(scene.log)[20:]) == [(key, 60, 50, "idle") for key in KEYS[:8]]
+    assert (scene.owner.groups.open, scene.rows) == (0, [])
+
+
+def test_silence_moves_the_watermark_to_the_last_cold_window_that_is_over() -> None:
+    """A result says how far silence moved it."""
+    scene = Scene(paged_agent(replace(MINUTE, grace=3600.0, at_most=None)), most=8)
+    scene.feed(*[(key, 65, 50) for key in KEYS[:8]])
+    scene.feed(*[(key, 130, 50) for key in KEYS[8:12]])
+    assert scene.owner.groups.newest.cold.starts == {START: 8, START + 60_000: 8}
+    scene.driver.later(60 + 60 + 3600 + 31).turns(20)
+    closed = {header(message, "sluicegate-closed") for message in distinct(scene.log, "out")}
+    assert closed == {f"idle/20/{START + 60_000 + 60_000 + 3_600_000}"}
+
+
+def test_cold_groups_end_at_most_then_and_their_window_stays_open() -> None:
+    scene = Scene(paged_agent(replace(MINUTE, idle=None, at_most=100.0)))
+    scene.driver.later(99 - 2).turns(4)
+    assert results(scene.log) == []
+    for _ in range(40):
+        scene.driver.later(0.1).turns(2)
+    assert results(scene.log) == [(key, 0, number, "at_most") for number, key in enumerate(KEYS)]
+    scene.feed(("key-00", 30, 7), ("other", 70, 1))
+    scene.driver.turns(4)
+    assert results(scene.log)[20:] == [("key-00", 0, 7, "event")]
+
+
+def test_no_row_is_read_for_at_most_before_the_owner_has_caught_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(paged_agent(replace(MINUTE, idle=None, at_most=100.0)))
+    due, asked = scene.store.due, list[Any]()
+    monkeypatch.setattr(scene.store, "due", lambda *question: asked.append(question) or due(*question))
+    with monkeypatch.context() as patch:
+        patch.setattr(WindowGroups, "stands", lambda *position: None)
+        scene.owner.groups.newest.caught_up = False
+        scene.driver.later(110).turns(5)
+        assert (results(scene.log), asked) == ([], [])
+    scene.driver.turns(5)
+    assert sorted(results(scene.log)) == [(key, 0, number, "at_most") for number, key in enumerate(KEYS)]
+
+
+def test_a_shorter_at_most_counts_for_cold_groups() -> None:
+    scene = Scene(paged_agent(replace(MINUTE, idle=None)))
+    agent = paged_agent(replace(MINUTE, idle=None, at_most=100.0))
+    scene.driver = scene.started(agent)
+    for _ in range(4):
+        scene.driver.later(34).turns(6)
+    assert sorted(key for key, *_ in results(scene.log)) == KEYS
+
+
+def test_the_group_that_was_opened_first_ends_first_if_it_was_cold() -> None:
+    scene = Scene(paged_agent(replace(MINUTE, idle=None, at_most=100.0)))
+    scene.feed(*[(key, 30, 0) for key in ("key-02", "key-01", "key-00")])
+    scene.driver.later(100 - 4).turns(4)
+    for _ in range(40):
+        scene.driver.later(0.1).turns(2)
+    assert [key for key, *_ in results(scene.log)] == KEYS
+
+
+def test_a_full_partition_has_room_when_the_watermark_has_closed_windows_with_cold_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before their groups are read."""
+    monkeypatch.setattr(paged, "DUE", 1)
+    scene = Scene(paged_agent(max_groups=20, on_full="dead-letter"))
+    scene.feed(("refused", 30, 1))
+    put(scene.log, *[(key, 70, 1) for key in KEYS], ("one", 75, 1))
+    scene.driver.turns(40)
+    assert [reason for _, reason in dead(scene.log)] == ["limit", "limit"]
+    assert scene.owner.groups.open == 20
+
+
+def test_the_cold_group_whose_window_closes_first_makes_room() -> None:
+    """Also if other groups were opened before it."""
+    scene = Scene(paged_agent(max_groups=20), most=0)
+    scene.feed(*[(key, 65, 1) for key in KEYS[:10]])
+    scene.feed(*[(key, 5, 1) for key in KEYS[:10]])
+    scene.feed(*[(key, 65, 1) for key in KEYS[:4]])
+    assert {start_of(name) for name in scene.owner.groups.newest.states} == {START + 60_000}
+    scene.feed(("more", 65, 1), ("and more", 66, 1))
+    scene.driver.turns(3)
+    assert [(reason, key in KEYS[:10]) for key, reason, *_ in totals(scene.log)] == [("limit", True)] * 2
+    assert [start for _, start, *_ in results(scene.log)] == [0, 0]
+    assert scene.owner.groups.open == 20
+
+
+def test_a_group_of_a_window_before_1970_stays_in_memory() -> None:
+    """The bytes of its name are not in the order of the starts."""
+    window = replace(MINUTE, time="amount", unit="s", offset=30.0, idle=None, at_most=None)
+    scene = Scene(paged_agent(window))
+    states = scene.owner.groups.newest.states
+    assert len(states) == 20
+    assert {start_of(name) for name in states} == {-30_000}
+
+
+def test_no_more_windows_have_cold_groups_than_a_commit_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tumbling_groups, "MOST_STARTS", 2)
+    scene = Scene(paged_agent(replace(MINUTE, grace=3600.0)), most=6)
+    for minute in range(1, 8):
+        scene.feed(*[(key, 60 * minute, 1) for key in KEYS[:6]])
+    assert scene.owner.groups.newest.cold.starts == {START: 6, START + 60_000: 6}
+    assert len(scene.owner.groups.newest.states) == 36
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        paged_agent(replace(MINUTE, kind="hopping", every=30.0)),
+        paged_agent(replace(MINUTE, kind="session")),
+        paged_agent(replace(MINUTE, late="amend", keep=60.0, gather=5.0)),
+        paged_agent(replace(MINUTE, late="new", gather=5.0)),
+        paged_agent(emit=Emit(every=5.0)),
+    ],
+    ids=["hopping", "session", "amend", "new", "emit"],
+)
+def test_other_windows_keep_all_groups_hot(agent: Agent) -> None:
+    scene = Scene(agent)
+    assert scene.cold == []
+    assert len(scene.owner.groups.newest.states) >= 20
+
+
+def test_cold_groups_become_hot_when_late_records_revise_results() -> None:
+    scene = Scene()
+    assert scene.cold == KEYS[:16]
+    scene.driver = scene.started(paged_agent(replace(MINUTE, late="amend", keep=60.0, gather=5.0)))
+    assert (scene.rows, len(scene.owner.groups.newest.states)) == ([], 20)
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(3)
+    assert sorted(results(scene.log)) == [(key, 0, number, "event") for number, key in enumerate(KEYS)]
+
+
+def test_a_group_that_had_its_result_does_not_become_cold() -> None:
+    """Late records could revise the result under the rule before. A row would not say that there was one."""
+    scene = Scene(paged_agent(replace(MINUTE, late="amend", keep=60.0, gather=5.0, idle=None, at_most=100.0)), most=2)
+    scene.driver.later(110).turns(3)
+    assert results(scene.log) == [("key-00", 0, 0, "at_most"), ("key-01", 0, 1, "at_most")]
+    scene.driver = scene.started(paged_agent())
+    scene.feed(*[(key, 30, 1) for key in KEYS[2:12]])
+    scene.feed(("other", 30, 1))
+    assert not {"key-00", "key-01"} & set(scene.rows)
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(6)
+    assert sorted(key for key, *_ in results(scene.log)[2:]) == [*KEYS[2:12], "other"]
+
+
+def test_a_cold_group_keeps_its_early_results() -> None:
+    scene = Scene(paged_agent(emit=Emit(count=2)))
+    scene.feed(*[(key, 30, 100) for key in KEYS[:10]])
+    scene.feed(*[(key, 31, 100) for key in KEYS[:10]])
+    assert len(results(scene.log)) == 10
+    scene.driver = scene.started(scene.agent)
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(4)
+    found = [each for each in totals(scene.log) if each[0] == "key-00"]
+    assert found == [("key-00", "early", 2, 100), ("key-00", "window", 3, 200)]
+
+
+def test_rows_that_are_missing_when_a_window_closes_halt_the_partition() -> None:
+    scene = Scene()
+    scene.store._rows[PLACE].cold.groups.clear()
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(3)
+    report = scene.driver.worker.reports.of(scene.driver.clock.now)
+    assert [each.error for each in report.partitions] == ["changelog-incomplete"]
+    assert "16 rows of cold groups are missing" in str(report.partitions[0].detail)
+
+
+@pytest.mark.parametrize("policy", ["finish", "flush", "drop"])
+def test_cold_groups_go_with_the_others_when_the_rule_changes(policy: str) -> None:
+    scene = Scene()
+    scene.driver = scene.started(paged_agent(replace(MINUTE, grace=0.0), compute=()), on_rule_change=policy)
+    assert scene.rows == []
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(4)
+    assert len([each for each in totals(scene.log) if each[0] in KEYS]) == (0 if policy == "drop" else 20)
+
+
+# -- what a person sees and changes ------------------------------------------------------------------------------------
+
+
+def test_all_groups_are_listed_and_one_is_explained() -> None:
+    scene = Scene()
+    scene.feed(("key-02", 65, 100))
+    assert scene.open_keys() == sorted([*KEYS, "key-02"])
+    first, next_one = sorted(open_groups(scene.store, "app", scene.agent, b"key-02"), key=lambda each: each.begin)
+    assert (first.values, first.records, next_one.values) == ({"total": 2}, 1, {"total": 100})
+    assert first.window is not None
+    assert (first.window.closes, first.window.watermark) == (START + 70_000, START + 65_000)
+    assert "1 so far" in why(first, scene.agent)
+    assert sorted(str(each.key) for each in shown_groups(scene.agent, scene.view, scene.store)) == scene.open_keys()
+
+
+@pytest.mark.parametrize("key", ["key-02", "key-19"])
+def test_a_person_fires_a_group_whether_it_is_cold_or_hot(key: str) -> None:
+    scene = Scene()
+    [group] = open_groups(scene.store, "app", scene.agent, key.encode())
+    fire(scene.store, group, ANNE)
+    for _ in range(3):
+        scene.driver.later(6).turns(5)
+    assert [(key, reason) for key, reason, *_ in totals(scene.log)] == [(key, "manual")]
+    assert scene.owner.groups.open == 19
+
+
+@pytest.mark.parametrize("key", ["key-02", "key-19", "key-05"])
+def test_a_person_drops_a_group_whether_it_is_cold_or_hot(key: str) -> None:
+    """The last one has a row and is hot."""
+    scene = Scene()
+    scene.feed(("key-05", 30, 1))
+    [group] = open_groups(scene.store, "app", scene.agent, key.encode())
+    drop(scene.store, group, scene.agent, ANNE)
+    assert scene.open_keys() == [each for each in KEYS if each != key]
+    for _ in range(3):
+        scene.driver.later(6).turns(5)
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(4)
+    assert sorted(name for name, *_ in totals(scene.log)) == [each for each in KEYS if each != key]
+
+
+def test_an_accepted_gap_forgets_cold_groups_whose_offsets_come_again() -> None:
+    scene = Scene()
+    log = a_log()
+    put(log, *[(key, 1, 1) for key in KEYS[:10]])
+    scene.log = log
+    facts = lambda: Driver(scene.agent, scene.store, log, scene.clock).input.facts("in", 0)  # noqa: E731
+    accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
+    assert scene.open_keys() == KEYS[:10]
+    cold = held(scene.agent, PLACE, scene.view).groups.cold
+    assert (cold.count, cold.starts) == (len(scene.cold), {START: len(scene.cold)})

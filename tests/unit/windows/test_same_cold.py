@@ -1,0 +1,163 @@
+"""Windows whose groups are rows of the store: the same windows close with the same records, and the same records are
+late, as when all groups are in memory. One to three groups stay hot."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from sluicegate.connectors.memory.cold import ColdRows
+from sluicegate.streams.agent import Emit, Reducer, Window
+from sluicegate.streams.contracts.stores import ColdGroups
+from sluicegate.streams.contracts.values import ColdGroup, Partition
+from sluicegate.streams.ownership.paged import ColdReads
+from sluicegate.streams.windows.tumbling import key_of, start_of
+from tests.unit.windows.oracle import Step
+from tests.unit.windows.test_same_windows import a_log, a_window, expected, played
+from tests.unit.windows.turning import TOTAL, Turned, record
+
+LOGS = 200
+PLACE = Partition("app", "sums", "in", 0)
+
+pytestmark = pytest.mark.usefixtures("small")
+
+
+class Rows:
+    """The part of a store that reads cold groups."""
+
+    def __init__(self) -> None:
+        self.rows = ColdRows()
+
+    def cold(self, partition: Partition, keys: Sequence[bytes]) -> list[ColdGroup]:
+        return [self.rows.groups[key] for key in keys if key in self.rows.groups]
+
+    def due(self, partition: Partition, until: float, limit: int) -> list[ColdGroup]:
+        return self.rows.due(until, limit)
+
+    def keys(self, partition: Partition, after: bytes | None, limit: int) -> list[ColdGroup]:
+        return self.rows.page(after, limit)
+
+    def before(self, partition: Partition, key: bytes, limit: int) -> list[ColdGroup]:
+        return self.rows.before(key, limit)
+
+
+class PagedTurned(Turned):
+    """As Turned, with cold groups. `evicted` is the number of rows that commits wrote."""
+
+    def __init__(self, window: Window, hot: int, **more: Any) -> None:
+        self.store, self.hot, self.evicted, self.now = Rows(), hot, 0, 0.0
+        super().__init__(window, **more)
+
+    def restore(self) -> None:
+        super().restore()
+        paging = self.changelog.paging
+        paging.restored()
+        self.reads = ColdReads(cast(ColdGroups, self.store), PLACE, self.groups, paging, lambda: None)
+        for _ in self.reads.judge(self.now):
+            raise AssertionError("a deadline was computed again")
+
+    def take(self, first: int, steps: Sequence[Step]) -> None:
+        records = [record(first + i, step.key, step.time) for i, step in enumerate(steps)]
+        self.reads.look_up(records, steps[0].now)
+        super().take(first, steps)
+
+    def expire(self, now: float) -> None:
+        while self.groups.next_due() <= now or self.reads.next_due() <= now:
+            if self.reads.next_due() <= now:
+                self.reads.expire(now)
+            self.groups.expire(now, 2)
+
+    def commit(self, now: float, done: int) -> None:
+        paging, self.now = self.changelog.paging, now
+        paging.most = self.hot
+        evicted, gone = paging.moved(now)
+        super().commit(now, done)
+        self.store.rows.apply(evicted, gone)
+        self.evicted += len(evicted)
+        states = self.groups.states
+        starts = [start_of(name) for name in self.store.rows.groups if name not in states]
+        assert self.groups.cold.starts == {start: starts.count(start) for start in sorted(set(starts))}
+
+
+def limits(chance: random.Random) -> dict[str, Any]:
+    """Settings of the rule under which groups end, or are refused, before their windows close."""
+    made: list[dict[str, Any]] = [
+        {"count": 3},
+        {"max_groups": chance.randint(1, 4), "on_full": "dead-letter"},
+        {"compute": (*TOTAL, Reducer("all", "collect", "amount")), "max_items": 3},
+        {"compute": (*TOTAL, Reducer("all", "collect", "amount")), "max_buffered_bytes": 8, "on_full": "dead-letter"},
+        {"emit": Emit(count=2)},
+        {"emit": Emit(on="change", final=False)},
+    ]
+    return chance.choice(made)
+
+
+def a_calendar(chance: random.Random) -> Window:
+    """Days of a zone whose windows are not multiples of a duration. Logs of seconds are in one day, or in two."""
+    grace, at_most = chance.choice([0.0, 3.0]), 86_400.0 + chance.choice([10.0, 1e9])
+    return Window(86_400.0, grace=grace, idle=6.0, at_most=at_most, max_ahead=1e9, calendar="day", zone="Europe/Vienna")
+
+
+def test_any_cut_and_any_crash_give_the_windows_of_the_oracle() -> None:
+    evicted = 0
+    for seed in range(LOGS):
+        chance = random.Random(seed)
+        window, steps, count = a_window(chance), a_log(chance), chance.choice([3, 10_000])
+        oracle = expected(window, steps, count)
+        hot = chance.randint(1, 3)
+        partition = played(PagedTurned(window, hot, count=None if count > 100 else count), steps, chance)
+        assert sorted(partition.results) == sorted(oracle.results), seed
+        assert partition.refused == oracle.refused, seed
+        assert (partition.groups.states, partition.groups.cold.count, partition.store.rows.groups) == ({}, 0, {}), seed
+        evicted += partition.evicted
+    assert evicted > 2 * LOGS
+
+
+@pytest.mark.parametrize("kind", ["limits", "calendar", "skip", "at_most"])
+def test_what_is_cold_changes_no_result(kind: str) -> None:
+    evicted = 0
+    for seed in range(LOGS):
+        chance = random.Random(f"{kind} {seed}")
+        window, steps, more = a_window(chance), a_log(chance), limits(chance) if kind == "limits" else {}
+        if kind == "calendar":
+            window = a_calendar(chance)
+            steps = [replace_time(step, chance) for step in steps]
+        if kind == "at_most":
+            window = replace(window, idle=None, grace=1e6, at_most=chance.choice([5.0, 10.0]))
+        window = replace(window, late="skip") if kind == "skip" else window
+        hot = played(Turned(window, **more), steps, random.Random(seed))
+        cold = played(PagedTurned(window, chance.randint(1, 3), **more), steps, random.Random(seed))
+        assert sorted(cold.results) == sorted(hot.results), seed
+        assert cold.refused == hot.refused, seed
+        evicted += cold.evicted
+    assert evicted > LOGS
+
+
+def test_a_group_that_was_cold_ends_at_most_then_when_the_heaps_are_made_anew() -> None:
+    partition = PagedTurned(Window(5.0, grace=1e6, idle=None, at_most=10.0), 2)
+    for offset, key in enumerate((b"a", b"b", b"c", b"a")):
+        partition.take(offset, [Step(1.0 + offset, key, 0, 1)])
+        partition.commit(1.0 + offset, offset + 1)
+    assert [key_of(name) for name in partition.groups.states] == [b"c", b"a"]
+    partition.groups.rearm()
+    partition.look(11.5)
+    partition.commit(11.5, 4)
+    assert [(each.key, each.closed_by) for each in partition.results] == [(b"a", "at_most")]
+
+
+def test_a_record_that_finds_no_room_moves_no_watermark_while_cold_groups_of_a_closed_window_wait() -> None:
+    partition = PagedTurned(Window(5.0, idle=None, at_most=None), 1, max_groups=3, on_full="dead-letter")
+    for offset, (key, time) in enumerate([(b"a", 0), (b"b", 0), (b"c", 0), (b"d", 5000), (b"e", 5000), (b"f", 5000)]):
+        partition.take(offset, [Step(10.0, key, time)])
+        partition.commit(10.0, offset + 1)
+    assert (partition.groups.cold.starts, partition.groups.waiting()) == ({0: 2, 5000: 2}, 2)
+    partition.take(6, [Step(10.0, b"g", 6000)])
+    partition.commit(10.0, 7)
+    assert (partition.refused, partition.groups.event.watermark) == ([(6, "limit")], 5000)
+
+
+def replace_time(step: Step, chance: random.Random) -> Step:
+    """The same step, at a time around midnight."""
+    return step._replace(time=82_790_000 + step.time * chance.randint(1, 40))
