@@ -11,10 +11,13 @@ takes over.
 
 opens the groups with a timeout of `--due` seconds, most of them in the store, and measures how long it takes until all
 of them have sent their results.
+
+    python -m tests.bench.paged --cases windows --groups 1000000 [--hot 100000000]
+
+opens the groups in one window. The next process takes them over, and a record of each partition closes the window.
 """
 
 import argparse
-import gc
 import itertools
 import multiprocessing
 import random
@@ -31,8 +34,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from sluicegate.connectors import open_store
-from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Reducer
-from sluicegate.streams.cli.child import COLLECTIONS
+from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Reducer, Window
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import BatchReports
 from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
@@ -48,6 +50,7 @@ PER_KEY = 100
 SLICE = 200_000  # records that are made at once
 COMPUTE = (Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount"))
 ALL = 100_000_000
+WINDOW = Window(60.0, idle=None, at_most=86_400.0, max_ahead=1e9)
 VALUE = b'{"id": "0123456789", "amount": 7}'
 
 
@@ -61,13 +64,16 @@ class Stream(LogInput):
         super().__init__(log, "paged.sums")
         self.batches: deque[list[Record]] = deque()
         self._ends = [0] * PARTITIONS
+        self.time = 0  # of the next records, in milliseconds since 1970
 
     def add(self, keys: Iterable[int]) -> None:
         """The next records have these keys."""
         parts: list[list[Record]] = [[] for _ in range(PARTITIONS)]
         for key in keys:
             number = key % PARTITIONS
-            parts[number].append(LogRecord("in", number, self._ends[number], b"account-%012d" % key, VALUE))
+            parts[number].append(
+                LogRecord("in", number, self._ends[number], b"account-%012d" % key, VALUE, at=self.time)
+            )
             self._ends[number] += 1
             if len(parts[number]) == BATCH:
                 self.batches.append(parts[number])
@@ -117,8 +123,8 @@ class OwnTime:
 
 
 class Case(NamedTuple):
-    """`hot` groups of a partition stay in memory. Without `groups`, J1. Groups end after `timeout` seconds. With
-    `by_wall`, commits come by the wall clock."""
+    """`hot` groups of a partition stay in memory. Without `groups`, J1. Groups end after `timeout` seconds, or with
+    their `window`. With `by_wall`, commits come by the wall clock."""
 
     name: str
     url: str
@@ -127,6 +133,7 @@ class Case(NamedTuple):
     records: int
     timeout: float = 86_400.0
     by_wall: bool = False
+    window: Window | None = None
 
 
 class Figures(NamedTuple):
@@ -141,7 +148,9 @@ class Figures(NamedTuple):
 
 
 def worker(case: Case, stream: Stream, sink: Sink) -> Worker:
-    rule = Aggregation(compute=COMPUTE, count=PER_KEY, since_first=case.timeout, max_groups=ALL, hot_groups=case.hot)
+    ends: dict[str, Any] = {"count": PER_KEY, "since_first": case.timeout}
+    ends = {"window": case.window} if case.window is not None else ends
+    rule = Aggregation(compute=COMPUTE, max_groups=ALL, hot_groups=case.hot, **ends)
     agent = Agent("sums", ("in",), rule, Destination("out"), "dead")
     tokens = map(str, itertools.count(time.time_ns()))
     parts = WorkerDependencies(
@@ -224,6 +233,42 @@ def due(case: Case, out: Any) -> None:
     )
 
 
+def windows(case: Case, out: Any) -> None:
+    """Opens the groups. Puts what was measured into the queue `out`, as text."""
+    stream = Stream()
+    made = worker(case, stream, Sink(stream.log))
+    claimed(made)
+    began = time.monotonic()
+    for first in range(0, case.groups, SLICE):
+        stream.add(range(first, min(first + SLICE, case.groups)))
+        turned(made, stream)
+    memory = psutil.Process().memory_info().rss / 1024**2
+    out.put(f"{case.groups} groups of a window opened in {time.monotonic() - began:.0f} s, {memory:.0f} MiB")
+
+
+def closes(case: Case, out: Any) -> None:
+    """Takes the groups over and closes the window. Puts what was measured into the queue `out`, as text."""
+    stream, began = Stream(), time.monotonic()
+    sink = Sink(stream.log)
+    made = worker(case, stream, sink)
+    claimed(made)
+    stream.add(range(PARTITIONS))
+    turned(made, stream)
+    taken, longest, spent = time.monotonic() - began, 0.0, time.process_time()
+    began, stream.time = time.monotonic(), 120_000
+    stream.add(range(PARTITIONS))
+    while sink.results < case.groups:
+        at = time.monotonic()
+        made.turn()
+        longest = max(longest, time.monotonic() - at)
+    seconds, spent = time.monotonic() - began, time.process_time() - spent
+    memory = psutil.Process().memory_info().rss / 1024**2
+    out.put(
+        f"taken over in {taken:.1f} s; closed in {seconds:.0f} s, {1e6 * spent / case.groups:.1f} us of CPU a result; "
+        f"{memory:.0f} MiB, longest turn {1000 * longest:.0f} ms"
+    )
+
+
 def taken_over(case: Case, out: Any) -> None:
     """Puts the seconds into the queue `out`."""
     stream = Stream()
@@ -235,16 +280,11 @@ def taken_over(case: Case, out: Any) -> None:
     out.put(time.monotonic() - began)
 
 
-def collecting(work: Callable[..., None], case: Case, out: Any) -> None:
-    gc.set_threshold(*COLLECTIONS)
-    work(case, out)
-
-
 def apart(work: Callable[..., None], case: Case) -> Any:
-    """The work in a process of its own, with the collections of garbage of a worker's process."""
+    """The work in a process of its own."""
     context = multiprocessing.get_context("spawn")
     out = context.Queue()
-    process = context.Process(target=collecting, args=(work, case, out))
+    process = context.Process(target=work, args=(case, out))
     process.start()
     answer = out.get()
     process.join()
@@ -282,13 +322,19 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--store", default="sqlite")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cases", default="J1,all hot,cold", help="or due")
+    parser.add_argument("--cases", default="J1,all hot,cold", help="or due, or windows")
     parser.add_argument("--due", type=float, default=60.0, help="seconds after which the groups of `due` end")
     options = parser.parse_args()
     if options.cases == "due":
         with ExitStack() as cleaning:
             url = emptied(options.store, tempfile.mkdtemp(prefix="sluicegate-"), cleaning)
             print(apart(due, Case("due", url, options.hot, options.groups, 0, options.due, True)))
+        return
+    if options.cases == "windows":
+        with ExitStack() as cleaning:
+            url = emptied(options.store, tempfile.mkdtemp(prefix="sluicegate-"), cleaning)
+            case = Case("windows", url, options.hot, options.groups, 0, by_wall=True, window=WINDOW)
+            print(apart(windows, case), apart(closes, case), sep="; ")
         return
     names = options.cases.split(",")
     found: dict[str, list[Figures]] = {name: [] for name in names}
