@@ -76,7 +76,6 @@ def test_a_mistake_is_told(tmp_path: Path, text: str, problem: str) -> None:
 @pytest.mark.parametrize(
     ("more", "aggregate", "problem"),
     [
-        ("scope: shared", "", "needs scope partition"),
         ("", ", window: {tumbling: 1m}", "does not go together with a window"),
         ("fields: {due_at: number}", "", "gives number and no time"),
         ("fields: {due: time}", "", "no field due_at"),

@@ -82,7 +82,7 @@ def test_a_record_that_is_gone_is_named_and_the_others_are_sent(
     found = list(letters(log.topics["dead"][0], "app", ["sums"]))
     del log.topics["in"][0][0]
     done = retry(store, "app", InLog(log), found, next(persons), wait=times.wait)
-    assert (done.sent, done.found, done.refused) == (2, 0, [])
+    assert (done.sent, done.sent_before, done.refused) == (2, 0, [])
     [left] = done.left_out
     assert left.id == "in/0/0"
     assert left.why.startswith(
