@@ -19,6 +19,7 @@ COMPUTE = (Reducer("total", "sum", "n"), Reducer("all", "collect", "n"))
 RULES: dict[str, dict[str, Any]] = {
     "count": {"count": 3, "since_first": None},
     "timeout": {"count": 4, "since_first": 20.0},
+    "one hot group": {"count": 4, "since_first": 20.0, "hot_groups": 1},
     "idle": {"count": None, "since_last": 15.0, "since_first": None},
     "until": {"count": 5, "since_first": 40.0, "until": Until("end", True)},
     "expression": {"count": None, "since_first": 40.0, "until": "end || group.total >= 40 && group.count > 2"},

@@ -26,6 +26,7 @@ SLIDING = replace(TUMBLING, size=3.0, grace=3.0, kind="sliding")
 SESSION = replace(TUMBLING, size=3.0, kind="session")
 BY_EVENT: dict[str, dict[str, Any]] = {
     "tumbling": {"window": TUMBLING},
+    "one hot group": {"window": TUMBLING, "hot_groups": 1},
     "session": {"window": SESSION},
     "session with count": {"window": SESSION, "count": 3},
     "session with until": {"window": SESSION, "until": "group.total >= 20"},

@@ -37,6 +37,8 @@ RULES = {
     "tumbling with where": replace(windows(TUMBLING), where="n % 3 != 1"),
     "tumbling with a limit": windows(TUMBLING, max_items=2),
     "tumbling with few groups": windows(TUMBLING, max_groups=2),
+    "tumbling with one hot group": windows(TUMBLING, hot_groups=1),
+    "tumbling with one hot group and at_most": windows(replace(TUMBLING, idle=None, at_most=8.0), hot_groups=1),
     "tumbling that refuses": windows(TUMBLING, max_groups=2, on_full="dead-letter"),
     "tumbling, late skip": windows(replace(TUMBLING, late="skip")),
     "tumbling, late new": windows(replace(TUMBLING, late="new", gather=2.0)),
