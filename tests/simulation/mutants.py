@@ -212,7 +212,7 @@ MUTANTS = (
     Mutant("a-forwarder-sends-before-it-commits", "forwarded", "output-commit"),
     Mutant("forwarded-to-the-first-route-alone", "forwarded", first_forwarded),
     Mutant("watermark-not-restored", "windows", watermark_forgotten),
-    Mutant("watermark-not-in-the-compacted-log", "windows", watermark_compacted, 1009),
+    Mutant("watermark-not-in-the-compacted-log", "windows", watermark_compacted, 5),
     Mutant("records-judged-by-batch", "windows", by_batch),
     Mutant("origins-not-restored", "origins", origins_forgotten),
     Mutant("mark-before-its-records", "origins", mark_first),
