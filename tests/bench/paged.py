@@ -18,6 +18,7 @@ opens the groups in one window. The next process takes them over, and a record o
 """
 
 import argparse
+import gc
 import itertools
 import multiprocessing
 import random
@@ -35,6 +36,7 @@ import psutil
 
 from sluicegate.connectors import open_store
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Reducer, Window
+from sluicegate.streams.cli.child import COLLECTIONS
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import BatchReports
 from sluicegate.streams.contracts.values import OutboxRow, TopicFacts
@@ -167,30 +169,59 @@ def worker(case: Case, stream: Stream, sink: Sink) -> Worker:
     return build(App("paged", case.url, (agent,)), agent, 0, "bench", "refuse", parts)
 
 
-def turned(made: Worker, stream: Stream) -> float:
-    """Take all records. Returns the seconds of the longest turn."""
+def turns(made: Worker, goes_on: Callable[[], bool]) -> float:
+    """Turns while `goes_on()` is true. Returns the seconds of the longest turn."""
     longest = 0.0
-    while stream.batches:
+    while goes_on():
         began = time.monotonic()
         made.turn()
         longest = max(longest, time.monotonic() - began)
+    return longest
+
+
+def turned(made: Worker, stream: Stream) -> float:
+    """Take all records. Returns the seconds of the longest turn."""
+    longest = turns(made, lambda: bool(stream.batches))
     made.turn()
     return longest
 
 
-def claimed(made: Worker) -> None:
-    while len(made._owners) < PARTITIONS:
-        made.turn()
+def begun(case: Case) -> tuple[Worker, Stream, Sink]:
+    """A worker that has claimed all partitions."""
+    stream = Stream()
+    sink = Sink(stream.log)
+    made = worker(case, stream, sink)
+    turns(made, lambda: len(made._owners) < PARTITIONS)
+    return made, stream, sink
+
+
+def filled(case: Case) -> tuple[Worker, Stream, Sink]:
+    """A worker that has opened the groups."""
+    made, stream, sink = begun(case)
+    for first in range(0, case.groups, SLICE):
+        stream.add(range(first, min(first + SLICE, case.groups)))
+        turned(made, stream)
+    return made, stream, sink
+
+
+def following(case: Case) -> tuple[Worker, Stream, Sink, float]:
+    """The next worker, and the seconds from its start to the first record of each partition."""
+    began = time.monotonic()
+    made, stream, sink = begun(case)
+    stream.add(range(PARTITIONS))
+    turned(made, stream)
+    return made, stream, sink, time.monotonic() - began
+
+
+def resident() -> float:
+    """MiB of this process."""
+    memory: float = psutil.Process().memory_info().rss / 1024**2
+    return memory
 
 
 def measured(case: Case, out: Any) -> None:
     """Puts the figures without the takeover into the queue `out`."""
-    stream = Stream()
-    made = worker(case, stream, Sink(stream.log))
-    claimed(made)
-    for first in range(0, case.groups, SLICE):
-        stream.add(range(first, min(first + SLICE, case.groups)))
-        turned(made, stream)
+    made, stream, _ = filled(case)
     chance = random.Random(7)
     keys = (
         (chance.randrange(case.groups) for _ in range(case.records))
@@ -203,88 +234,60 @@ def measured(case: Case, out: Any) -> None:
         began, spent = time.monotonic(), time.process_time()
         longest = max(longest, turned(made, stream))
         wall, cpu = wall + time.monotonic() - began, cpu + time.process_time() - spent
-    memory = psutil.Process().memory_info().rss / 1024**2
-    out.put((1e6 * wall / case.records, 1e6 * cpu / case.records, memory, 1000 * longest))
+    out.put((1e6 * wall / case.records, 1e6 * cpu / case.records, resident(), 1000 * longest))
 
 
 def due(case: Case, out: Any) -> None:
     """Puts what was measured into the queue `out`, as text."""
-    stream = Stream()
-    sink = Sink(stream.log)
-    made = worker(case, stream, sink)
-    claimed(made)
     began = time.monotonic()
-    for first in range(0, case.groups, SLICE):
-        stream.add(range(first, min(first + SLICE, case.groups)))
-        turned(made, stream)
-    opened, first_due, longest = time.monotonic() - began, began + case.timeout, 0.0
-    early, spent = sink.results, 0.0
-    while sink.results < case.groups:
-        at = time.monotonic()
-        spent = spent if at >= first_due else time.process_time()
-        made.turn()
-        longest = max(longest, time.monotonic() - at)
+    made, _, sink = filled(case)
+    opened, first_due, early = time.monotonic() - began, began + case.timeout, sink.results
+    longest = turns(made, lambda: time.monotonic() < first_due)
+    spent = time.process_time()
+    longest = max(longest, turns(made, lambda: sink.results < case.groups))
     seconds, spent = time.monotonic() - first_due, time.process_time() - spent
-    memory = psutil.Process().memory_info().rss / 1024**2
     out.put(
         f"{case.groups} groups opened in {opened:.0f} s ({early} results before that); the last result {seconds:.0f} s "
-        f"after the first deadline, {1e6 * spent / case.groups:.1f} us of CPU a result; {memory:.0f} MiB, longest turn "
-        f"{1000 * longest:.0f} ms"
+        f"after the first deadline, {1e6 * spent / case.groups:.1f} us of CPU a result; {resident():.0f} MiB, longest "
+        f"turn {1000 * longest:.0f} ms"
     )
 
 
 def windows(case: Case, out: Any) -> None:
     """Opens the groups. Puts what was measured into the queue `out`, as text."""
-    stream = Stream()
-    made = worker(case, stream, Sink(stream.log))
-    claimed(made)
     began = time.monotonic()
-    for first in range(0, case.groups, SLICE):
-        stream.add(range(first, min(first + SLICE, case.groups)))
-        turned(made, stream)
-    memory = psutil.Process().memory_info().rss / 1024**2
-    out.put(f"{case.groups} groups of a window opened in {time.monotonic() - began:.0f} s, {memory:.0f} MiB")
+    filled(case)
+    out.put(f"{case.groups} groups of a window opened in {time.monotonic() - began:.0f} s, {resident():.0f} MiB")
 
 
 def closes(case: Case, out: Any) -> None:
     """Takes the groups over and closes the window. Puts what was measured into the queue `out`, as text."""
-    stream, began = Stream(), time.monotonic()
-    sink = Sink(stream.log)
-    made = worker(case, stream, sink)
-    claimed(made)
+    made, stream, sink, taken = following(case)
+    began, spent, stream.time = time.monotonic(), time.process_time(), 120_000
     stream.add(range(PARTITIONS))
-    turned(made, stream)
-    taken, longest, spent = time.monotonic() - began, 0.0, time.process_time()
-    began, stream.time = time.monotonic(), 120_000
-    stream.add(range(PARTITIONS))
-    while sink.results < case.groups:
-        at = time.monotonic()
-        made.turn()
-        longest = max(longest, time.monotonic() - at)
+    longest = turns(made, lambda: sink.results < case.groups)
     seconds, spent = time.monotonic() - began, time.process_time() - spent
-    memory = psutil.Process().memory_info().rss / 1024**2
     out.put(
         f"taken over in {taken:.1f} s; closed in {seconds:.0f} s, {1e6 * spent / case.groups:.1f} us of CPU a result; "
-        f"{memory:.0f} MiB, longest turn {1000 * longest:.0f} ms"
+        f"{resident():.0f} MiB, longest turn {1000 * longest:.0f} ms"
     )
 
 
 def taken_over(case: Case, out: Any) -> None:
     """Puts the seconds into the queue `out`."""
-    stream = Stream()
-    began = time.monotonic()
-    made = worker(case, stream, Sink(stream.log))
-    claimed(made)
-    stream.add(range(PARTITIONS))
-    turned(made, stream)
-    out.put(time.monotonic() - began)
+    out.put(following(case)[-1])
+
+
+def collecting(work: Callable[..., None], case: Case, out: Any) -> None:
+    gc.set_threshold(*COLLECTIONS)
+    work(case, out)
 
 
 def apart(work: Callable[..., None], case: Case) -> Any:
-    """The work in a process of its own."""
+    """The work in a process of its own, with the collections of garbage of a worker's process."""
     context = multiprocessing.get_context("spawn")
     out = context.Queue()
-    process = context.Process(target=work, args=(case, out))
+    process = context.Process(target=collecting, args=(work, case, out))
     process.start()
     answer = out.get()
     process.join()
