@@ -32,25 +32,9 @@ LEAVING = 2.0  # seconds that a static member may take to leave its group
 APART_PAUSE = 0.01  # seconds that a poll waits for this consumer's records while another process fetches a partition
 
 
-def open_input(
-    kafka: settings.Settings,
-    group: str,
-    topics: Sequence[str],
-    member: str,
-    ends: bool = False,
-    looks: bool = False,
-    instance: str = "",
-) -> "KafkaInput":
-    """A subscribed consumer of `topics` in `group`. `topics` are names and patterns (sluicegate.streams.topic_names).
-    Without topics it joins no group, and only answers questions about facts. `ends`: it notes the ends of its
-    partitions. `looks`: it looks for the names of all topics. `instance` is as in settings.consumer. Raises
-    ConfigurationError for settings that librdkafka refuses."""
-    return KafkaInput(kafka, group, topics, member, ends, looks, instance)
-
-
 class KafkaInput:
-    """The consumer. Callbacks may also run inside `consume`, so callers drain `assigned` and `revoked` after it.
-    Satisfies sluicegate.streams.contracts.stores.Input."""
+    """A subscribed consumer. Callbacks may also run inside `consume`, so callers drain `assigned` and `revoked` after
+    it. Satisfies sluicegate.streams.contracts.stores.Input."""
 
     def __init__(
         self,
@@ -62,6 +46,10 @@ class KafkaInput:
         looks: bool = False,
         instance: str = "",
     ) -> None:
+        """`topics` are names and patterns (sluicegate.streams.topic_names). Without topics it joins no group, and only
+        answers questions about facts. `ends`: it notes the ends of its partitions. `looks`: it looks for the names of
+        all topics. `instance` is as in settings.consumer. Raises ConfigurationError for settings that librdkafka
+        refuses."""
         self._kafka, self._group = kafka, group
         self._incremental = settings.incremental(kafka)
         self._joined = self._always_joined = settings.by_the_broker(kafka)
@@ -116,18 +104,6 @@ class KafkaInput:
                     self._sort(message)
             return [message for message in batch if message.error() is None]
         return batch
-
-    def _instance(self, instance: str, topics: Sequence[str]) -> str:
-        """The id of the static member, with the number of partitions. The group gives the next member of an instance
-        its old partitions without a rebalance, so partitions that were added in between would have no owner. Empty for
-        a dynamic member: a pattern may match other topics by then, or the brokers do not answer."""
-        try:
-            descriptions = {} if patterns(topics) else described(self._asking(), topics)
-        except SluicegateError:
-            return ""
-        if not descriptions or None in descriptions.values():
-            return ""
-        return f"{instance}-{sum(topic.partitions for topic in descriptions.values() if topic is not None)}"
 
     def close(self) -> None:
         """Leave the group. Its records must not be used afterwards."""
@@ -286,6 +262,17 @@ class KafkaInput:
         if self._admin is None:
             self._admin = open_admin(self._kafka)
         return self._admin
+
+    def _instance(self, instance: str, topics: Sequence[str]) -> str:
+        """The id of the static member, with the number of partitions. The group gives the next member of an instance
+        its old partitions without a rebalance, so partitions that were added in between would have no owner. Empty for
+        a dynamic member: a pattern may match other topics by then, or the brokers do not answer."""
+        try:
+            descriptions = {} if patterns(topics) else described(self._asking(), topics)
+        except SluicegateError:
+            return ""
+        counts = [topic.partitions for topic in descriptions.values() if topic is not None]
+        return f"{instance}-{sum(counts)}" if counts and len(counts) == len(descriptions) else ""
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         try:

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sluicegate.connectors.kafka import facts
-from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.streams.contracts.values import TopicFacts
 from sluicegate.streams.errors import SystemNotReady
 from tests.unit.kafka.clients import COOPERATIVE, EAGER, PROTOCOLS, failure, fill, joined, numbers, read, turned
@@ -177,7 +177,7 @@ def test_the_end_of_the_log_is_a_good_place_to_start(kafka: str, ns: str, make_t
 
 
 def test_a_topic_that_is_not_there_is_a_failure_and_is_not_made(kafka: str, ns: str) -> None:
-    consumer = open_input({"bootstrap.servers": kafka, **COOPERATIVE}, ns, [ns], "tester")
+    consumer = KafkaInput({"bootstrap.servers": kafka, **COOPERATIVE}, ns, [ns], "tester")
     (topic, _), code, text = failure(consumer)
     assert (topic, code) == (ns, "unknown-topic")
     assert "UNKNOWN_TOPIC_OR_PART" in text

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.connectors.kafka.consumer import KafkaInput, open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.streams.errors import SystemNotReady
 from tests.servers.kafka import Kafka
 from tests.unit.kafka.clients import COOPERATIVE, EAGER, PROTOCOLS, fill, joined, numbers
@@ -19,7 +19,7 @@ def test_members_that_do_not_agree_on_how_to_rebalance_end_with_a_reason(
     kafka: str, ns: str, make_topic: MakeTopic
 ) -> None:
     first = joined(kafka, ns, make_topic(ns), **EAGER)
-    second = open_input({"bootstrap.servers": kafka, **COOPERATIVE}, ns, [ns], "tester")
+    second = KafkaInput({"bootstrap.servers": kafka, **COOPERATIVE}, ns, [ns], "tester")
     with pytest.raises(SystemNotReady, match="INCONSISTENT_GROUP_PROTOCOL"):
         wait_until(lambda: second.poll(0.05), 20)
     first.close()
@@ -32,7 +32,7 @@ def test_of_two_members_with_one_instance_id_the_older_one_ends_with_a_reason(
     """Two deployments that were given the same `group.instance.id`: one of them must not go on as if it were alone."""
     same = {**COOPERATIVE, "group.instance.id": f"{ns}-1"}
     first = joined(kafka, ns, make_topic(ns), **same)
-    second = open_input({"bootstrap.servers": kafka, **same}, ns, [ns], "twin")
+    second = KafkaInput({"bootstrap.servers": kafka, **same}, ns, [ns], "twin")
     with pytest.raises(SystemNotReady, match=r"same group\.instance\.id"):
         wait_until(lambda: second.poll(0.05) or first.poll(0.05), 40)
     first.close()
@@ -97,7 +97,7 @@ def test_in_a_storm_of_rebalances_every_started_partition_gives_its_records_in_o
         nonlocal handovers
         changing = handovers < 12
         if not members or (changing and len(members) < 4 and random_.random() < 0.02):
-            members.append(Member(open_input(settings, ns, [ns], f"m{handovers}"), reached))
+            members.append(Member(KafkaInput(settings, ns, [ns], f"m{handovers}"), reached))
             handovers += 1
         elif changing and len(members) > 1 and random_.random() < 0.02:
             leaver = members.pop(random_.randrange(len(members)))
@@ -123,7 +123,7 @@ def test_reading_goes_on_where_it_was_when_the_broker_comes_back_from_kill_9(
     make_topic(ns, 1, server.url)
     fill(server.url, ns, 0, numbers(0, 100))
     reached = {0: 0}
-    member = Member(open_input({"bootstrap.servers": server.url, **COOPERATIVE}, ns, [ns], "m"), reached)
+    member = Member(KafkaInput({"bootstrap.servers": server.url, **COOPERATIVE}, ns, [ns], "m"), reached)
 
     def reaches(offset: int) -> bool:
         member.turn()
@@ -143,10 +143,10 @@ def test_a_member_has_joined_once_the_group_gave_it_something_or_nothing(
     kafka: str, ns: str, make_topic: MakeTopic, protocol: str
 ) -> None:
     settings = {"bootstrap.servers": kafka, **PROTOCOLS[protocol]}
-    first = open_input(settings, ns, [make_topic(ns)], "first")
+    first = KafkaInput(settings, ns, [make_topic(ns)], "first")
     assert not first.joined()
     wait_until(lambda: first.poll(0.05) or first.joined(), 30)
-    second = open_input(settings, ns, [ns], "second")
+    second = KafkaInput(settings, ns, [ns], "second")
     assert not second.joined()
     wait_until(lambda: first.poll(0.05) or second.poll(0.05) or (first.joined() and second.joined()), 30)
     given = [*first.assigned(), *second.assigned()]

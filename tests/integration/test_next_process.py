@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.connectors.kafka.settings import INSTANCE
 from tests.bench.load import PARTITIONS, create
 from tests.bench.results import reader
@@ -96,7 +96,7 @@ def test_a_process_is_another_member_when_partitions_were_added(kafka: str, ns: 
     create(kafka, ns, partitions=1)
 
     def instance(*topics: str) -> object:
-        consumer = open_input({"bootstrap.servers": kafka, **COOPERATIVE}, ns, topics, "m", instance="0-run")
+        consumer = KafkaInput({"bootstrap.servers": kafka, **COOPERATIVE}, ns, topics, "m", instance="0-run")
         try:
             return consumer._wanted.get(INSTANCE)
         finally:
@@ -113,6 +113,6 @@ def test_a_process_is_another_member_when_partitions_were_added(kafka: str, ns: 
 def test_a_group_by_the_protocol_of_the_brokers_has_no_static_members(kafka: str, ns: str) -> None:
     """There a member of an instance whose session has not ended is refused."""
     create(kafka, ns, partitions=1)
-    consumer = open_input({"bootstrap.servers": kafka, **BY_THE_BROKER}, ns, [ns], "m", instance="0-run")
+    consumer = KafkaInput({"bootstrap.servers": kafka, **BY_THE_BROKER}, ns, [ns], "m", instance="0-run")
     assert INSTANCE not in consumer._wanted
     consumer.close()

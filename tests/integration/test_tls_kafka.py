@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from sluicegate.connectors.kafka import admin
-from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.connectors.kafka.producer import open_producer
 from sluicegate.streams.errors import NotAuthenticated
 from tests.integration.secured.passage import goes_through
@@ -131,7 +131,7 @@ def test_a_client_that_runs_ends_when_it_is_turned_away(broker: Broker, kind: st
     """Not only the question at the start: a process that is refused ends, and is started with what the secrets are
     then."""
     settings = broker.password("PLAIN", WRONG)
-    client = open_input(settings, ns, [ns], "m") if kind == "consumer" else open_producer(settings)
+    client = KafkaInput(settings, ns, [ns], "m") if kind == "consumer" else open_producer(settings)
     turn: Callable[[], object] = (lambda: client.poll(0.05)) if kind == "consumer" else client.poll  # type: ignore[call-arg]
     with pytest.raises(NotAuthenticated, match="refuses user or password"):
         wait_until(lambda: turn() and False, 60, "the refusal")

@@ -102,7 +102,7 @@ def test_the_last_windows_of_silent_partitions_close_in_time(scene: Scene) -> No
 
 
 @pytest.mark.parametrize("scene", [("redis_url", 2), ("postgres_url", 2)], indirect=True)
-def test_another_worker_closes_the_windows_of_an_owner_that_is_killed(scene: Scene) -> None:
+def test_the_next_owner_closes_the_windows_of_an_owner_that_is_killed(scene: Scene) -> None:
     last = scene.put(1, 2, 100, age=2.0)
     wait_until(lambda: committed(scene) >= 3 * PARTITIONS, 30, "the commits")
     victim = scene.run.pids(2)[0]

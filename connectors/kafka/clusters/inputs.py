@@ -22,7 +22,7 @@ def open_input(
     looks: bool = False,
     instance: str = "",
 ) -> Input:
-    """Same as sluicegate.connectors.kafka.consumer.open_input, for topics of one cluster."""
+    """A consumer of topics of one cluster. The parameters are as in KafkaInput."""
     cluster = of_input(topics)
     kafka_input = KafkaInput(
         settings_of(kafka, cluster), group, list(map(plain, topics)), member, ends, looks, instance

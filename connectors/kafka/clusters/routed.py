@@ -188,8 +188,8 @@ class RoutedHistory:
         return self._in(cluster_of(topic))
 
     def close(self) -> None:
-        for producer in self._opened.values():
-            producer.close()
+        for history in self._opened.values():
+            history.close()
 
     def facts(self, topic: str, number: int) -> TopicFacts:
         return self._of(topic).facts(plain(topic), number)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sluicegate.connectors.kafka import admin
-from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.connectors.kafka.producer import open_producer
 from sluicegate.streams.contracts.values import OutboxRow
 from tests.waiting import wait_until
@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 def goes_through(settings: Mapping[str, Any], topic: str, group: str) -> None:
     """The clients of the product with these settings find the topic, send a record to it, and read it."""
     assert admin.existing(settings, [topic]) == {topic: 1}
-    producer, consumer, reports = open_producer(settings), open_input(settings, group, [topic], "m"), []
+    producer, consumer, reports = open_producer(settings), KafkaInput(settings, group, [topic], "m"), []
     try:
         row = OutboxRow(1, "l", "id", topic, 0, b"k", b"v", [])
         assert producer.produce(row, lambda *report: reports.append(report))

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from sluicegate.connectors.kafka.consumer import KafkaInput, open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.streams.contracts.values import OutboxRow
 from tests.waiting import wait_until
 
@@ -30,7 +30,7 @@ def numbers(first: int, last: int) -> list[bytes]:
 def joined(bootstrap: str, group: str, topic: str, partitions: int = 1, **kafka: Any) -> KafkaInput:
     """A consumer that was assigned all partitions of the topic, none of them started."""
     given: list[tuple[str, int]] = []
-    consumer = open_input({"bootstrap.servers": bootstrap, **(kafka or COOPERATIVE)}, group, [topic], "tester")
+    consumer = KafkaInput({"bootstrap.servers": bootstrap, **(kafka or COOPERATIVE)}, group, [topic], "tester")
 
     def complete() -> bool:
         assert consumer.poll(0.05) is None

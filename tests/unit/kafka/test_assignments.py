@@ -4,7 +4,7 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 
 
 class Group:
@@ -15,7 +15,7 @@ class Group:
 
 
 def test_a_partition_given_and_taken_within_one_poll_is_not_ours() -> None:
-    consumer = open_input({"bootstrap.servers": "127.0.0.1:1"}, "group", ["topic"], "member")
+    consumer = KafkaInput({"bootstrap.servers": "127.0.0.1:1"}, "group", ["topic"], "member")
     place = [TopicPartition("topic", 0)]
     consumer._on_assign(Group(), place)
     consumer._on_revoke(Group(), place)

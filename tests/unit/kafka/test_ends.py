@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sluicegate.connectors.kafka.consumer import KafkaInput, open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.connectors.kafka.embedded import EmbeddedBroker
 from tests.unit.kafka.clients import COOPERATIVE, fill, numbers, read, turned
 from tests.waiting import wait_until
@@ -17,7 +17,7 @@ PLACE = ("one", 0)
 def consumer(broker: EmbeddedBroker) -> Iterator[KafkaInput]:
     """It was assigned its partition, which it has not started."""
     fill(broker.bootstrap, "one", 0, numbers(0, 5))
-    made = open_input({"bootstrap.servers": broker.bootstrap, **COOPERATIVE}, "ends", ["one"], "tester", ends=True)
+    made = KafkaInput({"bootstrap.servers": broker.bootstrap, **COOPERATIVE}, "ends", ["one"], "tester", ends=True)
     wait_until(lambda: made.poll(0.05) or made.assigned(), 30, "the assignment")
     yield made
     made.close()
@@ -80,7 +80,7 @@ def test_an_end_that_is_looked_for_again_is_open_until_a_broker_answers(
 
 def test_other_agents_are_told_no_ends(broker: EmbeddedBroker) -> None:
     fill(broker.bootstrap, "one", 0, numbers(0, 5))
-    other = open_input({"bootstrap.servers": broker.bootstrap, **COOPERATIVE}, "plain", ["one"], "tester")
+    other = KafkaInput({"bootstrap.servers": broker.bootstrap, **COOPERATIVE}, "plain", ["one"], "tester")
     wait_until(lambda: other.poll(0.05) or other.assigned(), 30, "the assignment")
     other.start(*PLACE, 0, -1)
     read(other, 5)

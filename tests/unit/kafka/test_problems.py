@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from sluicegate.connectors.kafka.consumer import KafkaInput, open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.streams.errors import SystemNotReady
 
 
@@ -28,7 +28,7 @@ class Bad:
 
 @pytest.fixture
 def consumer() -> KafkaInput:
-    return open_input({"bootstrap.servers": "127.0.0.1:1"}, "g", ["t"], "m")
+    return KafkaInput({"bootstrap.servers": "127.0.0.1:1"}, "g", ["t"], "m")
 
 
 @pytest.mark.parametrize(

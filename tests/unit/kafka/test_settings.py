@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError
 
 from sluicegate.connectors.kafka import facts, settings
 from sluicegate.connectors.kafka.admin import existing, open_admin
-from sluicegate.connectors.kafka.consumer import open_input
+from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.connectors.kafka.producer import open_producer
 from sluicegate.streams.errors import ConfigurationError, SystemNotReady
 from tests.unit.kafka.clients import PROTOCOLS, row
@@ -22,7 +22,7 @@ def test_every_client_gets_only_settings_that_it_knows(protocol: str, caplog: py
     }
     given |= {"fetch.min.bytes": 1, **PROTOCOLS[protocol]}
     with caplog.at_level(logging.DEBUG):
-        consumer, producer = open_input(given, "g", ["t"], "m"), open_producer(given)
+        consumer, producer = KafkaInput(given, "g", ["t"], "m"), open_producer(given)
         wait_until(
             lambda: [consumer.poll(0.01), producer.poll(), len(caplog.records)][-1], what="a line of librdkafka's log"
         )
@@ -53,13 +53,13 @@ def test_the_brokers_protocol_gets_no_strategy() -> None:
 )
 def test_settings_that_librdkafka_refuses_are_configuration_errors(wrong: dict[str, str | int]) -> None:
     with pytest.raises(ConfigurationError, match=next(reversed(wrong)).replace(".", r"\.")):
-        open_input({**NOWHERE, **wrong}, "g", ["t"], "m")
+        KafkaInput({**NOWHERE, **wrong}, "g", ["t"], "m")
 
 
 def test_a_broker_that_is_not_there_is_said_in_the_log_and_never_on_stderr(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    consumer, producer = open_input(NOWHERE, "g", ["t"], "m"), open_producer(NOWHERE)
+    consumer, producer = KafkaInput(NOWHERE, "g", ["t"], "m"), open_producer(NOWHERE)
     producer.produce(row(1, "t"), lambda *_: None)
     with caplog.at_level(logging.WARNING):
         wait_until(
@@ -77,7 +77,7 @@ def test_asking_a_broker_that_is_not_there_is_bounded_and_says_what_was_asked() 
 
 
 def test_the_facts_of_a_broker_that_is_not_there_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    consumer = open_input(NOWHERE, "g", ["t"], "m")
+    consumer = KafkaInput(NOWHERE, "g", ["t"], "m")
     monkeypatch.setattr("sluicegate.connectors.kafka.facts.TIMEOUT", 0.2)
     inner, admin = consumer._consumer, open_admin(NOWHERE)
     for ask in (
