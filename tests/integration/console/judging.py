@@ -18,6 +18,21 @@ OVERLAPPING = """() => {
 }"""
 
 
+def views(topic: str) -> tuple[str, ...]:
+    """The fragments of all views; `topic` is one of the app."""
+    return (
+        "overview",
+        "agent?name=baskets",
+        f"topic?name={topic}",
+        "groups",
+        "dead",
+        "timeouts",
+        "outbox",
+        "progress",
+        "audit",
+    )
+
+
 def violations(page: Any, axe: str) -> list[str]:
     page.evaluate(axe)
     result = page.evaluate(

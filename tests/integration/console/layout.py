@@ -15,23 +15,13 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams.console.calls import FOLDER, TYPES
 from tests.integration.console.browser import browsing
-from tests.integration.console.judging import WIDTHS
+from tests.integration.console.judging import WIDTHS, views
 
 HERE = Path(__file__).parent
 PICTURE, ANSWERS = HERE / "layout.json", HERE / "answers.json"
 ORIGIN = "http://console.test"
 SCHEMES = ("light", "dark")
-VIEWS = (
-    "overview",
-    "agent?name=baskets",
-    "topic?name=shop-in",
-    "groups",
-    "dead",
-    "timeouts",
-    "outbox",
-    "progress",
-    "audit",
-)
+VIEWS = views("shop-in")
 PANEL, PART, OWN = 0.02, 0.12, 0.3
 """How much the left edge and the width of a panel, and of a part of one, may differ, as a part of the screen and of the
 widest part, or of its own width: the width of texts differs with the font. The left edge of a part is the sum of the

@@ -8,20 +8,10 @@ from typing import Any
 import pytest
 
 from tests.integration.console.conftest import NS
-from tests.integration.console.judging import OVERLAPPING, WIDTHS, violations
+from tests.integration.console.judging import OVERLAPPING, WIDTHS, views, violations
 from tests.integration.console.shop import Shop
 
-VIEWS = (
-    "overview",
-    "agent?name=baskets",
-    f"topic?name={NS}-in",
-    "groups",
-    "dead",
-    "timeouts",
-    "outbox",
-    "progress",
-    "audit",
-)
+VIEWS = views(f"{NS}-in")
 
 
 @pytest.fixture(params=["light", "dark"])

@@ -9,68 +9,34 @@ import pytest
 from sluicegate.streams.agent import Agent, Aggregation, Reducer
 from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PAGED, STALE, packed_state, unpacked_state
-from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations import planning
 from sluicegate.streams.operations.accepting import accept, preview
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import drop, fire, open_groups, why
 from sluicegate.streams.ownership import beginning, paged
 from sluicegate.streams.testing.group import groups as shown_groups
+from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdScene
 from tests.unit.engine.deployments import deployed
-from tests.unit.engine.driver import Driver, ManualClock, memory
+from tests.unit.engine.driver import Driver
 from tests.unit.engine.scene import a_log, an_agent, dead, feed, totals
-
-PLACE = Partition("app", "sums", "in", 0)
-ANNE = Person("anne", "a test", "a token")
-KEYS = [f"key-{number:02}" for number in range(20)]
 
 
 def paged_agent(**more: Any) -> Agent:
     return an_agent(**{"hot_groups": 4, "since_first": 600.0, "key": None} | more)
 
 
-class Scene:
-    """Twenty groups of one record each, in turns of their own, and an agent that keeps four of them in memory."""
-
+class Scene(ColdScene):
     def __init__(self, agent: Agent | None = None, most: int = 20) -> None:
-        self.clock, self.log, self.agent = ManualClock(), a_log(), agent or paged_agent()
-        self.store = memory(self.clock)
-        self.driver = self.started(self.agent)
-        for number, key in enumerate(KEYS[:most]):
-            feed(self.log, (key, number))
-            self.driver.turns(2).later(1)
+        super().__init__(agent or paged_agent(), most)
 
-    def started(self, agent: Agent, **more: Any) -> Driver:
-        return Driver(agent, self.store, self.log, self.clock, **more).give(0).turns(4)
+    def open_group(self, key: str, number: int) -> None:
+        feed(self.log, (key, number))
+        self.driver.turns(2).later(1)
 
     def feed(self, key: str, amount: int) -> None:
         """A record in turns of its own."""
         feed(self.log, (key, amount))
         self.driver.turns(3).later(1)
-
-    @property
-    def rows(self) -> list[str]:
-        return sorted(row.key.decode() for row in self.store.keys(PLACE, None, 100))
-
-    @property
-    def cold(self) -> list[str]:
-        """The rows that count."""
-        hot = held(self.agent, PLACE, self.view).groups.states
-        return [key for key in self.rows if key.encode() not in hot]
-
-    @property
-    def owner(self) -> Any:
-        return self.driver.worker._owners["in", 0]
-
-    @property
-    def view(self) -> Any:
-        view = self.store.read(PLACE)
-        assert view is not None
-        return view
-
-    def open_keys(self) -> list[str]:
-        return sorted(each.key.decode() for each in open_groups(self.store, "app", self.agent))
 
 
 def test_the_groups_that_were_not_touched_for_longest_are_cold() -> None:

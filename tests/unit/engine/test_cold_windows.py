@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Agent, Emit, Window
-from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.accepting import accept
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import drop, fire, open_groups, why
@@ -17,13 +15,11 @@ from sluicegate.streams.testing.group import groups as shown_groups
 from sluicegate.streams.windows import tumbling_groups
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.tumbling import key_of, start_of
-from tests.unit.engine.driver import Driver, ManualClock, distinct, header, memory
+from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdScene
+from tests.unit.engine.driver import Driver, distinct, header
 from tests.unit.engine.scene import a_log, dead, totals
 from tests.unit.engine.test_windows import NOW, put, results, windowed_agent
 
-PLACE = Partition("app", "sums", "in", 0)
-ANNE = Person("anne", "a test", "a token")
-KEYS = [f"key-{number:02}" for number in range(20)]
 MINUTE = Window(60.0, grace=10.0, idle=30.0, at_most=300.0)
 START = NOW * 1000
 
@@ -32,46 +28,22 @@ def paged_agent(window: Window = MINUTE, **more: Any) -> Agent:
     return windowed_agent(window, **{"hot_groups": 4, "key": None} | more)
 
 
-class Scene:
-    """Twenty groups of the first minute, of one record each, in turns of their own. Four stay in memory."""
+class Scene(ColdScene):
+    """The groups are of the first minute."""
 
     def __init__(self, agent: Agent | None = None, most: int = 20) -> None:
-        self.clock, self.log, self.agent = ManualClock(), a_log(), agent or paged_agent()
-        self.store = memory(self.clock)
-        self.driver = self.started(self.agent)
-        for number, key in enumerate(KEYS[:most]):
-            self.feed((key, number, number))
+        super().__init__(agent or paged_agent(), most)
 
-    def started(self, agent: Agent, **more: Any) -> Driver:
-        return Driver(agent, self.store, self.log, self.clock, **more).give(0).turns(4)
+    def open_group(self, key: str, number: int) -> None:
+        self.feed((key, number, number))
+
+    def key(self, name: bytes) -> str:
+        return key_of(name).decode()
 
     def feed(self, *records: tuple[str, int, int]) -> None:
         """Keys, seconds since the test began, and amounts, in turns of their own."""
         put(self.log, *records)
         self.driver.turns(2).later(0.1)
-
-    @property
-    def rows(self) -> list[str]:
-        return sorted(key_of(row.key).decode() for row in self.store.keys(PLACE, None, 100))
-
-    @property
-    def cold(self) -> list[str]:
-        """The keys of the rows that count."""
-        hot = held(self.agent, PLACE, self.view).groups.states
-        return sorted(key_of(row.key).decode() for row in self.store.keys(PLACE, None, 100) if row.key not in hot)
-
-    @property
-    def owner(self) -> Any:
-        return self.driver.worker._owners["in", 0]
-
-    @property
-    def view(self) -> Any:
-        view = self.store.read(PLACE)
-        assert view is not None
-        return view
-
-    def open_keys(self) -> list[str]:
-        return sorted(each.key.decode() for each in open_groups(self.store, "app", self.agent))
 
 
 def test_a_takeover_reads_the_hot_groups_alone_and_knows_the_windows_of_the_others() -> None:

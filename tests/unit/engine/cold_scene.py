@@ -1,0 +1,59 @@
+"""Twenty groups of an agent that keeps four of them in memory; the others are rows of the store."""
+
+from typing import Any
+
+from sluicegate.streams.agent import Agent
+from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.journal.amending import Person
+from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.open_groups import open_groups
+from tests.unit.engine.driver import Driver, ManualClock, memory
+from tests.unit.engine.scene import a_log
+
+PLACE = Partition("app", "sums", "in", 0)
+ANNE = Person("anne", "a test", "a token")
+KEYS = [f"key-{number:02}" for number in range(20)]
+
+
+class ColdScene:
+    """The groups have one record each, in turns of their own."""
+
+    def __init__(self, agent: Agent, most: int = 20) -> None:
+        self.clock, self.log, self.agent = ManualClock(), a_log(), agent
+        self.store = memory(self.clock)
+        self.driver = self.started(self.agent)
+        for number, key in enumerate(KEYS[:most]):
+            self.open_group(key, number)
+
+    def open_group(self, key: str, number: int) -> None:
+        raise NotImplementedError
+
+    def key(self, name: bytes) -> str:
+        """The key of a group."""
+        return name.decode()
+
+    def started(self, agent: Agent, **more: Any) -> Driver:
+        return Driver(agent, self.store, self.log, self.clock, **more).give(0).turns(4)
+
+    @property
+    def rows(self) -> list[str]:
+        return sorted(self.key(row.key) for row in self.store.keys(PLACE, None, 100))
+
+    @property
+    def cold(self) -> list[str]:
+        """The keys of the rows that count."""
+        hot = held(self.agent, PLACE, self.view).groups.states
+        return sorted(self.key(row.key) for row in self.store.keys(PLACE, None, 100) if row.key not in hot)
+
+    @property
+    def owner(self) -> Any:
+        return self.driver.worker._owners["in", 0]
+
+    @property
+    def view(self) -> Any:
+        view = self.store.read(PLACE)
+        assert view is not None
+        return view
+
+    def open_keys(self) -> list[str]:
+        return sorted(group.key.decode() for group in open_groups(self.store, "app", self.agent))
