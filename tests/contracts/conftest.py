@@ -12,6 +12,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition
 from tests.conftest import missing
 from tests.contracts.given import opened
+from tests.contracts.stepping import Stepped
 from tests.servers import Program, Server, Unavailable
 from tests.servers.shared import own_folder
 from tests.servers.valkey_sets import cluster, cluster_url
@@ -25,6 +26,13 @@ SERVERS = {
 }
 """Backends on the run's servers, and the fixture that has the URL."""
 SHARED_BETWEEN_PROCESSES = ("sqlite", *SERVERS)
+
+
+@pytest.fixture
+def stepped(monkeypatch: pytest.MonkeyPatch) -> Stepped:
+    made = Stepped()
+    made.take_over(monkeypatch)
+    return made
 
 
 @pytest.fixture(params=["memory", *SHARED_BETWEEN_PROCESSES])

@@ -24,13 +24,6 @@ Insert = Callable[[Any, str, Gate, int], object]
 
 
 @pytest.fixture
-def stepped(monkeypatch: pytest.MonkeyPatch) -> Stepped:
-    made = Stepped()
-    made.take_over(monkeypatch)
-    return made
-
-
-@pytest.fixture
 def make(store_url: str, stepped: Stepped) -> Callable[[], Any]:
     return lambda: leased_store(store_url, Real(), decoders() | {"pack": bytes})
 

@@ -21,14 +21,7 @@ BOTH = pytest.mark.parametrize("form", ["rows", "packs"])
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Stepped:
-    made = Stepped()
-    made.take_over(monkeypatch)
-    return made
-
-
-@pytest.fixture
-def buffer(store_url: str, clock: Stepped) -> Iterator[Any]:
+def buffer(store_url: str, stepped: Stepped) -> Iterator[Any]:
     store = leased_store(store_url, Real(), {"json": bytes, "pack": bytes})
     yield store.buffer
     store.close()
@@ -60,8 +53,8 @@ def packs(buffer: Any, ns: str) -> Put:
     return insert
 
 
-def at(clock: Stepped, later: timedelta = timedelta(0)) -> EntryDue:
-    return EntryDue("epoch", micros(clock.now() + later))
+def at(stepped: Stepped, later: timedelta = timedelta(0)) -> EntryDue:
+    return EntryDue("epoch", micros(stepped.now() + later))
 
 
 def after(since: Any, time: timedelta) -> EntryDue:
@@ -78,100 +71,100 @@ DUES = of(100, dues=True)
 
 @BOTH
 def test_a_group_is_sealed_at_the_deadline_that_a_record_gave_and_not_before(
-    buffer: Any, ns: str, clock: Stepped, put: Put
+    buffer: Any, ns: str, stepped: Stepped, put: Put
 ) -> None:
-    assert put(DUES, at(clock, WHILE), None) == []
+    assert put(DUES, at(stepped, WHILE), None) == []
     assert buffer.due(ns, DUES) == []
-    clock.later(WHILE)
+    stepped.later(WHILE)
     assert ended(buffer.due(ns, DUES)) == [("timeout", 2)]
     assert put(DUES, None) == []
-    clock.later(WHILE)
+    stepped.later(WHILE)
     assert buffer.due(ns, DUES) == []
 
 
 @BOTH
 def test_the_newest_deadline_counts_whether_it_is_earlier_or_later(
-    buffer: Any, ns: str, clock: Stepped, put: Put
+    buffer: Any, ns: str, stepped: Stepped, put: Put
 ) -> None:
-    put(DUES, at(clock, WHILE))
-    put(DUES, at(clock, HOUR), None)
-    put(DUES, at(clock, HOUR), group="h")
-    put(DUES, at(clock, WHILE), None, group="h")
-    clock.later(WHILE)
+    put(DUES, at(stepped, WHILE))
+    put(DUES, at(stepped, HOUR), None)
+    put(DUES, at(stepped, HOUR), group="h")
+    put(DUES, at(stepped, WHILE), None, group="h")
+    stepped.later(WHILE)
     [batch] = buffer.due(ns, DUES)
     assert (batch.group, ended([batch])) == ("h", [("timeout", 3)])
 
 
 @BOTH
 def test_a_deadline_that_has_passed_ends_the_group_with_the_record_that_gives_it(
-    buffer: Any, ns: str, clock: Stepped, put: Put
+    buffer: Any, ns: str, stepped: Stepped, put: Put
 ) -> None:
-    batches = put(DUES, None, at(clock, -HOUR), None, after("last", -WHILE), at(clock, HOUR))
+    batches = put(DUES, None, at(stepped, -HOUR), None, after("last", -WHILE), at(stepped, HOUR))
     assert ended(batches) == [("timeout", 2), ("timeout", 2)]
     assert (buffer.due(ns, DUES), ended([buffer.seal(ns, "g", DUES)])) == ([], [("manual", 1)])
 
 
 @BOTH
 def test_a_count_or_an_end_comes_before_a_deadline_that_has_passed(
-    buffer: Any, ns: str, clock: Stepped, put: Put
+    buffer: Any, ns: str, stepped: Stepped, put: Put
 ) -> None:
     gate = of(2, dues=True)
-    assert ended(put(gate, None, at(clock, -HOUR), at(clock, -HOUR))) == [("count", 2), ("timeout", 1)]
-    over = entry(9, group="e", due=at(clock, -HOUR), ends=True)
+    assert ended(put(gate, None, at(stepped, -HOUR), at(stepped, -HOUR))) == [("count", 2), ("timeout", 1)]
+    over = entry(9, group="e", due=at(stepped, -HOUR), ends=True)
     assert ended(buffer.insert_and_seal(ns, [over], gate).batches) == [("until", 1)]
 
 
 @BOTH
 def test_a_time_counts_from_the_first_record_or_from_the_one_that_gives_it(
-    buffer: Any, ns: str, clock: Stepped, put: Put
+    buffer: Any, ns: str, stepped: Stepped, put: Put
 ) -> None:
     put(DUES, None, group="first")
     put(DUES, None, group="last")
     put(DUES, None, group="over")
-    clock.later(WHILE)
+    stepped.later(WHILE)
     put(DUES, after("first", 2 * WHILE), group="first")
     put(DUES, after("last", 2 * WHILE), group="last")
     assert ended(put(DUES, after("first", WHILE), None, group="over")) == [("timeout", 2)]
     assert buffer.due(ns, DUES) == []
-    clock.later(WHILE)
+    stepped.later(WHILE)
     assert [batch.group for batch in buffer.due(ns, DUES)] == ["first"]
-    clock.later(WHILE)
+    stepped.later(WHILE)
     assert [batch.group for batch in buffer.due(ns, DUES)] == ["last"]
 
 
 @BOTH
 def test_a_record_takes_the_deadline_away_and_a_time_of_the_gate_stays(
-    buffer: Any, ns: str, clock: Stepped, put: Put
+    buffer: Any, ns: str, stepped: Stepped, put: Put
 ) -> None:
-    put(DUES, at(clock, WHILE))
+    put(DUES, at(stepped, WHILE))
     put(DUES, EntryDue("never"))
-    put(DUES, at(clock, HOUR), EntryDue("never"), group="timed")
-    clock.later(WHILE)
+    put(DUES, at(stepped, HOUR), EntryDue("never"), group="timed")
+    stepped.later(WHILE)
     assert buffer.due(ns, DUES) == []
     timed = of(100, dues=True, after_first=HOUR, after_last=WHILE / 2)
     assert put(timed, None, group="timed") == []
-    clock.later(WHILE / 2)
+    stepped.later(WHILE / 2)
     assert [batch.group for batch in buffer.due(ns, timed)] == ["timed"]
 
 
 @BOTH
 def test_a_deadline_leaves_with_its_record_and_stays_with_one_that_is_open(
-    buffer: Any, ns: str, clock: Stepped, put: Put
+    buffer: Any, ns: str, stepped: Stepped, put: Put
 ) -> None:
     gate = of(2, dues=True)
-    assert ended(put(gate, at(clock, WHILE), None, None)) == [("count", 2)]
-    assert ended(put(gate, None, None, at(clock, WHILE), group="h")) == [("count", 2)]
-    clock.later(WHILE)
+    assert ended(put(gate, at(stepped, WHILE), None, None)) == [("count", 2)]
+    assert ended(put(gate, None, None, at(stepped, WHILE), group="h")) == [("count", 2)]
+    stepped.later(WHILE)
     assert [(batch.group, *ended([batch])) for batch in buffer.due(ns, gate)] == [("h", ("timeout", 1))]
     assert ended([buffer.seal(ns, "g", gate)]) == [("manual", 1)]
 
 
 @BOTH
-def test_without_dues_a_gate_knows_no_deadline_of_a_record(buffer: Any, ns: str, clock: Stepped, put: Put) -> None:
-    put(DUES, at(clock, WHILE))
+def test_without_dues_a_gate_knows_no_deadline_of_a_record(buffer: Any, ns: str, stepped: Stepped, put: Put) -> None:
+    put(DUES, at(stepped, WHILE))
     assert put(of(100), None) == []
-    assert put(of(100), at(clock, -HOUR), group="h") == []
-    clock.later(WHILE)
+    assert put(of(100), at(stepped, -HOUR), group="h") == []
+    stepped.later(WHILE)
     assert (buffer.due(ns, of(100)), buffer.due(ns, DUES)) == ([], [])
 
 
@@ -183,19 +176,19 @@ def test_the_last_deadline_is_the_end_of_the_year_9999(buffer: Any, ns: str, put
 
 
 @BOTH
-def test_what_is_removed_has_no_deadline(buffer: Any, ns: str, clock: Stepped, put: Put) -> None:
-    put(DUES, at(clock, WHILE), at(clock, WHILE))
+def test_what_is_removed_has_no_deadline(buffer: Any, ns: str, stepped: Stepped, put: Put) -> None:
+    put(DUES, at(stepped, WHILE), at(stepped, WHILE))
     assert buffer.remove_all(ns) == 2
     put(DUES, None)
-    clock.later(WHILE)
+    stepped.later(WHILE)
     assert buffer.due(ns, DUES) == []
 
 
 @pytest.mark.parametrize("since", ["first", "last"])
-def test_packs_that_become_rows_keep_the_deadline(buffer: Any, ns: str, clock: Stepped, since: Any) -> None:
+def test_packs_that_become_rows_keep_the_deadline(buffer: Any, ns: str, stepped: Stepped, since: Any) -> None:
     packs(buffer, ns)(DUES, None, after(since, WHILE))
     assert buffer.insert_and_seal(ns, entries(7, group="h"), DUES).batches == []
     assert rows(buffer, ns)(DUES, None) == []
-    clock.later(WHILE)
+    stepped.later(WHILE)
     assert ended(buffer.due(ns, DUES)) == [("timeout", 3)]
     assert keys(buffer.get_data(ns))[-1] == "m0"

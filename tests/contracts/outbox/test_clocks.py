@@ -13,13 +13,6 @@ HOUR, LEASE, SOON = timedelta(hours=1), timedelta(seconds=30), timedelta(seconds
 PAUSE = timedelta(minutes=1)
 
 
-@pytest.fixture
-def stepped(monkeypatch: pytest.MonkeyPatch) -> Stepped:
-    made = Stepped()
-    made.take_over(monkeypatch)
-    return made
-
-
 def lane_is_free_in_time(store: Store, stepped: Stepped) -> None:
     """Its holder died while the clock was ahead."""
     added(store, 1)

@@ -56,13 +56,6 @@ def test_without_the_cut_it_waits_for_the_clock_of_then(place: Place) -> None:
             is_due_in_time(place, timeouts, timeout)
 
 
-@pytest.fixture
-def stepped(monkeypatch: pytest.MonkeyPatch) -> Stepped:
-    made = Stepped()
-    made.take_over(monkeypatch)
-    return made
-
-
 def lock_ends_in_time(place: Place, timeouts: TimeoutStore, stepped: Stepped) -> None:
     """The process that locked two timeouts died while the clock was ahead. One of them was scheduled then."""
     due = place.due(), place.due(-HOUR.total_seconds() + 1, after=SHORT)
