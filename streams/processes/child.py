@@ -27,8 +27,8 @@ from sluicegate.streams.processes.channel import ReportSender
 
 PR_SET_PDEATHSIG = 1
 INSTANCE = "SLUICEGATE_INSTANCE"
-"""The variable with the name of a run, which the run that replaces it has, too. No two runs of an app have one name at
-the same time. Without it the name is random."""
+"""The environment variable with the name of a run. A run that is started again has the same name. Two runs of an app
+must not have one name at the same time. Without the variable the name is random."""
 
 RuleChange = Literal["refuse", "flush", "drop"]
 
@@ -36,8 +36,8 @@ RuleChange = Literal["refuse", "flush", "drop"]
 class ProcessJob(msgspec.Struct, frozen=True):
     """The job that the supervisor gives to a process. Each agent runs `workers` (their numbers). With `dispatches` the
     process also runs the dispatcher. If there are several tasks, each has a thread. `descriptor` is the pipe for
-    reports, `parent` the supervisor's pid, `run` the name of its run, which the processes that replace each other
-    share (INSTANCE). `drain` is a time in seconds, `file` what commands in messages name."""
+    reports, `parent` the supervisor's pid. `run` is the name of the run (INSTANCE): a process and the one that takes
+    its place have the same. `drain` is a time in seconds, `file` what commands in messages name."""
 
     app: App
     agents: tuple[str, ...]
