@@ -59,8 +59,9 @@ class Reducer:
     """One computed field of the result.
 
     `kind` is the name of an entry in streams/reducers.py. `field` is a path (`a.b`). It is None for count, for reduce,
-    and for a collect of whole messages. `function` is the `module:function` of reduce. `option` is the number that a
-    few reducers need beside the field.
+    and for a collect of whole messages. `function` is the `module:function` of reduce: `(accumulator or None, message)
+    -> accumulator`. It must be pure, because it may be called more than once for a record. `option` is the number that
+    a few reducers need beside the field.
     """
 
     name: str

@@ -4,6 +4,7 @@ SluicegateError
 ├── ConfigurationError       the file or the call is invalid: exit 2
 ├── SystemNotReady           a system is unavailable, not migrated or too weak, or a topic is missing: exit 3
 │   ├── TopicMissing         Kafka has no such topic
+│   ├── InstanceFenced       another member of the group has the name of this one
 │   ├── NotPermitted         Kafka denies a permission: exit at the start, an outage later
 │   ├── NotAuthenticated     a certificate or password was refused (also a PersistenceError): no retry
 │   └── RuleBehind           the partition is at a later version of the rule
@@ -77,6 +78,10 @@ class RestartNeeded(SluicegateError):
 
 class TopicMissing(SystemNotReady):
     """Kafka has no such topic."""
+
+
+class InstanceFenced(SystemNotReady):
+    """Another member of the group took the place of this one: two runs of the app have the same name."""
 
 
 class NotPermitted(SystemNotReady):

@@ -191,6 +191,7 @@ _SESSION = Windower(
     slots=2,
     merged=True,
     extends=True,
+    pageable=True,
     untaken={
         AMEND: "does not go together with sessions: a late record may join two sessions whose results were sent, and a "
         "revision replaces one result"

@@ -8,6 +8,7 @@ sought.
 """
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -28,7 +29,7 @@ from sluicegate.streams.errors import SluicegateError, SystemNotReady
 from sluicegate.streams.topic_names import patterns
 
 _error = Message.error
-LEAVING = 2.0  # seconds that a static member may take to leave its group
+LEAVING = 3.0  # seconds that a member may take to leave its group
 APART_PAUSE = 0.01  # seconds that a poll waits for this consumer's records while another process fetches a partition
 
 
@@ -106,18 +107,21 @@ class KafkaInput:
         return batch
 
     def close(self) -> None:
-        """Leave the group. Its records must not be used afterwards."""
+        """Leave the group. Its records must not be used afterwards. If the brokers do not answer within LEAVING
+        seconds, a thread goes on waiting for them, which does not hold up the end of the process."""
         self._finish = None
         self._subscription.close()
         for place in list(self._apart):
             self._end_apart(place)
-        if settings.INSTANCE in self._wanted:
-            self._leave()
-        self._consumer.close()
-
-    def _leave(self) -> None:
-        """A static member leaves its group when it unsubscribes, and not when it is closed (KIP-345)."""
         deadline = time.monotonic() + LEAVING
+        if settings.INSTANCE in self._wanted:
+            self._leave(deadline)
+        closing = threading.Thread(target=self._consumer.close, name="kafka-close", daemon=True)
+        closing.start()
+        closing.join(max(0.0, deadline - time.monotonic()))
+
+    def _leave(self, deadline: float) -> None:
+        """A static member leaves its group when it unsubscribes, and not when it is closed (KIP-345)."""
         with contextlib.suppress(KafkaException):  # after a fatal error there is nothing to leave
             self._consumer.unsubscribe()
             while self._consumer.memberid() and time.monotonic() < deadline:
@@ -269,7 +273,8 @@ class KafkaInput:
         a dynamic member: a pattern may match other topics by then, or the brokers do not answer."""
         try:
             descriptions = {} if patterns(topics) else described(self._asking(), topics)
-        except SluicegateError:
+        except SluicegateError as error:
+            settings.log.warning("group %s: this process is no static member of it: %s", self._group, error)
             return ""
         counts = [topic.partitions for topic in descriptions.values() if topic is not None]
         return f"{instance}-{sum(counts)}" if counts and len(counts) == len(descriptions) else ""

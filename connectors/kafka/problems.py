@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from sluicegate.connectors import admission
 from sluicegate.streams.errors import (
     ConfigurationError,
+    InstanceFenced,
     NotAuthenticated,
     NotPermitted,
     SluicegateError,
@@ -109,6 +110,9 @@ DENYING = frozenset(
 # Another producer was opened under the transactional id, or the brokers ended the transaction after its timeout.
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
+# Fatal errors have the code _FATAL, and only their text says that another member has the same instance.
+INSTANCE_FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
+
 # What to do about a missing right of the user that `kafka` names.
 GRANTS = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: (
@@ -143,10 +147,12 @@ def _inner(error: Any) -> Any:
 
 def not_ready(doing: str, error: KafkaException | KafkaError) -> SystemNotReady:
     """The error for a step that failed, in one line: the step and Kafka's text. It is NotPermitted when a right is
-    missing."""
+    missing, and InstanceFenced when another member has the same instance."""
     inner = _inner(error)
+    if INSTANCE_FENCED in (text := error_text(error)):
+        return InstanceFenced(f"Kafka: {doing}: {text}")
     kind = NotPermitted if isinstance(inner, KafkaError) and inner.code() in GRANTS else SystemNotReady
-    return kind(f"Kafka: {doing}: {error_text(error)}")
+    return kind(f"Kafka: {doing}: {text}")
 
 
 def refused(error: KafkaException) -> SluicegateError:

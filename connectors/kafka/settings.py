@@ -167,7 +167,7 @@ def _of_the_group(kafka: Settings) -> Settings:
     if by_the_broker(kafka):
         return {}
     session = int(kafka.get(SESSION, CLASSIC_DEFAULTS[SESSION]))
-    return {**CLASSIC_DEFAULTS, "heartbeat.interval.ms": min(HEARTBEAT, session // 3)}
+    return {**CLASSIC_DEFAULTS, "heartbeat.interval.ms": min(HEARTBEAT, max(1, session // 3))}
 
 
 def incremental(kafka: Settings) -> bool:

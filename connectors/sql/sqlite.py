@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property, lru_cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from sluicegate.connectors.sql import statements
-from sluicegate.connectors.sql.database import Ask, Product, Row, StoreSession
+from sluicegate.connectors.sql.database import Ask, Product, Row, StoreSession, pages
 from sluicegate.streams.contracts.values import ColdGroup, Level
 from sluicegate.streams.errors import ConfigurationError, SluicegateError, SystemNotReady, permanent
 
@@ -41,10 +42,18 @@ OUTAGES = {
     sqlite3.SQLITE_READONLY,
 }
 
-PUT_COLD = (
-    f"{statements.ADD_COLD} values (?, ?, ?, ?) on conflict (partition_key, group_key) "  # nosec B608
-    "do update set state = excluded.state where sluicegate_cold.due is excluded.due"
+COLD = (
+    "with wanted (name) as (values {}) select group_key, due, state from wanted cross join sluicegate_cold "
+    "on partition_key = ? and group_key = wanted.name"
 )
+COLD_KEYS = 512  # in one statement
+PUT_COLD = (
+    "with cold (name, due, state) as (values {}) "
+    f"{statements.ADD_COLD} select ?, name, due, state from cold where true "  # nosec B608
+    "on conflict (partition_key, group_key) do update set state = excluded.state "
+    "where sluicegate_cold.due is excluded.due"
+)
+PUT_ROWS = 100  # in one statement
 MOVE_COLD = "update sluicegate_cold set due = ?, state = ? where partition_key = ? and group_key = ? and due is not ?"
 
 INSIDE = (
@@ -150,11 +159,21 @@ class Sqlite(Product):
         marks = ", ".join("?" * len(rows[0]))
         db.connection.executemany(self.if_absent(f"{insert} values ({marks})"), rows)
 
+    def cold(self, db: StoreSession, key: str, groups: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
+        """Neighbours are read together, in the order of their keys. SQLite sorts the keys of an `in` into a table of
+        its own."""
+        for page in pages(sorted(groups), COLD_KEYS):
+            marks = 1 << (len(page) - 1).bit_length()  # few texts, so that the driver keeps their statements
+            text = COLD.format(", ".join(["(?)"] * marks))
+            yield from db.rows(text, (*page, *[None] * (marks - len(page)), key))
+
     def put_cold(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
         """A row with the same deadline as before keeps its place in the index, which SQLite would write anew."""
         connection = db.connection
         before = connection.total_changes
-        connection.executemany(PUT_COLD, [(key, *group) for group in groups])
+        for page in pages(groups, PUT_ROWS):
+            text = PUT_COLD.format(", ".join(["(?, ?, ?)"] * len(page)))
+            connection.execute(text, (*chain.from_iterable(page), key))
         if connection.total_changes < before + len(groups):
             connection.executemany(MOVE_COLD, [(due, state, key, name, due) for name, due, state in groups])
 

@@ -71,9 +71,18 @@ class EarlyResults:
         """Register a cold group that became hot. `past` are its results."""
         if past is not None:
             self.past[group] = past
-            if past[2] is None and self.every < inf:
-                self.quiet.add(group)
+            if self.every < inf:
+                self._resume(group)
         self.opened(group)
+
+    def _resume(self, group: bytes) -> None:
+        """Continue with the results of an open group that were restored. The rule that sent them may not have used the
+        clock."""
+        state, (results, records, since) = self._groups.states[group], self.past[group]
+        if since is None and records == state[COUNT]:
+            self.quiet.add(group)
+        elif since is None:
+            self.past[group] = results, records, state[OPENED]
 
     def changed(self, group: bytes, now: float) -> None:
         """Note that a record which the last result does not cover was added at the owner's time `now`."""
@@ -131,13 +140,9 @@ class EarlyResults:
             self._due = []
             return
         states = self._groups.states
-        for group, (results, records, since) in self.past.items():
-            if group not in states:
-                continue
-            if since is None and records == states[group][COUNT]:
-                self.quiet.add(group)
-            elif since is None:  # the rule before did not use the clock
-                self.past[group] = results, records, states[group][OPENED]
+        for group in self.past:
+            if group in states:
+                self._resume(group)
         times = ((self.due_at(group), group) for group in states)
         self._due = [(at, group) for at, group in times if at < inf]
         heapify(self._due)

@@ -104,12 +104,14 @@ class RecordCounts(dict[str, int]):
 class ColdKeys:
     """`count` is the number of cold groups. `absent` are the names for which the store has no cold group; None: the
     store has no cold groups at all (durable/paging.py). `starts` is the number of cold groups by the start of their
-    window, the earliest start first; empty without windows."""
+    window, the earliest start first; empty without windows. `closes` is for groups with `by_close`: no cold group
+    closes at an earlier watermark; infinity if none is cold."""
 
-    __slots__ = ("absent", "count", "starts")
+    __slots__ = ("absent", "closes", "count", "starts")
 
     def __init__(self) -> None:
         self.count = 0
+        self.closes = inf
         self.absent: Collection[bytes] | None = None
         self.starts: dict[int, int] = {}
 
@@ -218,7 +220,7 @@ class Groups:
         if key is None or len(key) > LONGEST_KEY:
             self.refuse_key(record, key, LONGEST_KEY)
             return None
-        if self.cold.absent is not None and key not in self.cold.absent and key not in self.touched:
+        if self.cold.absent is not None and self.unasked(key, self.cold.absent):
             raise PersistenceError(
                 "the store was not asked for a cold group of this key; the partition is claimed again"
             )
@@ -243,16 +245,22 @@ class Groups:
         elif at < inf:
             heappush(self.heap, (at, key))
 
+    def wait(self, key: bytes) -> None:
+        """Check the timeout of this group, if it is open, when it is due. The row of a cold group has done so."""
+        state = self.states.get(key)
+        if state is not None and self.rule.completion.timed:
+            self._wait(key, self.rule.completion.due(state, self.idle))
+
     def reopen(self, key: bytes, state: GroupState, items: Bags, past: PastResults | None, timed: bool) -> None:
         """Add a group that was cold. `items` are those of its bags: the next changelog entry has them, because the
-        entry of the eviction closed the group. `timed`: it may time out."""
+        entry of the eviction closed the group. `timed`: its timeout may be another one than its row says."""
         self.states[key] = self.touched[key] = state
         self.bytes += state[BYTES]
         if items:
             self.bags[key] = self.rule.plan.bags_of(items)
             self.added[key] = items
         if timed:
-            self._wait(key, self.rule.completion.due(state, self.idle))
+            self.wait(key)
         if past is not None or self.early.every < inf:
             self.early.goes_on(key, past)
 
@@ -278,18 +286,59 @@ class Groups:
         """Whether this open group may be cold."""
         return len(name) <= COLD_KEY
 
-    def start_of(self, name: bytes) -> int | None:
-        """The start of the window of a group, in milliseconds since 1970; None without windows."""
+    at_end = False
+    """Whether the owner is at the end of the partition (only of windows)."""
+    by_close = False
+    """Whether the deadline of a row is the watermark that closes its group, and not a time of the owner's clock. Then
+    the key of a row is not the name of its group (durable/alarms.py), and a row is deleted when its group becomes
+    hot."""
+
+    def row_key(self, name: bytes) -> bytes:
+        """The key of the row of this open group, if it becomes cold."""
+        return name
+
+    def name_in(self, row: bytes, state: GroupState) -> bytes:
+        """The name of the group in the row of this key."""
+        return row
+
+    def rows_of(self, name: bytes) -> Sequence[bytes]:
+        """The keys that the row of the group of this name may have."""
+        return (name,)
+
+    def row_due(self, name: bytes) -> float:
+        """The deadline of the row of this open group; infinity for none."""
+        return self.due_at(name)
+
+    def since(self, state: GroupState) -> float:
+        """The owner's time from which the age of a group is measured."""
+        opened: float = state[OPENED]
+        return opened
+
+    def start_of(self, row: bytes) -> int | None:
+        """The start of the window of the group in the row of this key, in milliseconds since 1970; None without
+        windows."""
         return None
 
     def cold_names(self, key: bytes) -> Sequence[bytes]:
-        """The names that the cold groups of a key may have."""
+        """The keys that the rows of the cold groups of a key may have."""
         return (key,)
 
     def names_for(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
-        """The names of the groups that this record may open or change. `read` is the record as the rule reads it.
-        Raises NoTime."""
+        """The keys of the rows of the groups that this record may open or change. `read` is the record as the rule
+        reads it. Raises NoTime."""
         return (key,)
+
+    def unasked(self, name: bytes, absent: Collection[bytes]) -> bool:
+        """Whether a new group of this name may have a row that was not asked for. `absent` is as in ColdKeys."""
+        return name not in absent and name not in self.touched
+
+    def cold_until(self) -> float:
+        """With `by_close`: the highest watermark that closes cold groups now."""
+        return -inf
+
+    def cold_leaving(self, watermark: float) -> int:
+        """The number of cold groups that this watermark surely closes."""
+        return 0
 
     def waiting(self) -> int:
         """The number of cold groups whose windows the watermark has closed. They take up no room."""

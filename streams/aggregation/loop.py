@@ -310,7 +310,8 @@ class Placing(NamedTuple):
     the field `time`. `start` runs before the records. `again` runs after a record that accept.py processed, or that
     filled its group. `moves` runs before a group is opened (`opens`), `opened` after it, and `closed` if it could not
     be opened. `joins` updates parts of the state beside those of the reducers. `passed` runs for a record for which
-    `where` is false. `names` maps free names to their values.
+    `where` is false. `names` maps free names to their values. `result` makes the code for windows in which each record
+    has a result; it replaces the end of the group. None for other windows.
     """
 
     find: str = "state = get(key)"
@@ -324,6 +325,7 @@ class Placing(NamedTuple):
     passed: str = ""
     time: str | None = None
     names: Mapping[str, Any] = MappingProxyType({})
+    result: Callable[[], list[ast.stmt]] | None = None
 
 
 BY_KEY = Placing()
@@ -556,7 +558,7 @@ def _bags(rule: Rule, values: _Values, places: Sequence[Place]) -> tuple[list[as
 
 def _more(rule: Rule, values: _Values, placing: Placing) -> list[ast.stmt]:
     """What changes with a record beside its reducers."""
-    seen, linked = rule.completion.since_last < inf, rule.reader.traced
+    seen, linked = rule.completion.since_last < inf, rule.reader.traced and placing.result is None
     parts = [placing.joins, _SEEN if seen else "", _LINKED if linked else "", _NOTED if values.dedupe else ""]
     return statements("\n".join(parts), **_SLOTS)
 
@@ -743,6 +745,8 @@ def _goes_on(rule: Rule) -> list[ast.stmt]:
 
 def _end(rule: Rule, ends: ast.expr | None, placing: Placing) -> list[ast.stmt]:
     """The code that ends the group with this record, or lets it stay open."""
+    if placing.result is not None:
+        return [stage("result"), *placing.result()]
     most, goes_on = rule.completion.most, _goes_on(rule)
     over = statements(_OVER) if rule.deadline is not None else []
     if ends is None and most == inf:

@@ -10,6 +10,7 @@ from sluicegate.streams.agent import (
     Aggregation,
     App,
     Deduplication,
+    GroupSettings,
     Handler,
     Outbox,
     Reducer,
@@ -18,7 +19,7 @@ from sluicegate.streams.agent import (
 )
 from sluicegate.streams.config.checking import circles
 from sluicegate.streams.config.phrases import of_group, of_lookups, of_outputs, of_records, of_results, unanswered
-from sluicegate.streams.config.sections import correlating, deadlines, emitting, windows
+from sluicegate.streams.config.sections import correlating, deadlines, emitting, kafka, windows
 from sluicegate.streams.config.sections.calls import flow
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.contracts.headers import NUMBER, SHARD
@@ -298,8 +299,10 @@ def warnings(app: App, chosen_dead_letters: frozenset[str]) -> Iterator[FileFind
         hint = "use sqlite:///file.db or a server to keep state over a restart"
         yield FileFinding(("store",), "is not durable: everything is lost when the process ends", hint)
     for name, settings in {app.cluster: app.kafka, **app.clusters}.items():
+        at: Path = ("kafka", *filter(None, (name,)))
+        yield from kafka.warnings(at, settings)
         if settings.get("bootstrap.servers") == EMBEDDED:
-            at, hint = ("kafka", *filter(None, (name,))), "name a real broker to keep records over a restart"
+            hint = "name a real broker to keep records over a restart"
             what = "is a broker inside this process, for demos and development"
             yield FileFinding((*at, "bootstrap.servers"), what, hint)
     for agent in app.agents:
@@ -353,6 +356,19 @@ def _of_dedupe(agent: Agent) -> Iterator[FileFinding]:
         )
 
 
+def _of_hot_groups(agent: Agent, rule: Aggregation, aggregate: Path) -> Iterator[FileFinding]:
+    """`hot_groups` that bounds nothing. The default of both bounds is the same."""
+    at, default = (*aggregate, "hot_groups"), GroupSettings.hot_groups
+    if agent.scope == "partition" and rule.max_groups <= rule.hot_groups != default:
+        what = f"bounds nothing: a partition has at most {rule.max_groups:,} groups by max_groups"
+        yield FileFinding(at, what, "write a lower number, or leave it out", (at, (*aggregate, "max_groups")))
+    elif rule.hot_groups < rule.max_groups and not agent.pageable:
+        hint = "leave it out; groups of tumbling windows and of sessions can be rows of the store"
+        if rule.window is not None and rule.window.windower.pageable:
+            hint += ", but not with late: {new} or {amend}, emit: {every} or repartition"
+        yield FileFinding(at, "bounds nothing: all open groups of this agent stay in memory", hint, (at,))
+
+
 def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
     path: Path = ("agents", agent.name)
     rule, aggregate = agent.aggregation, (*path, "aggregate")
@@ -374,10 +390,7 @@ def _of_agent(agent: Agent, dead_letters_chosen: bool) -> Iterator[FileFinding]:
         what = f"there is a timeout and no dead-letter topic is set: {agent.dead_letters} is used"
         needs: tuple[Path, ...] = ((*aggregate, "timeout"), ("app",), ("dead_letters",), (*path, "dead_letters"))
         yield FileFinding((*aggregate, "timeout"), what, "set dead_letters, in the agent or at the top", needs)
-    if rule.hot_groups < rule.max_groups and not agent.pageable:
-        at = (*aggregate, "hot_groups")
-        what = "bounds nothing: all open groups of this agent stay in memory"
-        yield FileFinding(at, what, "leave it out; groups of tumbling windows can be rows of the store", (at,))
+    yield from _of_hot_groups(agent, rule, aggregate)
     if rule.window is not None:
         yield from windows.warnings(rule.window, (*aggregate, windows.WINDOW))
     elif rule.count is None and not timed and not rule.table:

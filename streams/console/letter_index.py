@@ -67,9 +67,9 @@ class LetterIndex:
         place = record.topic(), record.partition()
         for letter in letters((record,), self._app.name, self._agents, mac):
             name = letter.id, letter.proven
-            if name not in self._letters:
-                self._letters[name] = self._short(letter), place, record.offset()
-                self._order.setdefault(place, deque()).append((record.offset(), name))
+            known = self._letters.get(name)  # the record is a copy, which may stay longer in its topic
+            self._letters[name] = self._short(letter) if known is None else known[0], place, record.offset()
+            self._order.setdefault(place, deque()).append((record.offset(), name))
 
     def _short(self, letter: Letter) -> Letter:
         """The letter without its content."""
@@ -88,7 +88,10 @@ class LetterIndex:
         """Removes the letters below this offset of the partition (None: all)."""
         order = self._order.get(place, deque())
         while order and (first is None or order[0][0] < first):
-            del self._letters[order.popleft()[1]]
+            offset, name = order.popleft()
+            known = self._letters.get(name)
+            if known is not None and known[1:] == (place, offset):
+                del self._letters[name]
 
     def whole(self, topics: LetterTopics, mac: Mac | None, wanted: Sequence[Letter]) -> list[Letter]:
         """These letters with their contents, in any order, without those that are gone from their topic. Raises

@@ -75,6 +75,7 @@ class FollowingWorker:
             worker.work(lambda: stop() or self._changed(), drain)
             if stop():
                 worker.close()
+                self._parts.store.close()
                 return 0
             if not worker.settled:
                 raise RestartNeeded(

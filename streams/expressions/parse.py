@@ -23,6 +23,7 @@ MAX_LEVELS = 32
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
 _SUMS = ("+", "-")
 _PRODUCTS = ("*", "/", "%")
+_SIGNS_OF_WORDS = {"and": "&&", "or": "||", "not": "!"}
 _CONSTANTS: dict[str, Constant] = {"true": True, "false": False, "null": None}
 # Words of the grammar that cannot be names. All of them but `in`, `true`, `false` and `null` may stand after a dot.
 _RESERVED = frozenset(
@@ -276,8 +277,13 @@ class _Parser:
         token = token or self._token
         if token.kind == "end":
             return ExpressionError(token.column, f"ends too early; expected {wanted or 'a value'}")
+        before = self._tokens[max(0, self._tokens.index(token) - 1)]
+        token = before if before.kind == "name" and before.value == "not" else token
         shown = f"'{token.value}'" if token.kind == "sign" else "a text" if token.kind == "text" else token.value
-        return ExpressionError(token.column, f"unexpected {shown}{f'; expected {wanted}' if wanted else ''}")
+        hint = f"; expected {wanted}" if wanted else ""
+        if token.kind == "name" and (sign := _SIGNS_OF_WORDS.get(token.value)) is not None:
+            hint = f"; write {sign} for `{token.value}`"
+        return ExpressionError(token.column, f"unexpected {shown}{hint}")
 
     def _deeper(self) -> None:
         self._levels += 1

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from math import inf
+from math import floor, inf
 
+from sluicegate.streams.aggregation.durable.alarms import GROUP, row_of
 from sluicegate.streams.aggregation.durable.paging import Paging, ends_of, unknown
 from sluicegate.streams.aggregation.events_read import one_as_read
 from sluicegate.streams.aggregation.groups import Groups
@@ -43,14 +44,18 @@ class ColdReads:
         groups.cold.absent = set(keys)
         self._warm(self._store.cold(self._partition, keys) if keys else [])
         rule = groups.rule.aggregation
-        crowd = len(groups.states) + paging.count - groups.waiting() + len(keys) - rule.max_groups
-        if crowd > 0 and rule.on_full == "fire-oldest":
-            self._make_room(min(crowd, len(keys)))
+        most = len(records) if groups.by_close else len(keys)
+        crowd = len(groups.states) + paging.count - groups.waiting() + most - rule.max_groups
+        if crowd > 0 and (rule.on_full == "fire-oldest" or groups.by_close):
+            self._make_room(min(crowd, most))
         groups.behind = groups.behind or groups.next_due() <= now
 
     def _make_room(self, most: int) -> None:
         """Make up to `most` groups hot that may have to fire to make room: the groups with the nearest deadlines first,
         then groups without a deadline. The groups of windows: those whose windows close first."""
+        if self._groups.by_close:
+            self._first(most, partial(self._store.due, self._partition, EVER))
+            return
         if self._groups.cold.starts:
             self._first(most, partial(self._store.before, self._partition, EVERY))
             return
@@ -65,9 +70,9 @@ class ColdReads:
         groups, hot, limit = self._groups, list[bytes](), most
         while True:
             rows = read(limit)
-            cold = [row for row in rows if row.key not in groups.states and row.key not in groups.touched]
+            cold = [row for row in rows if self.paging.is_cold(row.key)]
             hot += self._warm(cold[: most - len(hot)])
-            self.paging.remove(row for row in rows if row.key in groups.states)
+            self.paging.remove((row for row in rows if row.key in groups.states), groups)
             if len(hot) >= most or len(rows) < limit:
                 return hot
             limit *= 2
@@ -92,16 +97,21 @@ class ColdReads:
     def expire(self, now: float) -> None:
         """Make the groups of closed windows and the due groups hot, and find the next deadline of the others. The next
         commit deletes the due rows, also those of hot groups. So they are not read again."""
-        if self._groups.waiting():
+        if self._groups.waiting() and not self._groups.by_close:
             self._close()
+        if self._groups.cold.closes <= (until := self._groups.cold_until()):
+            self._close_until(until)
         if self.paging.nearest > now or not self._groups.obeys_clock():
             return
         if self._ahead is not None and self._compute_again(self._ahead, now):
             return
+        if self._groups.by_close:
+            self._age(now)
+            return
         rows = self._store.due(self._partition, EVER, DUE + 1)
         late = [row for row in rows[:DUE] if (row.due or 0.0) <= now]
         self._warm(late)
-        self.paging.remove(late)
+        self.paging.remove(late, self._groups)
         self.paging.nearest = (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf
 
     def _close(self) -> None:
@@ -113,22 +123,52 @@ class ColdReads:
             raise ChangelogIncomplete(f"{groups.waiting()} rows of cold groups are missing in the store")
         self._warm(rows)
 
+    def _close_until(self, until: float) -> None:
+        """Make a slice of the groups hot that close at the watermark `until` or before, in the order of their closes,
+        and find the next close. It is exact at the end of the partition, where silence may close it."""
+        cold, paging = self._groups.cold, self.paging
+        rows = self._store.due(self._partition, until, DUE + len(paging.gone))
+        rows = [row for row in rows if paging.is_cold(row.key)][:DUE]
+        self._warm(rows)
+        cold.closes = inf
+        if len(rows) == DUE:
+            cold.closes = rows[-1].due or 0.0
+        elif cold.count and self._groups.at_end:
+            later = self._store.due(self._partition, EVER, 1 + len(paging.gone))
+            cold.closes = min((row.due or 0.0 for row in later if paging.is_cold(row.key)), default=inf)
+        elif cold.count and not self._groups.cold_leaving(until):
+            cold.closes = floor(until) + 1
+        if cold.count and cold.closes == inf:
+            self._still_ours()
+            raise ChangelogIncomplete(f"{cold.count} rows of cold groups are missing in the store")
+
+    def _age(self, now: float) -> None:
+        """Make groups hot whose alarms are due, and find the next alarm."""
+        paging = self.paging
+        rows = self._store.before(self._partition, GROUP, DUE + 1 + len(paging.gone))
+        keys = [row.key for row in rows if row.key not in paging.gone]
+        late = [key for key in keys[:DUE] if paging.age_due(key) <= now]
+        self._warm(self._store.cold(self._partition, [row_of(key) for key in late]) if late else [])
+        paging.gone |= dict.fromkeys(late)
+        paging.nearest = paging.age_due(keys[len(late)]) if len(late) < len(keys) else inf
+
     def next_due(self) -> float:
         """The nearest deadline of a cold group on the owner's clock. Immediately if a closed window has cold groups."""
-        if self._groups.waiting():
+        if self._groups.waiting() or self._groups.cold.closes <= self._groups.cold_until():
             return -inf
         return self.paging.nearest if self._groups.obeys_clock() else inf
 
     def warm_requested(self) -> None:
         """After a restore: make the groups hot that an operator wants to fire."""
-        if self.paging.count and (keys := unknown(self._groups, self._groups.asked)):
-            self._warm(self._store.cold(self._partition, keys))
+        groups = self._groups
+        if self.paging.count and (names := unknown(groups, groups.asked)):
+            self._warm(self._store.cold(self._partition, [row for name in names for row in groups.rows_of(name)]))
 
     def warm_all(self, groups: Groups) -> Iterator[None]:
         """Make all cold groups hot, in `groups`, and delete all rows. Yields after each page, for its commit."""
         for rows in self._pages(groups):
             self._warm(rows, groups)
-            self.paging.remove(rows)
+            self.paging.remove(rows, groups)
             yield
         if self.paging.count:
             self._still_ours()
@@ -158,6 +198,8 @@ class ColdReads:
         groups, paging = self._groups, self.paging
         back, ends = paging.at > now + BACK, ends_of(groups)
         if paging.count and (back or paging.ends != ends):
+            # a claim that ends before the last page leaves deadlines of two rules: the next one computes all again
+            paging.ends, paging.changed = (), True
             for rows in self._pages(groups):
                 keys = self._warm(rows)
                 if back:

@@ -4,6 +4,7 @@ The entry point that joins engine and connectors (sluicegate.streams.cli.child) 
 worker.
 """
 
+import atexit
 import ctypes
 import os
 import queue
@@ -19,7 +20,13 @@ import msgspec
 import structlog
 
 from sluicegate.streams.agent import Agent, App
-from sluicegate.streams.errors import ConfigurationError, PersistenceError, RestartNeeded, SystemNotReady
+from sluicegate.streams.errors import (
+    ConfigurationError,
+    InstanceFenced,
+    PersistenceError,
+    RestartNeeded,
+    SystemNotReady,
+)
 from sluicegate.streams.hints import name_file, named_file
 from sluicegate.streams.observe.logs import configure
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
@@ -29,6 +36,8 @@ PR_SET_PDEATHSIG = 1
 INSTANCE = "SLUICEGATE_INSTANCE"
 """The environment variable with the name of a run. A run that is started again has the same name. Two runs of an app
 must not have one name at the same time. Without the variable the name is random."""
+
+FENCED = 7  # the exit code of a process, or a run, whose place in the group another run with its name took
 
 RuleChange = Literal["refuse", "flush", "drop"]
 
@@ -142,6 +151,9 @@ def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
     except ConfigurationError as error:
         log.error("worker.refused", error=str(error))
         return 2
+    except InstanceFenced as error:
+        log.error("worker.fenced", error=str(error))
+        return FENCED
     except SystemNotReady as error:
         log.error("worker.not_ready", error=str(error))
         return 3
@@ -158,11 +170,12 @@ def run_one(task: ProcessTask, stop: Callable[[], bool], drain: float) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """End the process after an error without the interpreter's own end, which frees the Kafka clients and waits for
-    their brokers. That can take minutes, in which the process neither works nor is started again. After success the
-    interpreter ends normally and tidies up: for example, SQLite's last connection empties its log."""
+    """End the process without the last step of the interpreter, which frees the Kafka clients and waits for their
+    brokers. That can take minutes, in which the process neither works nor is started again. After success the steps
+    before it are taken: threads end, and functions of `atexit` run."""
     if code == 0:
-        sys.exit(0)
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -33,13 +33,14 @@ from sluicegate.streams.observe.otel_metrics import exported
 from sluicegate.streams.observe.pages import pages
 from sluicegate.streams.observe.release import version
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
-from sluicegate.streams.processes.child import ProcessJob, RuleChange
+from sluicegate.streams.processes.child import FENCED, INSTANCE, ProcessJob, RuleChange
 from sluicegate.streams.processes.process import Ended, ProcessEvent, spawn
 
 CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
 
 SAME_SIGNAL = 1.0
 KILLED = 6  # the exit code if processes had to be killed at the end
+FENCES = 3  # a run ends when one of its processes was fenced so often, and lived for a short time each time
 
 Pause = Callable[[float], None]
 """Waits for this number of seconds. A signal ends the wait and the start."""
@@ -90,7 +91,7 @@ def run(
     calls: MakeCalls | None = None,
     watch: WatchGroups = lambda app, agents, board: contextlib.nullcontext(),
 ) -> int:
-    """Run the agents (all, or the named ones) until a signal: then 0, or KILLED; else 2 or 3."""
+    """Run the agents (all, or the named ones) until a signal: then 0, or KILLED; else 2, 3 or FENCED."""
     configure(level=log_level)
     events: queue.SimpleQueue[ProcessEvent] = queue.SimpleQueue()
     board, meter = Board(time.monotonic), Meter()
@@ -144,7 +145,8 @@ def jobs(whole: ProcessJob) -> list[ProcessJob]:
 
 @dataclass(eq=False, slots=True)
 class Slot:
-    """One process to keep running. `due` is the time to start it; None while it runs."""
+    """One process to keep running. `due` is the time to start it; None while it runs. `fences` counts how often
+    another run took its place in the group, since it last lived long."""
 
     job: ProcessJob
     backoff: Backoff
@@ -152,6 +154,7 @@ class Slot:
     since: float = 0.0
     due: float | None = 0.0
     was_ready: bool = False
+    fences: int = 0
 
     @property
     def workers(self) -> list[WorkerName]:
@@ -231,6 +234,13 @@ class Supervisor:
             return event.code
         if time.monotonic() - slot.since >= self._pace.healthy:
             slot.backoff.reset()
+            slot.fences = 0
+        slot.fences += event.code == FENCED
+        if slot.fences == FENCES:
+            self._log.error(
+                "run.fenced", reason=f"another run has the same name: give each run of the app a {INSTANCE} of its own"
+            )
+            return FENCED
         for agent, worker in slot.workers:
             self._meter.count("worker_restarts", agent=agent, worker=str(worker))
         self._restart_later(slot)

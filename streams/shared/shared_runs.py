@@ -142,10 +142,12 @@ def may_end(rule: Rule) -> bool:
 
 def _keyed(groups: Groups, record: Record, run: RecordRun) -> bytes | None:
     """The record's key. `run` notes whether the record ends its group, and the deadline that it gives. `refuse`
-    explains every error that it raises."""
+    explains every error that it raises. A record without a key is refused before `until` is evaluated."""
     rule = groups.rule
     key, read, _ = parsed(groups, record)
     due = _due(rule, record)
+    if key is None:
+        return None
     ends = rule.until is not None and rule.until(read)
     if rule.ending is not None:
         ends = rule.ending.holds_alone(record)

@@ -10,7 +10,7 @@ See docs/protocol.md, Windows.
 from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import takewhile
-from math import floor, inf
+from math import inf
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Window
@@ -19,7 +19,7 @@ from sluicegate.streams.aggregation.compiler import MadeFunction
 from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState, PastResults
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, Groups, fired
-from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, STALE, Bags, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, FIRST, STALE, Bags, GroupState
 from sluicegate.streams.aggregation.loop import Placing, loop_of
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
@@ -105,8 +105,8 @@ class WindowGroups(Groups):
     def names(self, key: bytes) -> list[bytes]:
         return [name for name in self.states if key_of(name) == key]
 
-    def start_of(self, name: bytes) -> int | None:
-        return start_of(name)
+    def start_of(self, row: bytes) -> int | None:
+        return start_of(row)
 
     def cold_names(self, key: bytes) -> Sequence[bytes]:
         return [name(start, key) for start in self.cold.starts]
@@ -120,13 +120,16 @@ class WindowGroups(Groups):
         first = next(iter(self.cold.starts), None)
         return inf if first is None else self.tumbling.closes(first)
 
-    def cold_closed(self, watermark: int) -> dict[int, int]:
+    def cold_closed(self, watermark: float) -> dict[int, int]:
         """The number of cold groups by the start of their window, if this watermark closes the window."""
         closed = takewhile(lambda each: self.tumbling.closes(each[0]) <= watermark, self.cold.starts.items())
         return dict(closed)
 
+    def cold_leaving(self, watermark: float) -> int:
+        return sum(self.cold_closed(watermark).values())
+
     def waiting(self) -> int:
-        return sum(self.cold_closed(self.event.watermark).values()) if self.cold.starts else 0
+        return self.cold_leaving(self.event.watermark) if self.cold.starts else 0
 
     def waiting_end(self) -> bytes:
         return name(max(self.cold_closed(self.event.watermark)) + 1, b"")
@@ -134,10 +137,14 @@ class WindowGroups(Groups):
     def reopen(self, key: bytes, state: GroupState, items: Bags, past: PastResults | None, timed: bool) -> None:
         super().reopen(key, state, items, past, timed)
         self._arm(key, state)
-        if (at := self.due_at(key)) < inf:
-            heappush(self.heap, (at, key))
+        self._age(key, state)
         if len(self._order) > 2 * len(self.states) + STALE:
             self.rearm()
+
+    def _age(self, key: bytes, state: GroupState) -> None:
+        """Note from when the age of a group that was cold is measured."""
+        if (at := self.due_at(key)) < inf:
+            heappush(self.heap, (at, key))
 
     def due_at(self, key: bytes) -> float:
         """As in Groups, and the time at which the group has been open for `at_most`."""
@@ -320,11 +327,6 @@ class WindowGroups(Groups):
         """The names of the groups that end together with this one when an operator ends it."""
         return ()
 
-    def since(self, state: GroupState) -> float:
-        """The owner's time from which `at_most` is measured."""
-        opened: float = state[OPENED]
-        return opened
-
     def next_close(self) -> float:
         """The watermark that closes the next open window; infinity if none is open."""
         nearest = self._next()
@@ -449,15 +451,19 @@ class WindowGroups(Groups):
             return
         if any(elder.next_due() == -inf for elder in self.elders):
             return  # windows that an earlier silence closed still wait for their results
-        over = min((self.end_asked - (self.window.idle or 0.0)) * 1000, self.event.silent_until())
+        over = self._over()
         to, ended = round(self.next_close()), []  # fractions of a millisecond may be rounded away in `over`
         while (nearest := self._next()) is not None and nearest[0] <= over:
             to = max(to, self._last_over(*nearest, over))
             ended.append(heappop(self._order))
         for each in ended:
             heappush(self._order, each)
-        to = max([to, *map(self.tumbling.closes, self.cold_closed(floor(over)))])
+        to = max([to, *map(self.tumbling.closes, self.cold_closed(over))])
         self.event.silent(to, self._next_offset)
+
+    def _over(self) -> float:
+        """Windows that close at this watermark or before are over in real time, when silence is due."""
+        return min((self.end_asked - (self.window.idle or 0.0)) * 1000, self.event.silent_until())
 
     def _last_over(self, closes: int, group: bytes, over: float) -> int:
         """The highest watermark up to `over` that closes a window of this group. Its next window closes at `closes`."""

@@ -58,7 +58,7 @@ class LateGroups(WindowGroups):
             self.after.note_opened(group)
             return
         super()._arm(group, state)
-        if self.after.keep:
+        if self.after.keep or self.closed:
             self._opened_first.append((state[FIRST], group))
             if len(self._opened_first) > 2 * len(self.states) + STALE:
                 self._opened_first = self._in_order()

@@ -52,7 +52,7 @@ event.reading = origin
 event.read(time)
 last = time
 """
-_PASSED = "groups.pass_over(record, now)\n"
+PASSED = "groups.pass_over(record, now)\n"
 _SPAN = """
 if time != last and not begin <= time < end:
     prefix, closes, begin, end = span_of(groups, time, bound)
@@ -125,7 +125,7 @@ def in_time(windows: "WindowGroups") -> Placing:
         again=_BOUND,
         moves=_MOVES if windows.merged is None else _ORIGIN_MOVES,
         closed="exactly(groups, record, now)\n",
-        passed=_PASSED + _BOUND,
+        passed=PASSED + _BOUND,
         time=None if windows.merged is not None else windows.window.time,
         names=_names(windows),
     )

@@ -5,23 +5,28 @@ that it touches and extends it, or merges several sessions. The merged session k
 end in the same changelog entry.
 """
 
+from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
+from math import floor, inf
 from typing import Any
 
 from msgspec.structs import replace
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import add_to, admitted
+from sluicegate.streams.aggregation.durable import alarms
 from sluicegate.streams.aggregation.events import MERGED
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, SEEN, STALE, Bags, GroupState
 from sluicegate.streams.aggregation.loop import Placing
 from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import COLD_KEY
 from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.placing import in_time
 from sluicegate.streams.windows.tumbling import Span, key_of, name
 
+MOST_ENDS = 16  # intervals of the length of the gap in which cold sessions end: a record asks for a row in each
 BEGIN, END = -2, -1
 """The last two slots of a state: the times of the first and the last record, in milliseconds since 1970."""
 _OPEN_SESSIONS = """
@@ -84,6 +89,80 @@ class SessionGroups(LateGroups):
     def since(self, state: GroupState) -> float:
         seen: float = state[SEEN]
         return seen
+
+    # -- cold sessions: event time is divided into intervals as long as the gap. The key of a row has the interval in
+    # which its session ends. The ends of two open sessions of a key are more than a gap apart, so each has its own row.
+
+    by_close = True
+
+    def _interval(self, state: GroupState) -> int:
+        """The start of the interval in which the session ends."""
+        end: int = state[END]
+        return end - end % self.gap
+
+    def row_key(self, name: bytes) -> bytes:
+        return alarms.row_key(self._interval(self.states[name]), key_of(name))
+
+    def name_in(self, row: bytes, state: GroupState) -> bytes:
+        return name(state[FIRST], alarms.key_of(row))
+
+    def rows_of(self, name: bytes) -> Sequence[bytes]:
+        return self.cold_names(key_of(name))
+
+    def row_due(self, name: bytes) -> float:
+        return self.closes(name, self.states[name])
+
+    def start_of(self, row: bytes) -> int | None:
+        return alarms.start_of(row)
+
+    def cold_names(self, key: bytes) -> Sequence[bytes]:
+        return [alarms.row_key(start, key) for start in self.cold.starts]
+
+    def names_for(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
+        return self._rows_at(key, self._event_time(record, read))
+
+    def _rows_at(self, key: bytes, time: int) -> list[bytes]:
+        """The keys of the rows of the cold sessions that a record at this time may join."""
+        return [alarms.row_key(start, key) for start in self.cold.starts if start > time - 2 * self.gap]
+
+    def unasked(self, name: bytes, absent: Collection[bytes]) -> bool:
+        return any(row not in absent for row in self._rows_at(key_of(name), self._at))
+
+    def may_be_cold(self, name: bytes) -> bool:
+        """As in Groups. A closed session fires first. A longer grace may open a closed session again beside one that
+        it would have joined: both stay in memory."""
+        state, starts, key = self.states[name], self.cold.starts, key_of(name)
+        if len(key) > COLD_KEY - alarms.NAMING or self.closed or self.closes(name, state) <= self.event.watermark:
+            return False
+        start = self._interval(state)
+        if start not in starts and len(starts) >= MOST_ENDS:
+            return False
+        ends = [self._interval(self.states[other]) for other in self.sessions[key]]
+        return ends.count(start) == 1
+
+    def cold_close(self) -> float:
+        return self.cold.closes if self.cold.count else inf
+
+    def cold_closed(self, watermark: float) -> dict[int, int]:
+        """None: the rows of sessions have no windows. `cold_leaving` counts those that closed."""
+        return {}
+
+    def cold_until(self) -> float:
+        if not self.cold.count:
+            return -inf
+        silent = self.end_asked >= self._silence_due()
+        return max(self.event.watermark, floor(self._over()) + 1 if silent else 0)
+
+    def cold_leaving(self, watermark: float) -> int:
+        """As in Groups. Of the interval in which the close of some sessions falls, none counts."""
+        last = watermark - self.lasts - self.gap + 1
+        return sum(count for start, count in self.cold.starts.items() if start <= last)
+
+    def _age(self, key: bytes, state: GroupState) -> None:
+        self._list(key)
+        heappush(self._ages, (state[SEEN], state[FIRST], key))
+
+    # -- records
 
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         touched = self._touched(self.sessions, key, time)
@@ -237,9 +316,7 @@ class SessionGroups(LateGroups):
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         state = super().open(key, record, now)
         if state is not None and key is not None:
-            names = self._among(key).setdefault(key_of(key), [])
-            if key not in names:  # `rearm` may have added it
-                names.append(key)
+            self._list(key)
             heappush(self._ages, (now, state[FIRST], key))
             if len(self._ages) > 2 * len(self.states) + STALE:
                 self.rearm()
@@ -259,6 +336,11 @@ class SessionGroups(LateGroups):
 
     def _among(self, group: bytes) -> dict[bytes, list[bytes]]:
         return self._gathering if group in self.closed else self.sessions
+
+    def _list(self, group: bytes) -> None:
+        names = self._among(group).setdefault(key_of(group), [])
+        if group not in names:  # `rearm` may have added it
+            names.append(group)
 
     def _unlist(self, group: bytes) -> None:
         key, sessions = key_of(group), self._among(group)

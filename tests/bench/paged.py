@@ -14,7 +14,8 @@ of them have sent their results.
 
     python -m tests.bench.paged --cases windows --groups 1000000 [--hot 100000000]
 
-opens the groups in one window. The next process takes them over, and a record of each partition closes the window.
+opens the groups in one window. The next process takes them over, and a record of each partition closes the window. With
+`--cases sessions`, each group is a session.
 """
 
 import argparse
@@ -28,6 +29,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -53,6 +55,7 @@ SLICE = 200_000  # records that are made at once
 COMPUTE = (Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount"))
 ALL = 100_000_000
 WINDOW = Window(60.0, idle=None, at_most=86_400.0, max_ahead=1e9)
+WINDOWS = {"windows": WINDOW, "sessions": replace(WINDOW, kind="session")}
 VALUE = b'{"id": "0123456789", "amount": 7}'
 
 
@@ -325,7 +328,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--store", default="sqlite")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cases", default="J1,all hot,cold", help="or due, or windows")
+    parser.add_argument("--cases", default="J1,all hot,cold", help="or due, windows or sessions")
     parser.add_argument("--due", type=float, default=60.0, help="seconds after which the groups of `due` end")
     options = parser.parse_args()
     if options.cases == "due":
@@ -333,10 +336,10 @@ def main() -> None:
             url = emptied(options.store, tempfile.mkdtemp(prefix="sluicegate-"), cleaning)
             print(apart(due, Case("due", url, options.hot, options.groups, 0, options.due, True)))
         return
-    if options.cases == "windows":
+    if options.cases in WINDOWS:
         with ExitStack() as cleaning:
             url = emptied(options.store, tempfile.mkdtemp(prefix="sluicegate-"), cleaning)
-            case = Case("windows", url, options.hot, options.groups, 0, by_wall=True, window=WINDOW)
+            case = Case("windows", url, options.hot, options.groups, 0, by_wall=True, window=WINDOWS[options.cases])
             print(apart(windows, case), apart(closes, case), sep="; ")
         return
     names = options.cases.split(",")

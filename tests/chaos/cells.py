@@ -148,6 +148,23 @@ def paged(whole: bool = WHOLE) -> list[Cell]:
     return [cell for cell in ALL if cell.point in PAGED_POINTS]
 
 
+# The same with windows, which close while groups of theirs are rows.
+WINDOWED = [
+    ("before-commit", "kill", "sqlite"),
+    ("commit-sent", "lost", "postgresql"),
+    ("after-commit", "kill", "redis"),
+    ("before-commit", "stop", "mariadb"),
+    ("in-restore", "kill", "mongodb"),
+]
+
+
+def windowed(whole: bool = WHOLE) -> list[Cell]:
+    """For `hot_groups` of windows: in a whole run with every store."""
+    if not whole:
+        return [Cell(*each) for each in WINDOWED]
+    return [cell for cell in ALL if cell.point in PAGED_POINTS and cell.point not in TIMER]
+
+
 # Slow handlers: what is sealed, an attempt that is noted, a call, its end, and the commit of what it came to.
 SLOW_NTH = 20
 SLOW = [

@@ -33,6 +33,7 @@ FAMILIES = (
     Family("C", f"{CHAOS}test_cells.py: groups of a partition", cells.chosen),
     Family("N", f"{CHAOS}test_cells.py: the same under group.protocol consumer", cells.newer),
     Family("P", f"{CHAOS}test_cells.py: groups that are rows of the store", cells.paged),
+    Family("Q", f"{CHAOS}test_cells.py: windows whose groups are rows of the store", cells.windowed),
     Family("B", f"{CHAOS}test_books.py: a handler of messages, in the transaction of the store", cells.books),
     Family("G", f"{CHAOS}test_books.py: a handler of groups, in the transaction of the store", cells.booked_groups),
     Family("L", f"{CHAOS}test_slow_handlers.py: handlers beside the loop", cells.slow),

@@ -88,6 +88,23 @@ def test_no_effect_is_lost_or_repeated_with_groups_that_are_rows_of_the_store_wh
     assert verdict.clean, verdict
 
 
+@pytest.mark.parametrize("cell", cells.windowed(), ids=str)
+def test_no_effect_is_lost_or_repeated_with_windows_that_are_rows_of_the_store_when_a_worker_fails_at(
+    scene: MakeScene, cell: Cell
+) -> None:
+    """Two groups of a partition stay in memory. The records of a partition come in the order of their times, so each
+    group has the records of its key from its first to its last one."""
+    made = scene(cell.store, collect=len(cell.point) % 2 == 0)
+    rule = made.spec["agents"]["sums"]["aggregate"]
+    window = {"tumbling": "2s", "idle": "1s", "at_most": "30s"}
+    made.spec["agents"]["sums"]["aggregate"] = {"window": window, "hot_groups": 2, "compute": rule["compute"]}
+    meet(made, cell)
+    made.flowing()
+    wait_until(lambda: all(rows_of_groups(made)), 30, "rows of groups in every partition", pause=0.2)
+    verdict = made.verdict()
+    assert verdict.clean, verdict
+
+
 @pytest.mark.parametrize("cell", cells.newer(), ids=str)
 def test_no_effect_is_lost_or_repeated_with_the_newer_group_protocol_when_a_worker_fails_at(
     scene: MakeScene, cell: Cell

@@ -110,6 +110,20 @@ GROUPS = {
         ),
         (*orders(5, at=20), *orders(6, key="y", at=50), *LATER),
     ),
+    "cold sessions": Feature(
+        agent("window: {session: 30s, time: {field: at, unit: s}}, hot_groups: 1, compute: {s: {sum: amount}}"),
+        (
+            *orders(1, at=100),
+            1.0,
+            *orders(2, key="x", at=105),
+            1.0,
+            *orders(3, key="y", at=110),
+            1.0,
+            *orders(4, key="z", at=112),
+            1.0,
+        ),
+        (*orders(5, at=90), *orders(6, key="y", at=139), *LATER),
+    ),
     "until a value": Feature(
         agent("until: {field: id, equals: k-3}, timeout: {after: 1h}, compute: {s: {sum: amount}}"),
         orders(1, 2),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.kafka.consumer import KafkaInput
-from sluicegate.streams.errors import SystemNotReady
+from sluicegate.streams.errors import InstanceFenced, SystemNotReady
 from tests.servers.kafka import Kafka
 from tests.unit.kafka.clients import COOPERATIVE, EAGER, PROTOCOLS, fill, joined, numbers
 from tests.waiting import wait_until
@@ -33,7 +33,7 @@ def test_of_two_members_with_one_instance_id_the_older_one_ends_with_a_reason(
     same = {**COOPERATIVE, "group.instance.id": f"{ns}-1"}
     first = joined(kafka, ns, make_topic(ns), **same)
     second = KafkaInput({"bootstrap.servers": kafka, **same}, ns, [ns], "twin")
-    with pytest.raises(SystemNotReady, match=r"same group\.instance\.id"):
+    with pytest.raises(InstanceFenced, match=r"same group\.instance\.id"):
         wait_until(lambda: second.poll(0.05) or first.poll(0.05), 40)
     first.close()
     second.close()

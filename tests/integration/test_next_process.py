@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from sluicegate.connectors.kafka.consumer import KafkaInput
 from sluicegate.connectors.kafka.settings import INSTANCE
+from sluicegate.streams.processes.child import FENCED
 from tests.bench.load import PARTITIONS, create
 from tests.bench.results import reader
 from tests.integration.storm_file import HEAD
@@ -89,6 +90,18 @@ def test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_
     scene.first.signal(signal.SIGTERM)
     assert scene.first.exit_code() == 0
     scene.wait_for_results(SESSION / 2)
+
+
+def test_of_two_runs_with_one_name_one_ends_and_says_why_and_the_other_goes_on(scene: Scene) -> None:
+    scene.second.signal(signal.SIGTERM)
+    assert scene.second.exit_code() == 0
+    scene.second.close()
+    scene.second = Run("env", "SLUICEGATE_INSTANCE=first", *scene.command)
+    runs = (scene.first, scene.second)
+    wait_until(lambda: any(run.events("run.fenced") for run in runs), 120, "the end of a run")
+    [ended] = [run for run in runs if run.events("run.fenced")]
+    assert ended.exit_code(60) == FENCED
+    scene.wait_for_results(SESSION)
 
 
 def test_a_process_is_another_member_when_partitions_were_added(kafka: str, ns: str) -> None:

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from sluicegate.streams.cli.terminal import outcome
+from sluicegate.streams.processes.child import FENCED
 from sluicegate.streams.processes.supervisor import KILLED, SAME_SIGNAL
 from tests.integration.supervised.run import Run, made_up
 from tests.waiting import wait_until
@@ -306,6 +307,21 @@ def test_a_system_that_fails_a_worker_which_was_ready_is_waited_for(start: Start
     (tmp_path / "fail").unlink()
     run.wait("worker.started", count=2)
     wait_until(run.ready)
+
+
+def test_a_run_whose_worker_is_fenced_three_times_ends_with_7_and_stops_the_others(start: Start) -> None:
+    run = start("steady", "fenced", pace={"first_restart": 0.02})
+    assert run.exit_code() == FENCED
+    assert len(run.events("worker.started", agent="fenced")) == 3
+    assert run.events("worker.ended", agent="steady") != []
+    assert "SLUICEGATE_INSTANCE" in run.events("run.fenced")[0]["reason"]
+
+
+def test_a_worker_that_lived_long_before_it_was_fenced_is_started_again(start: Start) -> None:
+    run = start("fenced", pace={"first_restart": 0.02, "slowest_restart": 0.02, "healthy": 0.0})
+    run.wait("worker.started", count=5)
+    run.signal(signal.SIGTERM)
+    assert run.exit_code() == 0
 
 
 def test_a_check_that_fails_exits_3_before_any_worker(start: Start) -> None:

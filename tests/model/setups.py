@@ -8,6 +8,7 @@ from tests.model import (
     lanes,
     origins,
     paged,
+    paged_windows,
     promises,
     protocol,
     sealed,
@@ -32,6 +33,7 @@ AnySetup = (
     | origins.Setup
     | silence.Setup
     | paged.Setup
+    | paged_windows.Setup
 )
 
 
@@ -39,7 +41,7 @@ def rules(setup: AnySetup) -> Rules:
     """The model that this is a setup of."""
     models = {Setup: protocol, sealed.Setup: sealed, timeouts.Setup: timeouts, lanes.Setup: lanes, shared.Setup: shared}
     more = {transactional.Setup: transactional, changed.Setup: changed, deploying.Setup: deploying}
-    more |= {origins.Setup: origins, silence.Setup: silence, paged.Setup: paged}
+    more |= {origins.Setup: origins, silence.Setup: silence, paged.Setup: paged, paged_windows.Setup: paged_windows}
     return (models | more)[type(setup)].RULES
 
 
@@ -324,6 +326,18 @@ ORIGINS = origins.Setup("origins", "two origins, their marks in every order", ((
 PAGED = paged.Setup("paged", "another owner claims while the first believes", Trouble(overs=1))
 PAGED_BYTES = paged.Setup("paged-bytes", "late, lost and doubled bytes of one owner", Trouble(faults=1), owners=1)
 PAGED_CRASH = paged.Setup("paged-crash", "a crash, and two keys", Trouble(crashes=1), keys="aba", owners=1)
+PAGED_WINDOWS = paged_windows.Setup("paged-windows", "another owner claims while the first believes", Trouble(overs=1))
+PAGED_WINDOWS_BYTES = paged_windows.Setup(
+    "paged-windows-bytes", "late, lost and doubled bytes of one owner", Trouble(faults=1), owners=1
+)
+PAGED_WINDOWS_CRASH = paged_windows.Setup(
+    "paged-windows-crash",
+    "two crashes, two keys, a late record",
+    Trouble(crashes=2),
+    keys="abaa",
+    windows=(0, 0, 1, 0),
+    owners=1,
+)
 SILENCE = silence.Setup("silence", "a connection swallows bytes, another owner claims", silence.Budget(3, 1, 1))
 ORIGINS_CRASH = origins.Setup(
     "origins-crash", "the owner crashes anywhere", ((1,), (2,)), origins.Budget(marks=2, crashes=1)
@@ -378,6 +392,9 @@ SETUPS: tuple[AnySetup, ...] = (
     PAGED,
     PAGED_BYTES,
     PAGED_CRASH,
+    PAGED_WINDOWS,
+    PAGED_WINDOWS_BYTES,
+    PAGED_WINDOWS_CRASH,
     SILENCE,
     ORIGINS_CRASH,
     ORIGINS_COPY,
@@ -502,6 +519,13 @@ MUTANTS = (
     Mutant("the-row-stays-when-its-group-ends", PAGED_CRASH, paged.ONCE),
     Mutant("evicted-and-still-in-the-log", PAGED, paged.COUNT),
     Mutant("evicted-without-a-row", PAGED_BYTES, paged.STATE),
+    Mutant("rows-without-comparing", PAGED_WINDOWS, paged_windows.STATE),
+    Mutant("the-watermark-is-not-restored", PAGED_WINDOWS_CRASH, paged_windows.LATE),
+    Mutant("not-looked-up", PAGED_WINDOWS, paged_windows.STATE),
+    Mutant("silence-overlooks-cold-windows", PAGED_WINDOWS_CRASH, paged_windows.DELIVERED),
+    Mutant("later-windows-first", PAGED_WINDOWS_CRASH, paged_windows.ORDER),
+    Mutant("the-row-stays-when-its-group-ends", PAGED_WINDOWS_CRASH, paged_windows.STATE),
+    Mutant("evicted-windows-not-in-the-log", PAGED_WINDOWS_BYTES, paged_windows.COUNT),
     Mutant("the-answer-is-old", SILENCE, silence.PRESENT),
     Mutant("a-word-counts-for-ever", SILENCE, silence.PRESENT),
     Mutant("a-predecessor-is-believed", SILENCE, silence.FIRST),

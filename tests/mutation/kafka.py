@@ -32,9 +32,16 @@ GUARDS = (
         (f"{NEXT}::test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one",),
     ),
     Guard(
+        "brokers that do not answer hold up no stop",
+        "connectors/kafka/consumer.py",
+        "        closing.join(max(0.0, deadline - time.monotonic()))\n",
+        "        closing.join()\n",
+        ("tests/integration/test_silent_stop.py",),
+    ),
+    Guard(
         "a static member that ends leaves its group",
         "connectors/kafka/consumer.py",
-        "        if settings.INSTANCE in self._wanted:\n            self._leave()\n",
+        "        if settings.INSTANCE in self._wanted:\n            self._leave(deadline)\n",
         "",
         ("tests/integration/test_kafka_rebalances.py::test_a_member_that_closes_leaves_its_partitions_at_once",),
     ),

@@ -51,6 +51,13 @@ GUARDS = (
         SAME,
     ),
     Guard(
+        "late: at_most knows the windows that are opened while results of an earlier amend stay",
+        "streams/windows/late.py",
+        "        if self.after.keep or self.closed:\n",
+        "        if self.after.keep:\n",
+        ENGINE,
+    ),
+    Guard(
         "late: a record that is later than amend is a dead letter",
         "streams/windows/tumbling_groups.py",
         "        if closes + self.after.keep > self.event.watermark:\n",

@@ -27,6 +27,20 @@ GUARDS = (
         ("tests/unit/shadow/test_early.py",),
     ),
     Guard(
+        "a cold group has its early results by the clock also if the rule before did not use it",
+        "streams/aggregation/early.py",
+        "            if self.every < inf:\n                self._resume(group)\n",
+        "            if past[2] is None and self.every < inf:\n                self.quiet.add(group)\n",
+        ("tests/unit/engine/test_cold_groups.py",),
+    ),
+    Guard(
+        "the early results of a cold group with items are known when its rule gets a deadline from the data",
+        "streams/aggregation/durable/paging.py",
+        "if len(state) != width + bool(bags) else None",
+        "if len(state) != width else None",
+        ("tests/unit/engine/test_early_deadlines.py",),
+    ),
+    Guard(
         "groups that finish count for max_groups",
         "streams/aggregation/groups.py",
         "self.cold.count + elders",
@@ -60,6 +74,14 @@ GUARDS = (
         "every.get(entry.generation)) is not None",
         "every.get(self.generation)) is not None",
         DEPLOYED,
+    ),
+    Guard(
+        "entries of an earlier rule, whose items have another form, stop no claim",
+        "streams/aggregation/durable/changelog.py",
+        "with suppress(TypeError, ValueError):",
+        "with suppress(TypeError):",
+        ("tests/unit/testing/test_deploy_step.py",),
+        only="collect_reads",
     ),
     Guard(
         "a group that finishes takes the records of its key",

@@ -26,6 +26,13 @@ REDIS_HELD = "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'}
 
 GUARDS = (
     Guard(
+        "memory: a read of the first cold groups does not search all of them",
+        "connectors/memory/cold.py",
+        "takewhile(lambda key: key < end, self.keys.after(None))",
+        "sorted(key for key in self.groups if key < end)",
+        ("tests/unit/engine/test_cold_rows_in_memory.py",),
+    ),
+    Guard(
         "SQLite: a process that waits for the lock tries every few milliseconds",
         "connectors/sql/sqlite.py",
         "        if text == BEGIN:\n            return _begin(self.connection)\n",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sluicegate.streams.agent import Agent
+from sluicegate.streams.aggregation.durable.alarms import is_alarm, row_of
 from sluicegate.streams.aggregation.durable.entry import unpacked_state
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.testing.log import LogRecord
@@ -154,22 +155,27 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
         if process.believes(partition):
             owner = process.worker._owners[partition.topic, partition.number]
             every = [*(each.groups for each in owner.groups.older), owner.groups.newest]
-            cold = {row.key: unpacked_state(row.state)[0] for row in world.store.keys(partition, None, 1000)}
+            newest, cold = owner.groups.newest, dict[bytes, int]()
+            for key, _, blob in world.store.keys(partition, None, 1000):
+                if owner.groups.cold.paging.is_cold(key):
+                    state = unpacked_state(blob)
+                    cold[newest.name_in(key, state)] = state[0]
             hot = {key: state[0] for groups in every for key, state in groups.states.items()}
             return cold | hot
     return None
 
 
 def apart(world: Any, partition: Partition) -> list[str]:
-    """A row is of a cold group, or of a hot one of which the owner knows that it may have a row. The owner knows how
-    many are cold, and of which windows."""
+    """A row is of a cold group, or of a hot one of which the owner knows that it may have a row, or an alarm of a cold
+    group. The owner knows how many are cold, and of which windows."""
     rows = {row.key for row in world.store.keys(partition, None, 1000)}
     for process in world.processes:
         if process.believes(partition):
             owned = process.worker._owners[partition.topic, partition.number].groups
             groups, paging = owned.newest, owned.cold.paging
-            cold = rows - groups.states.keys()
-            if unknown := rows - cold - paging._rows - paging.gone.keys():
+            cold = {key for key in rows if paging.is_cold(key)}
+            alarms = {key for key in rows if groups.by_close and is_alarm(key) and row_of(key) in cold}
+            if unknown := rows - cold - alarms - paging._rows - paging.gone.keys():
                 return [f"{partition}: the owner does not know of the rows of {sorted(unknown)}"]
             if groups.cold.count != len(cold):
                 return [f"{partition}: {len(cold)} groups are cold, the owner knows of {groups.cold.count}"]

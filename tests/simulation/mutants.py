@@ -59,6 +59,7 @@ from tests.simulation.taken_out_early import (
     past_not_restored,
 )
 from tests.simulation.taken_out_paged import (
+    closes_not_restored,
     cold_unseen,
     left_behind,
     no_deadline,
@@ -69,6 +70,7 @@ from tests.simulation.taken_out_paged import (
     not_judged,
     not_looked_up,
     not_restored,
+    older_clock_not_compacted,
     rows_not_restored,
     starts_not_restored,
     unnoticed,
@@ -254,6 +256,9 @@ MUTANTS = (
     Mutant("cold-windows-not-looked-up", "windows", not_looked_up, 3),
     Mutant("starts-of-cold-windows-not-restored", "windows", starts_not_restored, 3),
     Mutant("cold-windows-not-seen-by-silence", "silence", cold_unseen, 1),
+    Mutant("cold-sessions-not-looked-up", "windows", not_looked_up),
+    Mutant("next-close-of-cold-sessions-not-restored", "windows", closes_not_restored),
+    Mutant("watermark-of-the-rule-before-not-compacted", "sessions deployed", older_clock_not_compacted, 33),
     Mutant("early-results-not-restored", "early", past_not_restored),
     Mutant("early-results-not-in-the-compacted-log", "early", past_not_compacted),
     Mutant("early-results-not-in-the-cold-row", "early", past_not_in_the_row),

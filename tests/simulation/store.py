@@ -6,7 +6,6 @@ from copy import copy
 from typing import Any
 
 from sluicegate.connectors.commits import commit_each
-from sluicegate.connectors.memory.cold import ColdRows
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Level, OutboxRow, Partition, PartitionView
 from sluicegate.streams.errors import Fenced, PersistenceError, SluicegateError
@@ -135,5 +134,5 @@ def _copied(row: Any) -> Any:
         list(row.order),
         dict(row.dead),
     )
-    other.cold = ColdRows(dict(row.cold.groups), list(row.cold.deadlines))
+    other.cold = row.cold.copy()
     return other

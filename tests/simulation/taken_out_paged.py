@@ -108,8 +108,8 @@ def not_compacted(patch: Patch) -> None:
     """Compaction drops what tells that groups are cold."""
     complete = Changelog._complete
 
-    def forgotten(self: Changelog, entry: changelog.ChangelogEntry, senders: Any) -> None:
-        complete(self, entry, senders)
+    def forgotten(self: Changelog, parts: Any, entry: changelog.ChangelogEntry, senders: Any) -> None:
+        complete(self, parts, entry, senders)
         entry.cold = None
 
     patch.setattr(Changelog, "_complete", forgotten)
@@ -141,3 +141,24 @@ def starts_not_restored(patch: Patch) -> None:
 def cold_unseen(patch: Patch) -> None:
     """Only windows with hot groups are over."""
     patch.setattr(WindowGroups, "cold_close", lambda self: inf)
+
+
+def older_clock_not_compacted(patch: Patch) -> None:
+    """A compacted log does not have the watermark of the rule before."""
+    complete = Changelog._complete
+
+    def forgotten(self: Changelog, parts: Any, entry: changelog.ChangelogEntry, senders: Any) -> None:
+        complete(self, {}, entry, senders)
+
+    patch.setattr(Changelog, "_complete", forgotten)
+
+
+def closes_not_restored(patch: Patch) -> None:
+    """A takeover does not ask when the next cold session closes."""
+    restore = Paging.restore
+
+    def forgotten(self: Paging, state: ColdState) -> None:
+        restore(self, state)
+        self._groups.cold.closes = inf
+
+    patch.setattr(Paging, "restore", forgotten)

@@ -84,6 +84,11 @@ def test_an_innocent_group_of_a_shared_buffer_is_given_up_after_three_runs_whose
     assert run(swarm(3622)).findings == ()
 
 
+def test_a_store_that_went_back_behind_a_claim_has_the_owner_before_it() -> None:
+    """The claim had committed nothing, so no version was lost."""
+    assert run(swarm(6115)).findings == ()
+
+
 def test_the_swarms_of_the_day_hold() -> None:
     first = today() % (SWARMS_HELD // SWARMS) * SWARMS
     swarms_hold(range(first, first + SWARMS))

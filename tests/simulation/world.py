@@ -127,8 +127,11 @@ class World(Scheduler):
             self.share(process.agent.name, self.chance.randrange(9))
 
     def lost_writes(self, now: State, before: State) -> None:
-        """The store went back: which partitions, and whether Kafka had been told more of them than is left."""
+        """The store went back: which partitions, and whether Kafka had been told more of them than is left. A claim
+        that is taken back without a commit makes the owner before it the owner again."""
         for partition, row in now.items():
+            if partition in before:
+                self.tokens[partition] = before[partition].claim.token
             left = before[partition].claim.version if partition in before else 0
             if left >= row.claim.version:
                 continue

@@ -8,6 +8,7 @@ import structlog
 
 from sluicegate.streams.hints import name_file
 from tests import judged
+from tests.unit.engine import handlers
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +19,13 @@ def _logging_as_before() -> Iterator[None]:
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
     structlog.configure(**before)
+
+
+@pytest.fixture(autouse=True)
+def _handlers_without_calls() -> None:
+    """Tests of many folders, and the simulation, call the handlers of the engine's tests, and leave what they were
+    called with."""
+    handlers.reset()
 
 
 @pytest.fixture(autouse=True)

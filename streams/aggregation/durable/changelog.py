@@ -121,7 +121,7 @@ class Changelog:
             self._begin_cycle()
         done = self._queue is not None and self._refresh(parts, entry)
         if done:
-            self._complete(entry, all_senders())
+            self._complete(parts, entry, all_senders())
         packed = [blob for part in parts.values() for blob in self._packed(part)]
         return packed, self._forget(self._boundary) if done else None
 
@@ -130,8 +130,13 @@ class Changelog:
         self._boundary, self._refreshed = self.last + 1, 0
         self._ids = self._seen.remembered() if self._seen is not None else deque()
 
-    def _complete(self, entry: ChangelogEntry, all_senders: Any) -> None:
-        """End the cycle: add the state that does not belong to a group, so older entries can be dropped."""
+    def _complete(self, parts: dict[int, ChangelogEntry], entry: ChangelogEntry, all_senders: Any) -> None:
+        """End the cycle: add the state that does not belong to a group, so older entries can be dropped. The clocks of
+        older generations are also added: the newest one may not have followed them yet."""
+        for number, groups in self.older.items():
+            if (clock := groups.clock(whole=True)) is not None:
+                part = parts.setdefault(number, ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, generation=number))
+                part.clock, part.origins = clock, groups.origins(whole=True)
         entry.all_senders, self._queue = all_senders, None
         entry.amended = [amendment for amendment in self.amended if amendment.at > entry.at - AMENDED]
         self.amended = dict.fromkeys(entry.amended)
@@ -341,7 +346,7 @@ def _apply(groups: Groups, entry: ChangelogEntry) -> None:
             if fresh:
                 bags[key] = groups.rule.plan.empty_bags()
             for kind, bag, items in zip(kinds, bags[key], new, strict=True):
-                with suppress(TypeError):  # arrays of an earlier rule: a later entry ends that group, too
+                with suppress(TypeError, ValueError):  # items of an earlier rule: a later entry ends that group, too
                     kind.form.extend(bag, items)
 
 

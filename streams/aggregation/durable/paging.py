@@ -3,14 +3,15 @@ changelog.
 
 The commit that evicts a group writes its row and removes it in the changelog. With its next record the group is hot:
 the changelog has its state, and its row stays unchanged until the group is evicted again or ends. So a row is valid
-only while its group is not hot, and a record costs at most one write of a row. A restore of the changelog yields the
-hot groups, however many cold groups there are.
+only while its group is not hot, and a record costs at most one write of a row. The deadline of a row that stays wakes
+the partition for its group, too. A restore of the changelog yields the hot groups, however many cold groups there are.
 """
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
+from sluicegate.streams.aggregation.durable.alarms import alarm, is_alarm, since_of
 from sluicegate.streams.aggregation.durable.entry import ColdState, PastResults, packed_state, unpacked_state
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
 from sluicegate.streams.aggregation.layout import BYTES, DEADLINE_SLOTS, Bags, GroupState
@@ -28,10 +29,10 @@ class Paging:
     """The cold groups of one partition, as its owner knows them. The newest generation has the hot ones. `most` is the
     number of groups that stay hot; 0 evicts none.
 
-    `nearest` is the nearest deadline of a cold group; it may be early, never late. `ends` are the settings from which
-    the deadlines of the rows were computed. `at` is the owner's latest time at an eviction. `changed`: the next entry
-    must store this state. `gone` are the keys of rows that the next commit deletes. `suspended`: commits evict no
-    groups.
+    `nearest` is the nearest deadline of a cold group on the owner's clock; it may be early, never late. `ends` are the
+    settings from which the deadlines of the rows were computed; empty: the settings of two rules. `at` is the owner's
+    latest time at an eviction. `changed`: the next entry must store this state. `gone` are the keys of rows that the
+    next commit deletes. `suspended`: commits evict no groups.
     """
 
     __slots__ = (
@@ -75,6 +76,7 @@ class Paging:
         cold, self.ends, self.at, self._stale = self._groups.cold, state.ends, state.at, state.stale
         cold.count, cold.starts = state.count, dict(sorted(state.starts.items()))
         self.nearest = -inf if state.count else inf
+        cold.closes = 0 if state.count and self._groups.by_close else inf
 
     def noted(self) -> ColdState:
         """The state for an entry of the changelog."""
@@ -87,11 +89,13 @@ class Paging:
         if self._stale:
             self._rows, self._stale = set(self._groups.states), False
 
-    def remove(self, rows: Iterable[ColdGroup]) -> None:
-        """Delete these rows with the next commit. Their groups are hot, or have ended."""
+    def remove(self, rows: Iterable[ColdGroup], groups: Groups) -> None:
+        """Delete these rows with the next commit. Their groups are in `groups`, and need their deadlines in memory, or
+        have ended."""
         for row in rows:
             self.gone[row.key] = None
             self._rows.discard(row.key)
+            groups.wait(row.key)
 
     def emptied(self) -> None:
         """No row is left."""
@@ -99,29 +103,41 @@ class Paging:
 
     def warm(self, rows: Iterable[ColdGroup], groups: Groups) -> list[bytes]:
         """Make these groups hot. Skip rows of groups that are hot, or were hot since the last commit: these rows are
-        older. `groups` are the groups of their generation. Returns the keys. Raises ChangelogIncomplete."""
-        keys, width, timed = list[bytes](), groups.width, groups.rule.completion.timed
-        touched, states, reopen, fits = groups.touched, groups.states, groups.reopen, groups.fits
-        bags = len(groups.rule.plan.bags)
+        older. `groups` are the groups of their generation. A deadline in a row wakes the partition as long as the row
+        is there, so only a deadline that was computed from other settings is computed again. Returns the names. Raises
+        ChangelogIncomplete."""
+        names, width = list[bytes](), groups.width
+        timed = groups.rule.completion.timed and self.ends != ends_of(groups)
+        reopen, fits, bags = groups.reopen, groups.fits, len(groups.rule.plan.bags)
         for key, _, blob in rows:
-            if key in touched or key in states:
+            if not self.is_cold(key, groups):
                 continue
             state, items = unpacked_state(blob), Bags()
-            past = _past_of(state, width + bool(bags)) if len(state) != width else None
+            past = _past_of(state, width + bool(bags)) if len(state) != width + bool(bags) else None
             if bags:
                 items = state.pop() if state else items
             if not fits(state) or type(items) is not list or len(items) != bags:
                 raise ChangelogIncomplete("the row of a cold group does not have the fields of this rule")
+            name = groups.name_in(key, state)
             try:
-                reopen(key, state, items, past, timed)
+                reopen(name, state, items, past, timed)
             except (TypeError, LookupError, ValueError, AttributeError) as error:
                 raise ChangelogIncomplete(f"the row of a cold group has no items ({type(error).__name__})") from error
-            keys.append(key)
-        self._rows.update(keys)
-        for key in keys:
+            names.append(name)
             self._groups.cold.remove(groups.start_of(key))
-        self.changed = self.changed or bool(keys)
-        return keys
+            if groups.by_close:
+                self.gone |= {key: None, alarm(key, groups.since(state)): None}
+            else:
+                self._rows.add(key)
+        self.changed = self.changed or bool(names)
+        return names
+
+    def is_cold(self, key: bytes, groups: Groups | None = None) -> bool:
+        """Whether the row of this key is of a cold group. Else it is an alarm, or older than its group."""
+        groups = self._groups if groups is None else groups
+        if groups.by_close:
+            return key not in self.gone and not is_alarm(key)
+        return key not in groups.touched and key not in groups.states
 
     def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
         """The groups that the commit evicts, and the keys of the rows that it deletes. Call it before the changelog
@@ -138,11 +154,17 @@ class Paging:
             self._recent &= groups.states.keys()
         evicted = self._evicted(over, large)
         if evicted:
-            for row in evicted:
-                groups.cold.add(groups.start_of(row.key))
             self.at, self.changed = max(self.at, now), True
-            self.nearest = min(self.nearest, min((row.due for row in evicted if row.due is not None), default=inf))
+            nearest = min((row.due for row in evicted if row.due is not None), default=inf)
+            if groups.by_close:
+                groups.cold.closes = min(groups.cold.closes, nearest)
+                nearest = min((self.age_due(row.key) for row in evicted if is_alarm(row.key)), default=inf)
+            self.nearest = min(self.nearest, nearest)
         return evicted, gone
+
+    def age_due(self, key: bytes) -> float:
+        """The moment of this alarm, on the owner's clock; infinity for never."""
+        return since_of(key) + at_most(self._groups)
 
     def _ended(self) -> list[bytes]:
         """The keys of the rows that the commit deletes: those whose groups ended, and `gone`."""
@@ -162,8 +184,8 @@ class Paging:
     def _evicted(self, over: int, large: float) -> list[ColdGroup]:
         """Close groups that this commit did not touch, and return their rows: up to `over` groups, or more until their
         bags have `large` bytes. One commit evicts no more than about twice what it touches, or a slice."""
-        groups, rows = self._groups, list[ColdGroup]()
-        states, early = groups.states, groups.early
+        groups, rows, alarms = self._groups, list[ColdGroup](), list[ColdGroup]()
+        states, early, aging = groups.states, groups.early, groups.by_close and at_most(groups) < inf
         fresh, turned = set(groups.touched), False
         most, least = max(LEAST, 2 * len(fresh)), groups.bytes - large
         grown = sum(states[key][BYTES] for key in fresh if key in states) if groups.bytes else 0
@@ -183,11 +205,15 @@ class Paging:
                 continue
             if states[key][BYTES] > largest:
                 continue
-            due, past = groups.due_at(key), early.past.get(key) if early.past else None
+            due, past = groups.row_due(key), early.past.get(key) if early.past else None
+            row_key = groups.row_key(key)
+            if aging:
+                alarms.append(ColdGroup(alarm(row_key, groups.since(states[key])), None, b""))
             row = _row(*groups.drop(key), past, groups)
             self._rows.discard(key)
-            rows.append(ColdGroup(key, None if due == inf else due, row))
-        return rows
+            rows.append(ColdGroup(row_key, None if due == inf else due, row))
+            groups.cold.add(groups.start_of(row_key))
+        return rows + alarms
 
     def _turn(self) -> None:
         """Begin a turn with the groups that were not touched in the turn before."""
@@ -219,8 +245,15 @@ def largest_row(groups: Groups) -> float:
 
 
 def unknown(groups: Groups, names: Collection[bytes]) -> list[bytes]:
-    """The names for which the store must be asked for a cold group."""
+    """The keys of rows for which the store must be asked. The groups of the others are hot, or were since the last
+    commit."""
     return [name for name in names if name not in groups.states and name not in groups.touched]
+
+
+def at_most(groups: Groups) -> float:
+    """The longest time for which a window is open on the owner's clock; infinity for no limit."""
+    window = groups.rule.aggregation.window
+    return inf if window is None or window.at_most is None else window.at_most
 
 
 def ends_of(groups: Groups) -> tuple[float, ...]:
@@ -228,7 +261,7 @@ def ends_of(groups: Groups) -> tuple[float, ...]:
     completion, every, window = groups.rule.completion, groups.early.every, groups.rule.aggregation.window
     ends = completion.count, completion.most, completion.since_first, completion.since_last, groups.idle
     if window is not None:
-        return *ends, inf if window.at_most is None else window.at_most
+        return (*ends, at_most(groups), *([window.grace] if groups.by_close else []))
     if completion.from_data:
         return *ends, every, 1.0
     return ends if every == inf else (*ends, every)

@@ -15,7 +15,7 @@ from sluicegate.streams.wording import PrintableText
 
 P = ParamSpec("P")
 
-DONE, UNEXPECTED, USAGE, SYSTEM, NOT_ACCEPTED, DONE_BEFORE, KILLED = range(7)
+DONE, UNEXPECTED, USAGE, SYSTEM, NOT_ACCEPTED, DONE_BEFORE, KILLED, FENCED = range(8)
 EXIT_CODES = {
     DONE: "Done.",
     UNEXPECTED: "An unexpected error, or a test of the file that failed.",
@@ -24,6 +24,7 @@ EXIT_CODES = {
     NOT_ACCEPTED: "A judged change has effects that the caller does not accept, or a repair left something out.",
     DONE_BEFORE: "Refused because it was done before.",
     KILLED: "`run` was stopped and killed processes that did not end in time. Nothing is lost.",
+    FENCED: "`run` ended because another run has the same name (`SLUICEGATE_INSTANCE`). Nothing is lost.",
 }
 DEBUG = "SLUICEGATE_LOG_LEVEL"
 

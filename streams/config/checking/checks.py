@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from sluicegate.streams.agent import EMBEDDED, HandlerSettings
-from sluicegate.streams.config.checking import clusters, forwarding, idle, patterns, tables
+from sluicegate.streams.config.checking import clusters, forwarding, idle, patterns, tables, written
 from sluicegate.streams.config.checking.written import dead_letters, letters, uses
 from sluicegate.streams.config.sections import cases, correlating, emitting, envelopes, kafka, windows
 from sluicegate.streams.config.sections.calls import flow
@@ -70,7 +70,8 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from _topics(file, agent, path)
         yield from patterns.findings(file, agent, path)
         yield from clusters.findings(file, name, agent)
-        yield from _history(file, agent, path)
+        yield from _history(agent, path)
+    yield from written.findings(file)
     yield from _tests(file)
 
 
@@ -313,8 +314,8 @@ def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
         yield FileFinding(at, what, "let dead letters go to another topic", (source, dead, ("app",)))
 
 
-def _history(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFinding]:
-    """The topic of the history must be no other topic of the agent, so that its messages are never taken for others."""
+def _history(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
+    """The topic of the history must be no input, so that its messages are never taken for others."""
     if not agent.history:
         return
     at = (*path, "history")
@@ -323,14 +324,6 @@ def _history(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFin
     if agent.scope == "shared":
         what = HISTORY_SHARED
         yield FileFinding(at, what, "leave one of the two out", (at, (*path, "scope")))
-    uses: dict[str, tuple[str, Path]] = {
-        dead_letters(file, agent): ("that its dead letters go to", (*path, "dead_letters"))
-    }
-    uses |= {each.topic: ("that it writes its results to", (*path, *to, "topic")) for to, each in agent.outputs.items()}
-    uses |= {each.name: ("that this agent reads", (*path, "from")) for each in agent.from_}
-    if agent.correlate is not None:
-        uses[agent.correlate.topic(file.app, str(path[1]))] = "that its legs go through", (*path, "correlate")
-    uses |= {} if agent.repartition is None else {agent.repartition: ("that it re-keys to", (*path, "repartition"))}
-    if agent.history in uses:
-        used, other = uses[agent.history]
-        yield FileFinding(at, f"is a topic {used}", "give it a topic of its own", (at, other))
+    if agent.history in [source.name for source in agent.from_]:
+        needs = (at, (*path, "from"))
+        yield FileFinding(at, "is a topic that this agent reads", "give it a topic of its own", needs)

@@ -96,12 +96,12 @@ class TimeoutModel(FilePart, frozen=True):
         if self.at is not None and self.since is not None:
             raise refused("has both at and since: an instant counts from no record", "leave since out")
         if not self.from_data:
-            if (self.after is None) != both or (both and self.since is not None):
-                raise refused("mixes the forms of a timeout", _FORMS)
             for key in ("cancel", "unit"):
                 if key in self.model_fields_set:
                     hint = "write at: FIELD or after: EXPRESSION, or leave it out"
                     raise refused(f"has {key}, but no record gives the deadline", hint)
+            if (self.after is None) != both or (both and self.since is not None):
+                raise refused("mixes the forms of a timeout", _FORMS)
         return self
 
 

@@ -23,7 +23,7 @@ class EmitModel(FilePart, EmitSettings, frozen=True):
     """One of `every`, `count` and `on`, and also `final`."""
 
 
-EmitField = Annotated[EmitModel, unless_unknown(lambda: EmitModel(every=1.0))]
+EmitField = Annotated[EmitModel, unless_unknown(lambda: EmitModel.model_construct(every=1.0))]
 
 
 def built(emit: EmitModel | None) -> Emit | None:

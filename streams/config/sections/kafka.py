@@ -90,7 +90,19 @@ _SECRETS = tuple(
         "assertion.private.key.pem",
     )
 )
-BY_THE_GROUP_COORDINATOR = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
+SESSION, HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
+BY_THE_GROUP_COORDINATOR = (SESSION, HEARTBEAT, "partition.assignment.strategy")
+_SESSION_DEFAULT = 10_000
+_ORDERED = (
+    ("max.poll.interval.ms", 300_000, SESSION, _SESSION_DEFAULT),
+    (SESSION, _SESSION_DEFAULT, HEARTBEAT, 1),
+    ("reconnect.backoff.max.ms", 10_000, "reconnect.backoff.ms", 100),
+    ("fetch.max.bytes", 52_428_800, "message.max.bytes", 1_000_000),
+)
+"""Settings of which librdkafka, or a group, needs the first to be at least the second, each with its default."""
+_BROKER_SESSIONS = (6_000, 1_800_000)
+"""Milliseconds: `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of a broker, by default."""
+_HEARTBEATS = 3  # in a session, by the documentation of Kafka
 _STRATEGIES = ("cooperative-sticky", "range", "roundrobin", "range,roundrobin", "roundrobin,range")
 _TRUTH = {"true": True, "false": False}
 
@@ -177,8 +189,41 @@ def _of_cluster(path: Path, settings: Mapping[str, object]) -> Iterator[FileFind
             if name in settings:
                 hint = "leave it out: the broker decides it, with group.consumer.* settings"
                 yield FileFinding((*path, name), "cannot be set with group.protocol: consumer", hint)
+    yield from _out_of_order(path, settings)
     if str(settings.get(LOGIN)).lower() in LOGINS:
         yield from _login_findings(path, str(settings[LOGIN]).lower(), settings)
+
+
+def _number(settings: Mapping[str, object], name: str, default: int) -> int | None:
+    """The setting as a number; None: the value is unknown, or invalid, which is another problem."""
+    value = settings.get(name, default)
+    if type(value) is int:
+        return value
+    known = None if isinstance(value, Unknown) else converted(name, value)
+    return known if isinstance(known, int) else None
+
+
+def _out_of_order(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:
+    for larger, default, smaller, other in _ORDERED:
+        most, least = _number(settings, larger, default), _number(settings, smaller, other)
+        if most is not None and least is not None and most < least:
+            written, needs = (larger if larger in settings else smaller), ((*path, larger), (*path, smaller))
+            what = f"contradict each other: {larger} must be at least {smaller}, which is {least}"
+            yield FileFinding((*path, written), what, f"raise {larger}, or lower {smaller}", needs)
+
+
+def warnings(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:
+    """Times of a session that many brokers refuse, or that a late heartbeat ends. The embedded broker takes any."""
+    session, interval = _number(settings, SESSION, _SESSION_DEFAULT), _number(settings, HEARTBEAT, 1)
+    if session is None or interval is None or str(settings.get("group.protocol")).lower() == "consumer":
+        return
+    at, beat, (least, most) = (*path, SESSION), (*path, HEARTBEAT), _BROKER_SESSIONS
+    if settings.get("bootstrap.servers") != EMBEDDED and not least <= session <= most:
+        what = f"is not from {least} to {most}, the defaults of group.min and group.max.session.timeout.ms of a broker"
+        yield FileFinding(at, what, "write a time between them, or change these settings of the broker", (at,))
+    if interval * _HEARTBEATS > session:
+        what = f"is more than a third of {SESSION}: a worker loses its partitions after a late heartbeat"
+        yield FileFinding(beat, what, f"write at most {max(1, session // _HEARTBEATS)}, or leave it out", (beat, at))
 
 
 def _login_findings(path: Path, login: str, settings: Mapping[str, object]) -> Iterator[FileFinding]:

@@ -19,6 +19,7 @@ from sluicegate.streams.config.sections.leased import (
 )
 from sluicegate.streams.config.sections.models_agent import AgentModel
 from sluicegate.streams.config.sections.registry import RegistryModel
+from sluicegate.streams.config.text.scalars import Unknown
 
 
 class HttpModel(FilePart, Http, frozen=True):
@@ -29,9 +30,12 @@ _HTTP_SCHEMA = {"anyOf": [{"enum": [False]}, HttpModel.model_json_schema()]}
 
 
 def _agents(value: object) -> object:
-    if isinstance(value, dict) and not value:
+    """The agents without those that are unknown."""
+    if not isinstance(value, dict):
+        return value
+    if not value:
         raise refused("there is no agent", "write at least one agent under `agents`")
-    return value
+    return {name: each for name, each in value.items() if not isinstance(each, Unknown)}
 
 
 class FileModel(FilePart, AppSettings, frozen=True):

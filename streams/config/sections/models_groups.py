@@ -68,8 +68,7 @@ def _as_reducer(value: object) -> object:
         return {"kind": kind, _ARGUMENTS[entry.takes]: argument if argument is not None else ""}
     if isinstance(value, str):
         entry = REDUCERS.get(value)
-        of_a_field = entry is not None and _ARGUMENTS[entry.takes] == "field"
-        raise refused("is not a reducer", f"write {_form(entry)}" if entry and of_a_field else _nearest(value))
+        raise refused("is not a reducer", f"write {_form(entry)}" if entry else _nearest(value))
     raise refused("is not a reducer", "write count, collect, or {sum: FIELD} and the like")
 
 
@@ -91,7 +90,9 @@ def _with_option(entry: ReducerKind, option: Option, argument: object) -> dict[s
 
 
 def _form(entry: ReducerKind) -> str:
-    return f"{{{entry.name}: {'FIELD' if (option := entry.option) is None else _with_number(option)}}}"
+    if entry.option is not None:
+        return f"{{{entry.name}: {_with_number(entry.option)}}}"
+    return f"{{{entry.name}: {'module:function' if entry.takes == 'function' else 'FIELD'}}}"
 
 
 def _with_number(option: Option) -> str:

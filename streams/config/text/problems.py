@@ -12,7 +12,7 @@ LONGEST_KEY = 200
 @dataclass(frozen=True, slots=True)
 class Problem:
     """`key` is a dotted path ("" for the file as a whole); `line` and `column` count from 1. No value of the file is in
-    it."""
+    it. As text it is one line."""
 
     file: str
     line: int
@@ -22,13 +22,13 @@ class Problem:
     hint: str
 
     def __str__(self) -> str:
-        return f"{self._where()}: {self.message}; {self.hint}"
+        return printable(f"{self._where()}: {self.message}; {self.hint}")
 
     def as_warning(self) -> str:
-        return f"{self._where()}: warning: {self.message}; {self.hint}"
+        return printable(f"{self._where()}: warning: {self.message}; {self.hint}")
 
     def _where(self) -> str:
-        return f"{printable(self.file)}:{self.line}:{self.column}: {self.key or 'file'}"
+        return f"{self.file}:{self.line}:{self.column}: {self.key or 'file'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked
+from sluicegate.streams.aggregation.durable.alarms import alarm
+from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked, unpacked_state
 from sluicegate.streams.aggregation.durable.paging import Paging
-from sluicegate.streams.aggregation.groups import ColdKeys
-from sluicegate.streams.aggregation.layout import FIRST
+from sluicegate.streams.aggregation.groups import ColdKeys, Groups
+from sluicegate.streams.aggregation.layout import FIRST, GroupState
 from sluicegate.streams.contracts.stores import ColdGroups, Store
 from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Partition, PartitionView
 from sluicegate.streams.operations.groups.contents import PartitionContents
@@ -37,11 +38,27 @@ def parts(contents: PartitionContents, store: ColdGroups) -> Iterator[PartitionC
             yield _with(contents, rows)
 
 
-def with_names(contents: PartitionContents, store: ColdGroups, names: Sequence[bytes]) -> Iterator[PartitionContents]:
-    """Same as `parts`, restricted to the groups of these names."""
+def with_rows(contents: PartitionContents, store: ColdGroups, keys: Sequence[bytes]) -> Iterator[PartitionContents]:
+    """Same as `parts`, restricted to the rows with these keys."""
     yield contents
     if contents.groups.cold.count:
-        yield _with(contents, store.cold(contents.partition, names))
+        yield _with(contents, store.cold(contents.partition, keys))
+
+
+def rows_of(contents: PartitionContents, store: ColdGroups, name: bytes) -> Sequence[bytes]:
+    """The keys of the rows that the group of this name may have. Raises PersistenceError and ChangelogIncomplete."""
+    groups = contents.groups
+    keys = groups.rows_of(name)
+    if not groups.by_close:
+        return keys
+    states = {row.key: unpacked_state(row.state) for row in store.cold(contents.partition, keys)}
+    its_rows = [(key, state) for key, state in states.items() if groups.name_in(key, state) == name]
+    return [each for key, state in its_rows for each in row_keys(groups, key, state)]
+
+
+def row_keys(groups: Groups, key: bytes, state: GroupState) -> Sequence[bytes]:
+    """The keys of all rows of a cold group: this one of its state, and that of its alarm."""
+    return [key, alarm(key, groups.since(state))] if groups.by_close else [key]
 
 
 def has_changed(contents: PartitionContents, view: PartitionView, key: bytes) -> bool:
@@ -66,11 +83,11 @@ def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
 
 
 def without(contents: PartitionContents, keys: Sequence[bytes]) -> ColdState:
-    """The changelog's state of the cold groups after the removal of these groups and their rows."""
+    """The changelog's state of the cold groups after the removal of these rows and their groups."""
     groups, cold = contents.groups, ColdKeys()
     cold.count, cold.starts = groups.cold.count, dict(groups.cold.starts)
     for key in keys:
-        if key not in groups.states:
+        if contents.paging.is_cold(key):
             cold.remove(groups.start_of(key))
     return replace(contents.paging.noted(), count=cold.count, starts=cold.starts)
 
@@ -88,7 +105,9 @@ def _with(contents: PartitionContents, rows: Sequence[ColdGroup]) -> PartitionCo
     """The contents with only these groups. Groups that are hot by now are left out."""
     groups, hot = groups_of(contents.rule), contents.groups
     groups.idle = hot.idle
-    Paging(groups).warm((row for row in rows if row.key not in hot.states), groups)
+    for name in Paging(groups).warm(rows, groups):
+        if name in hot.states:
+            groups.drop(name)
     groups.beside(hot)
     groups.cold, groups.touched = ColdKeys(), {}
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))

@@ -18,7 +18,7 @@ from sluicegate.streams.contracts.values import Claim, OutboxRow, Partition, Par
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Leaving, Person, amend
 from sluicegate.streams.keys import REWIND
-from sluicegate.streams.operations.groups.cold_groups import parts, with_names, without
+from sluicegate.streams.operations.groups.cold_groups import parts, rows_of, with_rows, without
 from sluicegate.streams.operations.groups.contents import GenerationContents, PartitionContents, held, partitions
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.sizes import MESSAGE_BYTES
@@ -79,7 +79,7 @@ def open_groups(
 
 def with_cold(contents: PartitionContents, store: ColdGroups, key: bytes | None = None) -> list[OpenGroup]:
     """The open groups of this key (None: all) in one partition: the hot ones, then the cold ones."""
-    read = parts(contents, store) if key is None else with_names(contents, store, contents.groups.cold_names(key))
+    read = parts(contents, store) if key is None else with_rows(contents, store, contents.groups.cold_names(key))
     return [group for part in read for group in groups_in(part, key)]
 
 
@@ -296,14 +296,15 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         _text(group),
         still,
         rows=ended if agent.history else None,
-        cold=lambda view: _row_of(view, group, agent),
+        cold=lambda view: _row_of(store, view, group, agent),
         **target,
     )
 
 
 def _generation_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
     """The generation that still holds the group; None: the group has ended."""
-    for part in with_names(held(agent, group.partition, view), store, [group.name]):
+    contents = held(agent, group.partition, view)
+    for part in with_rows(contents, store, contents.groups.rows_of(group.name)):
         for generation in part.every:
             state = generation.groups.states.get(group.name) if generation.generation == group.generation else None
             if state is not None and state[FIRST] == group.begin:
@@ -311,11 +312,14 @@ def _generation_of(store: Store, view: PartitionView, group: OpenGroup, agent: A
     return None
 
 
-def _row_of(view: PartitionView, group: OpenGroup, agent: Agent) -> Leaving | None:
+def _row_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> Leaving | None:
     """The row of the group, and the changelog's state of the cold groups after its removal; None: the store has no
     rows. A hot group may have one."""
     contents = held(agent, group.partition, view)
-    return ([group.name], without(contents, [group.name])) if contents.paging.has_rows else None
+    if not contents.paging.has_rows:
+        return None
+    rows = rows_of(contents, store, group.name)
+    return rows, without(contents, rows)
 
 
 def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:

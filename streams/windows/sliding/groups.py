@@ -16,11 +16,14 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import Groups, fired, traceparent
 from sluicegate.streams.aggregation.layout import FIRST, Bags, GroupState
+from sluicegate.streams.aggregation.loop import Placing
 from sluicegate.streams.aggregation.merging import pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.placing import in_time
 from sluicegate.streams.windows.sliding.lines import NEVER, Line, Totalled, reach
+from sluicegate.streams.windows.sliding.placing import in_line
 from sluicegate.streams.windows.sliding.totals import AT, TimedState, totals
 from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
 
@@ -31,10 +34,10 @@ class SlidingGroups(WindowGroups):
     Times are in milliseconds. Records of a key are removed several at once, somewhat later than `reach` requires.
     `soon`: after a record at a time T, the first record of its key must be removed at T + `soon` at the latest.
     `_by_number`: windows are limited by a number of records. `_start` is the start of the window whose result is built.
-    `_torn`: groups were removed and `lines` must be rebuilt.
+    `torn`: groups were removed and `lines` must be rebuilt.
     """
 
-    __slots__ = ("_by_number", "_made", "_start", "_torn", "lines", "reach", "soon")
+    __slots__ = ("_by_number", "_made", "_start", "lines", "reach", "soon", "torn")
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
@@ -43,10 +46,26 @@ class SlidingGroups(WindowGroups):
         self._start, self._by_number = 0, window.last > 0
         self._made = totals(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
         self.lines: dict[bytes, Line] = {}
-        self._torn = False
+        self.torn = False
 
-    def _placed(self) -> None:
-        """The compiled loop cannot place records: each record has a result."""
+    def _placed(self) -> Placing | None:
+        return None if self.merged is not None else in_line(self.rule, in_time(self))
+
+    def room(self) -> int:
+        """The number of records at which the compiled loop adds no other one. It is 0 if the lines must be rebuilt."""
+        if self.torn or self.bytes > self.most_bytes:
+            return 0
+        others = self.cold.count + sum(len(elder.states) for elder in self.elders)
+        return self.rule.aggregation.max_groups - others
+
+    def tells_plainly(self) -> bool:
+        """Whether a result is an event as it is: no expression decides about it, and nothing else is noted."""
+        return self.rule.results is None and not self.notes and not self.faults
+
+    @property
+    def order(self) -> list[tuple[int, int, bytes]]:
+        """A heap of (watermark, first offset, key): when the oldest records of a key are removed."""
+        return self._order
 
     # -- records ---------------------------------------------------------------------------------------------------
 
@@ -63,7 +82,7 @@ class SlidingGroups(WindowGroups):
             start = time - self.reach.size if self.window.size else time
             self._late(record, Span(start, time, time + self.reach.grace + 1))
             return True
-        if self._torn:
+        if self.torn:
             self.rearm()
         line = self.lines.get(key)
         if not self._has_room(record, line, items, now):
@@ -72,13 +91,18 @@ class SlidingGroups(WindowGroups):
         if line is None or key not in self.lines:  # the line was removed to make room
             line = self.lines[key] = self._line([])
         window = line.add(entry, bool(items))
-        self._start = line.start if self._by_number else time - self.reach.size
+        start = line.start if self._by_number else time - self.reach.size
         if not 0 <= line.due <= time + self.soon:
-            self._expect(key, line)
-        if self.notes:
-            self._note(key, window[0], WINDOW, now)
-        self.let_out(key, window[0], self._poured(key, window) if items else [], WINDOW, now, self.emit)
+            self.expect(key, line)
+        self.tell_window(key, window[0], self._poured(key, window) if items else [], now, start)
         return True
+
+    def tell_window(self, key: bytes, state: GroupState, bags: Bags, now: float, start: int) -> None:
+        """Emit the result of the window that ends with a record, and begins at `start`."""
+        self._start = start
+        if self.notes:
+            self._note(key, state, WINDOW, now)
+        self.let_out(key, state, bags, WINDOW, now, self.emit)
 
     def _kept(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> TimedState:
         """Store the record as a group of its own."""
@@ -149,7 +173,7 @@ class SlidingGroups(WindowGroups):
 
     # -- records that leave ----------------------------------------------------------------------------------------
 
-    def _expect(self, key: bytes, line: Line) -> None:
+    def expect(self, key: bytes, line: Line) -> None:
         """Note the watermark at which the oldest records of the key are removed, if it is known and earlier than the
         noted one."""
         due = line.forgotten()
@@ -159,7 +183,7 @@ class SlidingGroups(WindowGroups):
 
     def _next(self) -> tuple[int, bytes] | None:
         """As in WindowGroups, for the removal of records: the watermark of the next removal, and the key."""
-        if self._torn:
+        if self.torn:
             self.rearm()
         order = self._order
         while order:
@@ -171,19 +195,34 @@ class SlidingGroups(WindowGroups):
             due = line.forgotten()
             if due == known:
                 return known, key
-            line.due = due if due < NEVER else -1
-            if line.due < 0:
-                heappop(order)
-            else:
-                heapreplace(order, (due, line.entries[0][1], key))
+            self._postpone(key, line)
         return None
 
     def _close(self, now: float, most: int) -> int:
         """As in WindowGroups: remove up to `most` records."""
-        many = 0
-        while many < most and (following := self._next()) is not None and following[0] <= self.event.watermark:
-            many += self._leave(following[1], most - many)
+        if self.torn:
+            self.rearm()
+        order, lines, watermark, many = self._order, self.lines, self.event.watermark, 0
+        while many < most and order and order[0][0] <= watermark:
+            known, _, key = order[0]
+            line = lines.get(key)
+            if line is not None and line.due == known:
+                if line.forgotten() <= watermark:
+                    many += self._leave(key, most - many)
+                if key in lines:
+                    self._postpone(key, line)
+                    continue
+            heappop(order)
         return many
+
+    def _postpone(self, key: bytes, line: Line) -> None:
+        """The first entry of `_order` is that of this key. Update it to the watermark of the next removal."""
+        due = line.forgotten()
+        line.due = due if due < NEVER else -1
+        if line.due < 0:
+            heappop(self._order)
+        else:
+            heapreplace(self._order, (due, line.entries[0][1], key))
 
     def _leave(self, key: bytes, most: int) -> int:
         """Remove up to `most` records of the key that the watermark has passed. Returns their number."""
@@ -202,13 +241,13 @@ class SlidingGroups(WindowGroups):
         return len(gone)
 
     def _arm(self, group: bytes, state: GroupState) -> None:
-        """Does nothing: `_expect` runs when the state has the time."""
+        """Does nothing: `expect` runs when the state has the time."""
 
     def _silence_due(self) -> float:
         return inf  # no result waits
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
-        self._torn = True
+        self.torn = True
         return super().drop(key)
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
@@ -230,7 +269,7 @@ class SlidingGroups(WindowGroups):
         entries = defaultdict[bytes, list[TimedState]](list)
         for group, state in self.states.items():
             entries[key_of(group)].append((state[AT], state[FIRST], state))
-        self.lines, self._order, self._torn = {}, [], False
+        self.lines, self._order, self.torn = {}, [], False
         for key, own in entries.items():
             line = self.lines[key] = self._line(sorted(own))
             if (due := line.forgotten()) < NEVER:
@@ -264,14 +303,14 @@ class SlidingGroups(WindowGroups):
         return tuple(name(offset, key) for _, offset, _ in line.entries)
 
     def current(self) -> Mapping[bytes, GroupState]:
-        if self._torn:
+        if self.torn:
             self.rearm()
         stay = ((key, line, line.leaving(self.event.watermark)[0]) for key, line in self.lines.items())
         return {name(offset, key): state for key, line, gone in stay for _, offset, state in line.entries[gone:]}
 
     def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
         """The newest window of this key, or of each key, with the name of its last record."""
-        if self._torn:
+        if self.torn:
             self.rearm()
         for one in self.lines if key is None else self.lines.keys() & {key}:
             state, entries = self.lines[one].window

@@ -13,7 +13,7 @@ Totalled = tuple[GroupState, Sequence[TimedState]]
 """The state of a window, and its entries ordered by time."""
 NEVER = 1 << 62
 """A time in milliseconds after the times of all records."""
-SLACK = 16
+SLACK = 8
 """Records are removed in batches: when the watermark has moved on by `keep` / SLACK, or when `most` is exceeded by
 `most` / SLACK."""
 

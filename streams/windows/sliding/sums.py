@@ -12,40 +12,43 @@ _ONE = 1 << _UNIT
 
 
 class ExactSum:
-    """The sum of integers is an integer; otherwise it is a double."""
+    """The sum of integers is an integer; otherwise it is a double. `integers` is the sum of the integers, `many` is the
+    number of doubles."""
 
-    __slots__ = ("_doubles", "_integers", "_many", "_odd")
+    __slots__ = ("_doubles", "_odd", "integers", "many")
 
     def __init__(self) -> None:
-        self._integers = self._doubles = self._many = self._odd = 0
+        self.integers = self._doubles = self.many = self._odd = 0
 
     def add(self, value: float) -> None:
         if type(value) is int:
-            self._integers += value
+            self.integers += value
         elif isfinite(value):
             self._doubles += _units(value)
-            self._many += 1
+            self.many += 1
         else:
             self._odd += 1
+            self.many += 1
 
     def remove(self, value: float) -> None:
         """Remove a number that was added."""
         if type(value) is int:
-            self._integers -= value
+            self.integers -= value
         elif isfinite(value):
             self._doubles -= _units(value)
-            self._many -= 1
+            self.many -= 1
         else:
             self._odd -= 1
+            self.many -= 1
 
     @property
     def value(self) -> float:
         """The sum. It is infinite if it exceeds the largest double, or if one of the numbers is not finite."""
         if self._odd:
             return inf
-        if not self._many:
-            return self._integers
-        total = self._doubles + (self._integers << _UNIT)
+        if not self.many:
+            return self.integers
+        total = self._doubles + (self.integers << _UNIT)
         try:
             return total / _ONE
         except OverflowError:

@@ -8,13 +8,14 @@ of the whole window for each result.
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, OPENED, GroupState
 from sluicegate.streams.aggregation.reducers import places
-from sluicegate.streams.reducers import NUMBERS, REDUCERS, parts_of
-from sluicegate.streams.reduction import Accumulator, Place
+from sluicegate.streams.reducers import parts_of
+from sluicegate.streams.reduction import Place
 from sluicegate.streams.windows.sliding.sums import ExactSum
 
 TimedState = tuple[int, int, GroupState]
@@ -54,82 +55,122 @@ def inserted(best: deque[TimedState], entry: TimedState, worse: Worse) -> None:
     best.extend(reversed(later))
 
 
-class Numbers:
-    """Sum, minimum and maximum of one field."""
+class SumTotal:
+    """Sum of one field, and the number of records that have it. Only an optional field needs this number."""
 
-    __slots__ = ("_at", "_greatest", "_least", "_lenient", "_many", "_slot", "_sum")
+    __slots__ = ("_at", "_lenient", "_slot", "many", "sum")
 
     def __init__(self, place: Place) -> None:
-        self._at, self._slot, self._lenient, self._many = place.at, place.at + 1, place.lenient, 0
-        self._sum, self._least, self._greatest = ExactSum(), deque[TimedState](), deque[TimedState]()
+        self._at, self._slot, self._lenient, self.many = place.at, place.at + 1, place.lenient, 0
+        self.sum = ExactSum()
 
     def append(self, entry: TimedState) -> None:
-        slot = self._slot
-        value = entry[2][slot]
-        if value is None:
-            return
-        self._many += 1
-        self._sum.add(value)
-        least, greatest = self._least, self._greatest
-        while least and least[-1][2][slot] >= value:
-            least.pop()
-        least.append(entry)
-        while greatest and greatest[-1][2][slot] <= value:
-            greatest.pop()
-        greatest.append(entry)
-
-    def insert(self, entry: TimedState) -> None:
-        slot = self._slot
-        value = entry[2][slot]
+        value = entry[2][self._slot]
         if value is not None:
-            self._many += 1
-            self._sum.add(value)
-            inserted(self._least, entry, lambda one, other: one[2][slot] >= other[2][slot])
-            inserted(self._greatest, entry, lambda one, other: one[2][slot] <= other[2][slot])
+            self.many += self._lenient
+            self.sum.add(value)
+
+    insert = append
 
     def remove(self, entry: TimedState) -> None:
         value = entry[2][self._slot]
-        if value is None:
-            return
-        self._many -= 1
-        self._sum.remove(value)
-        if self._least[0] is entry:
-            self._least.popleft()
-        if self._greatest[0] is entry:
-            self._greatest.popleft()
+        if value is not None:
+            self.many -= self._lenient
+            self.sum.remove(value)
 
     def put(self, state: GroupState) -> None:
-        at, slot = self._at, self._slot
-        state[at] = self._sum.value
-        state[slot] = self._least[0][2][slot] if self._least else None
-        state[slot + 1] = self._greatest[0][2][slot] if self._greatest else None
+        state[self._at] = self.sum.value
         if self._lenient:
-            state[at + 3] = self._many
+            state[self._at + 3] = self.many
 
 
-class Earliest:
-    """The value with the lowest offset."""
+class BestTotal:
+    """One value of the window. `best` has its record, then the record with this value once that one has left, and so
+    on."""
 
-    __slots__ = ("_at", "_best")
+    __slots__ = ("_slots", "best")
 
-    def __init__(self, place: Place) -> None:
-        self._at, self._best = place.at, deque[TimedState]()
+    def __init__(self, slots: slice) -> None:
+        self._slots, self.best = slots, deque[TimedState]()
+
+    def _counts(self, entry: TimedState) -> bool:
+        """Whether the record has a value."""
+        raise NotImplementedError
+
+    def worse(self, one: TimedState, other: TimedState) -> bool:
+        """As in Worse."""
+        raise NotImplementedError
 
     def append(self, entry: TimedState) -> None:
-        if entry[2][self._at + 1] >= 0:
-            self._best.append(entry)
+        if self._counts(entry):
+            best = self.best
+            while best and self.worse(best[-1], entry):
+                best.pop()
+            best.append(entry)
 
     def insert(self, entry: TimedState) -> None:
-        if entry[2][self._at + 1] >= 0:
-            inserted(self._best, entry, after)
+        if self._counts(entry):
+            inserted(self.best, entry, self.worse)
 
     def remove(self, entry: TimedState) -> None:
-        if self._best and self._best[0] is entry:
-            self._best.popleft()
+        if self.best and self.best[0] is entry:
+            self.best.popleft()
 
     def put(self, state: GroupState) -> None:
-        at = self._at
-        state[at : at + 2] = self._best[0][2][at : at + 2] if self._best else (None, -1)
+        if self.best:
+            state[self._slots] = self.best[0][2][self._slots]
+        else:
+            self._blank(state)
+
+    def _blank(self, state: GroupState) -> None:
+        """Write that the window has no value."""
+        state[self._slots] = [None]
+
+
+class Least(BestTotal):
+    """The least value of a field."""
+
+    __slots__ = ("_slot",)
+    number = 1  # of its slot in the place
+
+    def __init__(self, place: Place) -> None:
+        self._slot = place.at + self.number
+        super().__init__(slice(self._slot, self._slot + 1))
+
+    def _counts(self, entry: TimedState) -> bool:
+        return entry[2][self._slot] is not None
+
+    def worse(self, one: TimedState, other: TimedState) -> bool:
+        return bool(one[2][self._slot] >= other[2][self._slot])
+
+
+class Greatest(Least):
+    """The greatest value of a field."""
+
+    __slots__ = ()
+    number = 2
+
+    def worse(self, one: TimedState, other: TimedState) -> bool:
+        return bool(one[2][self._slot] <= other[2][self._slot])
+
+
+class Earliest(BestTotal):
+    """The value with the lowest offset."""
+
+    __slots__ = ("_offset",)
+
+    def __init__(self, place: Place) -> None:
+        self._offset = place.at + 1
+        super().__init__(slice(place.at, place.at + 2))
+
+    def _counts(self, entry: TimedState) -> bool:
+        return bool(entry[2][self._offset] >= 0)
+
+    def _blank(self, state: GroupState) -> None:
+        state[self._slots] = [None, -1]
+
+    def worse(self, one: TimedState, other: TimedState) -> bool:
+        return after(one, other)
 
 
 class Latest(Earliest):
@@ -137,14 +178,8 @@ class Latest(Earliest):
 
     __slots__ = ()
 
-    def append(self, entry: TimedState) -> None:
-        if entry[2][self._at + 1] >= 0:
-            self._best.clear()
-            self._best.append(entry)
-
-    def insert(self, entry: TimedState) -> None:
-        if entry[2][self._at + 1] >= 0:
-            inserted(self._best, entry, before)
+    def worse(self, one: TimedState, other: TimedState) -> bool:
+        return one[1] < other[1]
 
 
 def after(one: TimedState, other: TimedState) -> bool:
@@ -152,16 +187,14 @@ def after(one: TimedState, other: TimedState) -> bool:
     return one[1] > other[1]
 
 
-def before(one: TimedState, other: TimedState) -> bool:
-    return one[1] < other[1]
-
-
 class Merged:
     """The total of a reducer whose states cannot be subtracted."""
 
     __slots__ = ("_blank", "_entries", "_merge", "_slots")
 
-    def __init__(self, place: Place, slots: Accumulator) -> None:
+    def __init__(self, place: Place) -> None:
+        slots = parts_of(place.reducer, merged=True).slots
+        assert slots is not None
         assert slots.merge is not None
         self._slots, self._blank, self._merge = place.slots, slots.blank(place), slots.merge(place)
         self._entries = list[TimedState]()
@@ -182,62 +215,81 @@ class Merged:
             self._merge(state, other)
 
 
-_TOTALS: Mapping[Accumulator | None, Callable[[Place], FieldTotal]] = {
-    NUMBERS: Numbers,
-    REDUCERS["first"].slots: Earliest,
-    REDUCERS["last"].slots: Latest,
+TOTALS: Mapping[str, Callable[[Place], FieldTotal]] = {
+    "sum": SumTotal,
+    "mean": SumTotal,
+    "min": Least,
+    "max": Greatest,
+    "first": Earliest,
+    "last": Latest,
 }
+"""The totals of reducers whose states need not be merged."""
 
 
 class WindowTotals:
     """The totals of all reducers, the number of records, and the first record."""
 
-    __slots__ = ("_first", "_many", "_parts")
+    __slots__ = ("first", "many", "parts")
 
     def __init__(self, parts: Sequence[FieldTotal]) -> None:
-        self._parts, self._first, self._many = parts, deque[TimedState](), 0
+        self.parts, self.first, self.many = parts, deque[TimedState](), 0
 
     def append(self, entry: TimedState) -> None:
         """As in FieldTotal."""
-        self._many += 1
-        self._first.append(entry)
-        for part in self._parts:
+        self.many += 1
+        self.first.append(entry)
+        for part in self.parts:
             part.append(entry)
 
     def insert(self, entry: TimedState) -> None:
         """As in FieldTotal."""
-        self._many += 1
-        inserted(self._first, entry, after)
-        for part in self._parts:
+        self.many += 1
+        inserted(self.first, entry, after)
+        for part in self.parts:
             part.insert(entry)
 
     def remove(self, entry: TimedState) -> None:
         """As in FieldTotal."""
-        self._many -= 1
-        if self._first[0] is entry:
-            self._first.popleft()
-        for part in self._parts:
+        self.many -= 1
+        if self.first[0] is entry:
+            self.first.popleft()
+        for part in self.parts:
             part.remove(entry)
 
     def state(self, entry: TimedState) -> GroupState:
         """The state of the window that ends with this record, which is the last one in the log. It does not count the
         bytes of the bags."""
-        state, first = entry[2].copy(), self._first[0][2]
-        state[COUNT], state[FIRST], state[OPENED] = self._many, first[FIRST], first[OPENED]
-        for part in self._parts:
+        state, first = entry[2].copy(), self.first[0][2]
+        state[COUNT], state[FIRST], state[OPENED] = self.many, first[FIRST], first[OPENED]
+        for part in self.parts:
             part.put(state)
         return state
 
 
+class PlacedTotal(NamedTuple):
+    """A total, and the first reducer that it serves. `kind` is None if it merges states; otherwise the class of the
+    total."""
+
+    place: Place
+    kind: Callable[[Place], FieldTotal] | None
+
+
+def placed_totals(compute: Sequence[Reducer], lenient: bool) -> list[PlacedTotal]:
+    """The totals of these reducers, in one order. Reducers of one field share them."""
+    made: dict[tuple[int, object], PlacedTotal] = {}
+    for place in places(compute, lenient, merged=True):
+        kind = TOTALS.get(place.reducer.kind)
+        if kind is not None or (place.own and parts_of(place.reducer, merged=True).slots is not None):
+            made.setdefault((place.at, kind), PlacedTotal(place, kind))
+    return [*made.values()]
+
+
 def totals(compute: Sequence[Reducer], lenient: bool) -> Callable[[Iterable[TimedState]], WindowTotals]:
     """A function that computes the totals of entries."""
-    own = [(place, parts_of(place.reducer, merged=True).slots) for place in places(compute, lenient, merged=True)]
-    kept = [(place, slots) for place, slots in own if place.own and slots is not None]
+    parts = [partial(kind or Merged, place) for place, kind in placed_totals(compute, lenient)]
 
     def made(entries: Iterable[TimedState]) -> WindowTotals:
-        whole = WindowTotals(
-            [_TOTALS[slots](place) if slots in _TOTALS else Merged(place, slots) for place, slots in kept]
-        )
+        whole = WindowTotals([part() for part in parts])
         for entry in entries:
             whole.insert(entry)
         return whole

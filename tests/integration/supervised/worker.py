@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sluicegate.streams.agent import App
-from sluicegate.streams.errors import ConfigurationError, SystemNotReady
+from sluicegate.streams.errors import ConfigurationError, InstanceFenced, SystemNotReady
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.observe.report import DISPATCHER, PartitionReport, WorkerReport
 from sluicegate.streams.processes.child import ReportStatus, WorkerPlan, main
@@ -68,6 +68,9 @@ class Behaved:
 
     def misconfigured(self, stop: Callable[[], bool]) -> int:
         raise ConfigurationError("the rule changed")
+
+    def fenced(self, stop: Callable[[], bool]) -> int:
+        raise InstanceFenced("same instance")
 
     def unready(self, stop: Callable[[], bool]) -> int:
         raise SystemNotReady("no broker")

@@ -34,5 +34,18 @@ def refuses_odd(total: Any, message: Any) -> Any:
     return (total or 0) + message["n"]
 
 
+called: list[int] = []
+
+
+def appends_and_refuses_odd(total: Any, message: Any) -> Any:
+    """Changes the accumulator that it got, also before it raises."""
+    called.append(message["n"])
+    total = [] if total is None else total
+    total.append(message["n"])
+    if message["n"] % 2:
+        raise ValueError("odd")
+    return total
+
+
 def grows(total: Any, message: Any) -> Any:
     return (total or "") + "x" * message["n"]

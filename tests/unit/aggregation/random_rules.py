@@ -347,6 +347,27 @@ def with_changes(agent: Agent) -> Agent:
     return replace(agent, aggregation=replace(rule, emit=Emit(on="change")))
 
 
+def with_sliding_windows(agent: Agent) -> Agent:
+    """The agent with sliding windows. Half of the agents have only reducers whose totals need no merge."""
+    rule = agent.aggregation
+    if rule is None or rule.correlation is not None:
+        return agent
+    chance = random.Random(repr(agent))
+    last = chance.choice([0, 0, 1, 3])
+    size = 0.0 if last and chance.random() < 0.5 else chance.choice([0.09, 1.2])
+    time, unit = chance.choice([(None, "rfc3339"), (None, "rfc3339"), ("t", "ms")])
+    window = Window(size, time=time, unit=unit, grace=chance.choice([0.0, 1.0]), at_most=None, max_ahead=20.0)
+    kept = ("count", "sum", "min", "max", "mean", "first", "last")
+    inlined = chance.random() < 0.7
+    compute = tuple(reducer for reducer in rule.compute if not inlined or reducer.kind in kept)
+    rule = replace(rule, window=replace(window, kind="sliding", last=last), compute=compute)
+    rule = replace(rule, count=None, until=None, since_first=None, since_last=None, deadline=None)
+    on_full: Any = "stop" if rule.on_full == "stop" else "dead-letter"
+    rule = replace(rule, on_full=on_full, max_groups=5 * rule.max_groups)
+    having = chance.choice(["", "", "n > 1"])
+    return replace(agent, aggregation=rule, having=having)
+
+
 def compare(seed: int, batches: int = 12, more: Callable[[Agent], Agent] = lambda agent: agent) -> bool:
     """One random rule on random batches. Returns whether the rule has a loop. Raises AssertionError."""
     chance = random.Random(seed)

@@ -12,6 +12,7 @@ from sluicegate.streams.aggregation.durable import changelog as log_module
 from sluicegate.streams.aggregation.events import Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.errors import BufferFull
+from tests.unit.aggregation import formats
 from tests.unit.aggregation.turning import Turned, an_agent, record
 
 ROWS = (Reducer("rows", "collect"),)
@@ -142,6 +143,18 @@ def test_a_reducer_that_raises_at_the_first_record_of_a_group_opens_none() -> No
     assert [(*fire[3:5], fire[7]["all"], fire[7]["rows"]) for fire in turned.fires[b"a"]] == [
         (2, 4, 6, [{"n": 2}, {"n": 4}])
     ]
+
+
+def test_a_reducer_that_raises_may_be_called_again_and_its_first_call_has_no_effect() -> None:
+    """The compiled loop gives the record to the code that takes records with every check."""
+    formats.called.clear()
+    rule = Aggregation(count=3, compute=(Reducer("all", "reduce", None, f"{FORMATS}:appends_and_refuses_odd"),))
+    turned = Turned(an_agent(rule))
+    turned.accept([record(n, b"a", of(n=n)) for n in (2, 3, 4, 6)], 1.0)
+    assert formats.called == [2, 3, 3, 4, 6]
+    assert refused(turned.groups) == [(3, "reducer")]
+    turned.commit(1.0)
+    assert [fire[7]["all"] for fire in turned.fires[b"a"]] == [[2, 4, 6]]
 
 
 def test_a_state_too_large_for_an_entry_halts_the_partition_and_not_the_process(

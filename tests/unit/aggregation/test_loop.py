@@ -17,7 +17,8 @@ from sluicegate.streams.aggregation.taking import exactly, fill
 from sluicegate.streams.expressions import typed
 from sluicegate.streams.expressions.values import MAX_LENGTH
 from sluicegate.streams.windows import placing, sessions
-from tests.unit.aggregation.random_rules import Both, compare, with_changes, with_user_reducers
+from sluicegate.streams.windows.sliding import placing as sliding
+from tests.unit.aggregation.random_rules import Both, compare, with_changes, with_sliding_windows, with_user_reducers
 from tests.unit.aggregation.turning import an_agent, record
 
 SEEDS = 200
@@ -107,7 +108,7 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "name of a window": (placing, "_NAMED", ("prefix + key", "key")),
     "no room for a window": (placing, "_NAMED", ("refuses(groups)", "False")),
     "a group that is near": (placing, "_NEAR", ("near.note(bare, key, state)", "near.note(bare, bare, state)")),
-    "time of a record that is left out": (placing, "_PASSED", ("groups.pass_over(record, now)", "pass")),
+    "time of a record that is left out": (placing, "PASSED", ("groups.pass_over(record, now)", "pass")),
     "session": (sessions, "_FIND", ("+ gap", "+ 2 * gap")),
     "session before its first record": (sessions, "_FIND", ("- gap <=", "- 2 * gap <=")),
     "late session": (sessions, "_FIND", ("time + lasts <= event.watermark", "False")),
@@ -116,6 +117,15 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "age of a session": (sessions, "_JOINS", ("state[SEEN] = now", "pass")),
     "close of a session": (sessions, "_BOUNDED", ("0 <= time < bound", "bound")),
 }
+
+
+def test_each_stage_that_is_made_wrong_is_in_its_module() -> None:
+    missing = []
+    for stage, (*place, name, (code, _)) in MUTANTS.items():
+        module = place[0] if place else loop
+        if code not in getattr(module, name, ""):
+            missing.append(stage)
+    assert missing == []
 
 
 @pytest.mark.parametrize("stage", MUTANTS)
@@ -227,7 +237,7 @@ def test_a_record_that_ends_the_process_changes_nothing() -> None:
     assert groups.states[b"k"][:3] == [1, 0, 0]
 
 
-@pytest.mark.parametrize("more", [with_user_reducers, with_changes])
+@pytest.mark.parametrize("more", [with_user_reducers, with_changes, with_sliding_windows])
 def test_the_loop_gives_what_the_careful_way_gives_with(more: Callable[[Agent], Agent]) -> None:
     loops = [compare(seed, more=more) for seed in range(SEEDS)]
     assert sum(loops) > SEEDS * 0.5
@@ -248,6 +258,60 @@ def test_a_stage_is_seen_that_is_wrong_with(
     assert code in getattr(loop, stage)
     monkeypatch.setattr(loop, stage, getattr(loop, stage).replace(code, other))
     assert differs(more)
+
+
+SLIDING_MUTANTS = {
+    "room in the partition": ("_FIND", "len(states) >= room", "False"),
+    "room for the key": ("_FIND", "len(entries) >= most_items", "False"),
+    "order": ("_FIND", "entries[-1][0] <= time", "0 <= time"),
+    "a time that is too far ahead": ("_FIND", "time <= furthest", "time"),
+    "a late record": ("_FIND", "time + grace < event.watermark", "False"),
+    "watermark": ("_MOVES", "event.watermark = time", "pass"),
+    "an open group": ("_OPENED", "states[key] = state", "pass"),
+    "time": ("_JOINS", "= time", "= 0"),
+    "trace": ("_OPEN", "now, None, traceparent(record)", "now, None, 'x'"),
+    "line": ("_RESULT", "entries.append(entry)", "entries[-1] = entry"),
+    "how many": ("_RESULT", "totals.many += 1", "pass"),
+    "how many stay": ("_RESULT", "totals.many -= 1", "pass"),
+    "the first record": ("_RESULT", "totals.first.append(entry)", "pass"),
+    "the first record that leaves": ("_RESULT", "totals.first.popleft()", "pass"),
+    "begin": ("_RESULT", "line.newest = at", "pass"),
+    "begin by number": ("_RESULT", "entries[at][0]\nif", "time\nif"),
+    "when records are removed": ("_RESULT", "groups.expect(bare, line)", "pass"),
+    "records that are removed": ("_RESULT", "groups.close_passed(now)", "pass"),
+    "records that are removed with the watermark": ("_RESULT", "if leads and order", "if order"),
+    "the first moment": ("_BEFORE", "< begins", "<= begins"),
+    "number": ("_TOO_MANY", "> most_records", "> most_records + 1"),
+    "a result that is no plain event": ("_PLAINLY", "if PLAIN:", "if True:"),
+    "the first offset": ("_PLAINLY", "opener[FIRST]", "offset"),
+    "the first time": ("_PLAINLY", "opened = opener[OPENED]", "opened = now"),
+    "the window": ("_PLAINLY", "Closing(BEGINS", "Closing(1 + BEGINS"),
+    "the watermark of a result": ("_PLAINLY", "event.watermark", "time"),
+    "sum": ("_SUM_ENTERS", "+= amount", "+= 1"),
+    "sum of doubles": ("_SUM_ENTERS", "PART.sum.add(amount)", "pass"),
+    "sum that is left": ("_SUM_LEAVES", "-= amount", "-= 1"),
+    "sum of doubles that is left": ("_SUM_LEAVES", "PART.sum.remove(amount)", "pass"),
+    "the best": ("_BEST_ENTERS", "best.append(entry)", "pass"),
+    "what is worse": ("_BEST_ENTERS", "best.pop()", "break"),
+    "the best that leaves": ("_BEST_LEAVES", "best.popleft()", "pass"),
+    "total": ("_TOTAL", "not PART.sum.many", "True"),
+    "a total that a result cannot have": ("_FINITE", "-1e300 <", "True or"),
+}
+
+
+@pytest.mark.parametrize("stage", SLIDING_MUTANTS)
+def test_a_stage_of_sliding_windows_that_is_wrong_is_seen(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, code, other = SLIDING_MUTANTS[stage]
+    assert code in getattr(sliding, name)
+    monkeypatch.setattr(sliding, name, getattr(sliding, name).replace(code, other))
+    assert differs(with_sliding_windows)
+
+
+@pytest.mark.parametrize("kind", sliding._WORSE)
+def test_a_worse_value_of_a_sliding_window_that_stays_is_seen(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = "True" if sliding._WORSE[kind] == "False" else "False"
+    monkeypatch.setitem(sliding._WORSE, kind, other)
+    assert differs(with_sliding_windows)
 
 
 def test_the_source_has_a_comment_for_each_stage() -> None:

@@ -50,7 +50,6 @@ def made(folder: Path) -> str:
     store = open_store(app.store, app.folder, app="app")
     store.migrate()
     mac_keys.read_or_make(store, "app", lambda: "token")
-    handlers.reset()
     handlers.fails[0] = [ValueError()]
     feed(log, (OPEN, 1), (OPEN, 2), topic=ORDERS)
     log.append(ORDERS, 0, REFUSED.encode(), b"{bad")

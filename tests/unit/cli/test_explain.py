@@ -14,7 +14,6 @@ from sluicegate.streams.cli import letters, main
 from sluicegate.streams.cli.opening.files import loaded
 from sluicegate.streams.versions import mac_keys
 from tests.unit.cli.log_topics import LogTopics
-from tests.unit.engine import handlers
 from tests.unit.engine.driver import Driver, Log, ManualClock, header
 from tests.unit.engine.scene import a_log
 
@@ -49,7 +48,6 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
 
 @pytest.fixture
 def file(tmp_path: Any) -> str:
-    handlers.reset()
     (tmp_path / "app.yaml").write_text(FILE)
     app = loaded(str(tmp_path / "app.yaml"))
     open_store(app.store, app.folder).migrate()

@@ -34,7 +34,6 @@ agents:
 
 @pytest.fixture
 def file(tmp_path: Any) -> str:
-    handlers.reset()
     (tmp_path / "app.yaml").write_text(FILE)
     return str(tmp_path / "app.yaml")
 

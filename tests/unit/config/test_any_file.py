@@ -70,6 +70,7 @@ def test_any_bytes_are_judged(tmp_path, data):
 
 @QUICK
 @given(st.dictionaries(st.sampled_from(["app", "kafka", "store", "agents", "http", "x"]), TREES))
+@example({"kafka": {"\r": {}, "x": {}}})
 def test_any_tree_is_judged(tmp_path, tree):
     judged(tmp_path, yaml.safe_dump(tree, allow_unicode=True))
 

@@ -19,6 +19,22 @@ NO_SERVER = (
 TOP = [
     ("", ["f.yaml:1:1: file: is not a mapping; write `app: NAME` and the other keys at the top"]),
     ("- a", ["f.yaml:1:1: file: is not a mapping; write `app: NAME` and the other keys at the top"]),
+    (
+        HEAD
+        + """\
+agents:
+  a: {from: orders, history: ended, aggregate: {count: 10}, to: {topic: totals}}
+  b: {from: others, history: ended, aggregate: {count: 10}, to: {topic: totals}}
+""",
+        ["f.yaml:7:21: agents.b.history: is ended, which agent a writes its history to; give it a topic of its own"],
+    ),
+    (
+        GOOD + "schedules: {daily: {every: 1h, topic: shop.dead, value: {}}}\n",
+        [
+            "f.yaml:10:32: schedules.daily.topic: is shop.dead, which dead letters of agent a go to; give it a topic "
+            "of its own"
+        ],
+    ),
     (GOOD.replace("app: shop", "app: my shop"), [f"f.yaml:1:1: app: is not a name; {NAMES} 100)"]),
     (
         GOOD.replace("app: shop", "ap: shop"),
@@ -264,15 +280,23 @@ AGENT = [
     ),
     (
         f"{FROM}\nhistory: totals\n{COUNT}\n{TO}",
-        ["8:5: agents.a.history: is a topic that it writes its results to; give it a topic of its own"],
+        ["10:10: agents.a.to.topic: is totals, which agent a writes its history to; give it a topic of its own"],
     ),
     (
         f"{FROM}\nhistory: shop.dead\n{COUNT}\n{TO}",
-        ["8:5: agents.a.history: is a topic that its dead letters go to; give it a topic of its own"],
+        ["8:5: agents.a.history: is shop.dead, which dead letters of agent a go to; give it a topic of its own"],
     ),
     (
         f"{FROM}\nhistory: keyed\nkey: a\nrepartition: keyed\n{COUNT}\n{TO}",
-        ["8:5: agents.a.history: is a topic that it re-keys to; give it a topic of its own"],
+        ["10:5: agents.a.repartition: is keyed, which agent a writes its history to; give it a topic of its own"],
+    ),
+    (
+        f"{FROM}\n{COUNT}\nto: {{topic: shop.dead}}",
+        ["9:10: agents.a.to.topic: is shop.dead, which dead letters of agent a go to; give it a topic of its own"],
+    ),
+    (
+        f"{FROM}\nkey: a\nrepartition: shop.dead\n{COUNT}\n{TO}",
+        ["9:5: agents.a.repartition: is shop.dead, which dead letters of agent a go to; give it a topic of its own"],
     ),
     (
         f"{FROM}\nhistory: ended\nscope: shared\n{COUNT}\n{TO}",
@@ -327,6 +351,10 @@ AGENT = [
         ["9:14: agents.a.dedupe.id: needs a field, but raw records have none; use format: json, header:NAME or key"],
     ),
     (
+        f"{FROM}\nemit: on change\n{COUNT}\n{TO}",
+        ["8:5: agents.a.emit: must be a mapping; write {every: 10s}, {count: 100} or {on: change}"],
+    ),
+    (
         f"{FROM}\nformat: raw\nkey: a\naggregate: "
         f"{{count: 1, until: {{field: x, equals: 1}}, compute: {{s: {{sum: y}}, n: count}}}}\n{TO}",
         [
@@ -377,6 +405,13 @@ RULE = [
         ],
     ),
     (
+        "timeout: {cancel: done}",
+        [
+            "8:17: agents.a.aggregate.timeout: has cancel, but no record gives the deadline; write at: FIELD or "
+            "after: EXPRESSION, or leave it out"
+        ],
+    ),
+    (
         "timeout: {after: 1s, since: middle}",
         ["8:38: agents.a.aggregate.timeout.since: must be first or last; write one of these words"],
     ),
@@ -397,6 +432,10 @@ RULE = [
         ["8:35: agents.a.aggregate.until.equals: is not a finite number; write a number that JSON has"],
     ),
     ("count: 1, compute: {x: sum}", ["8:37: agents.a.aggregate.compute.x: is not a reducer; write {sum: FIELD}"]),
+    (
+        "count: 1, compute: {x: reduce}",
+        ["8:37: agents.a.aggregate.compute.x: is not a reducer; write {reduce: module:function}"],
+    ),
     ("count: 1, compute: {x: {avg: a}}", ["8:37: agents.a.aggregate.compute.x: is not a reducer; did you mean mean?"]),
     ("count: 1, compute: {x: {maxx: a}}", ["8:37: agents.a.aggregate.compute.x: is not a reducer; did you mean max?"]),
     (

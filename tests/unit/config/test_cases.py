@@ -56,7 +56,10 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
             ":5: tests.it works[0]: is not a step; known here: setup, handlers, row, deploy, send, expect, advance, "
             "expect_nothing, expect_rows",
         ),
-        ("- send: orders", ":5: tests.it works[0].send: must be a mapping; correct it, or leave it out"),
+        (
+            "- send: orders",
+            ":5: tests.it works[0].send: must be a mapping; write {topic: TOPIC, key: KEY, value: VALUE}",
+        ),
         (
             "- send: {topic: orders}",
             ":5: tests.it works[0].send: needs one value; write value: ..., or value_base64: ...;",

@@ -31,6 +31,13 @@ def an_app(folder: Path, *given: str) -> App:
     return found.app
 
 
+def test_topics_beside_correlate_are_one_problem(tmp_path: Path) -> None:
+    """The agent is not known then, so nothing is said about its topics in the tests."""
+    text = correlated(more="from: orders") + "tests:\n  t:\n  - send: {topic: orders, value: {}}\n"
+    [line] = lines(loaded(tmp_path, text).problems, tmp_path)
+    assert line == "f.yaml:6:3: agents.a: has both from and correlate; leave from out: the legs name the topics"
+
+
 def test_a_file_means_an_agent_for_each_leg_and_an_aggregation(tmp_path: Path) -> None:
     *legs, main = an_app(tmp_path).agents
     through = main.topics[0]

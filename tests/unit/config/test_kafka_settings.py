@@ -3,6 +3,7 @@
 import confluent_kafka
 import pytest
 
+from sluicegate.connectors.kafka import settings as clients
 from sluicegate.streams.config.sections import kafka
 from tests.unit.config.files import GOOD, lines, loaded
 
@@ -235,3 +236,79 @@ def test_no_setting_that_the_connector_wins_over_may_be_written_in_the_file():
     ours = {**settings.CONSUMER, **settings.PRODUCER}
     assert set(ours) <= set(kafka.REFUSED)
     assert set(kafka.known_settings()) >= settings.CONSUMER_ONLY | settings.PRODUCER_ONLY
+
+
+CONTRADICT = "contradict each other: {} must be at least {}, which is {}; raise {}, or lower {}"
+
+
+def contradiction(larger: str, smaller: str, number: int) -> str:
+    return CONTRADICT.format(larger, smaller, number, larger, smaller)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problems"),
+    [
+        ("session.timeout.ms: 300000", []),
+        (
+            "session.timeout.ms: 300001",
+            [f"session.timeout.ms: {contradiction('max.poll.interval.ms', 'session.timeout.ms', 300_001)}"],
+        ),
+        (
+            "max.poll.interval.ms: 9999",
+            [f"max.poll.interval.ms: {contradiction('max.poll.interval.ms', 'session.timeout.ms', 10_000)}"],
+        ),
+        (
+            "session.timeout.ms: 10, heartbeat.interval.ms: 11",
+            [f"session.timeout.ms: {contradiction('session.timeout.ms', 'heartbeat.interval.ms', 11)}"],
+        ),
+        (
+            "reconnect.backoff.ms: 10001",
+            [f"reconnect.backoff.ms: {contradiction('reconnect.backoff.max.ms', 'reconnect.backoff.ms', 10_001)}"],
+        ),
+        (
+            "fetch.max.bytes: 999999",
+            [f"fetch.max.bytes: {contradiction('fetch.max.bytes', 'message.max.bytes', 1_000_000)}"],
+        ),
+        ("fetch.max.bytes: 999999, message.max.bytes: 1000", []),
+        ("session.timeout.ms: '${UNSET}', max.poll.interval.ms: 9999", []),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(tmp_path, settings, problems):
+    found = lines(loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {settings}}}")).problems, tmp_path)
+    assert [line.partition(" kafka.")[2] for line in found if "UNSET" not in line] == problems
+
+
+@pytest.mark.parametrize(("larger", "default", "smaller", "other"), kafka._ORDERED, ids=str)
+@pytest.mark.parametrize("more", [-1, 0])
+def test_librdkafka_refuses_the_same_settings(larger, default, smaller, other, more):
+    """But for heartbeats, which only the group needs."""
+    values = {larger: str(100_000 + more), smaller: "100000"}
+    refused = [problem.path for problem in kafka.findings({"bootstrap.servers": "localhost", **values})]
+    assert refused == [("kafka", larger)] * (more < 0)
+    ours = clients.consumer({"bootstrap.servers": "", "max.poll.interval.ms": 3_600_000, **values}, "g", "m", print)
+    if more < 0 and smaller != "heartbeat.interval.ms":
+        with pytest.raises(confluent_kafka.KafkaException, match=larger.replace(".", r"\.")):
+            confluent_kafka.Consumer(ours)
+    else:
+        confluent_kafka.Consumer(ours).close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("session.timeout.ms: 6000", []),
+        ("session.timeout.ms: 10", ["kafka.session.timeout.ms"]),
+        ("session.timeout.ms: 1800001, max.poll.interval.ms: 1800001", ["kafka.session.timeout.ms"]),
+        ("heartbeat.interval.ms: 3333", []),
+        ("heartbeat.interval.ms: 3334", ["kafka.heartbeat.interval.ms"]),
+        ("group.protocol: consumer", []),
+    ],
+)
+def test_times_of_a_session_that_do_not_work_with_most_brokers_are_warned_of(tmp_path, settings, told):
+    found = loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {settings}}}"))
+    assert (found.problems, [warning.key for warning in found.warnings]) == ((), told)
+
+
+def test_the_embedded_broker_takes_a_session_of_any_length(tmp_path):
+    found = loaded(tmp_path, with_settings("{bootstrap.servers: embedded, session.timeout.ms: 10}"))
+    assert [warning.key for warning in found.warnings] == ["kafka.bootstrap.servers"]

@@ -409,7 +409,9 @@ def test_many_windows_that_stay_are_warned_of(tmp_path: Path) -> None:
         ("{tumbling: 5m, late: {new: 10s}}", "", True),
         ("{tumbling: 5m}", "emit: {every: 10s}", True),
         ("{hopping: 1h, every: 5m}", "", True),
-        ("{session: 5m}", "", True),
+        ("{session: 5m}", "", False),
+        ("{session: 5m, late: {new: 10s}}", "", True),
+        ("{session: 5m}", "emit: {every: 10s}", True),
     ],
 )
 def test_a_number_of_groups_in_memory_that_bounds_nothing_is_warned_of(
@@ -419,6 +421,32 @@ def test_a_number_of_groups_in_memory_that_bounds_nothing_is_warned_of(
     assert found.problems == ()
     said = [line for line in lines(found.warnings, tmp_path) if "hot_groups" in line]
     assert [("bounds nothing" in line) for line in said] == [True] * warns
+    assert [("not with late: {new} or {amend}" in line) for line in said] == ["hopping" not in window] * warns
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "most"),
+    [
+        ("count: 2", None),
+        ("count: 2, max_groups: 100", None),
+        ("count: 2, hot_groups: 1000000", None),
+        ("count: 2, hot_groups: 99, max_groups: 100", None),
+        ("count: 2, hot_groups: 100, max_groups: 100", "100"),
+        ("window: {tumbling: 5m}, hot_groups: 101, max_groups: 100", "100"),
+        ("count: 2, hot_groups: 2000000", "1,000,000"),
+    ],
+)
+def test_a_number_of_groups_in_memory_that_is_never_reached_is_warned_of(
+    aggregate: str, most: str | None, tmp_path: Path
+) -> None:
+    found = loaded(tmp_path, agent(f"from: orders\naggregate: {{{aggregate}}}\nto: {{topic: totals}}"))
+    assert found.problems == ()
+    told = [line.partition(" agents.")[2] for line in lines(found.warnings, tmp_path) if "hot_groups" in line]
+    assert told == [
+        f"a.aggregate.hot_groups: bounds nothing: a partition has at most {number} groups by max_groups; write a lower "
+        "number, or leave it out"
+        for number in filter(None, [most])
+    ]
 
 
 def test_hopping_windows_in_words(tmp_path: Path) -> None:

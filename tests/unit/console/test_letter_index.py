@@ -82,6 +82,17 @@ def test_a_letter_that_retention_removed_is_listed_no_more(scene: DeadScene) -> 
     assert scene.ids() == ["in/0/4"]
 
 
+def test_a_letter_with_a_copy_is_listed_while_the_topic_has_one(scene: DeadScene) -> None:
+    """The process that sent it died before it knew. Retention removes the first one before the copy."""
+    scene.die(b"one", b"two")
+    first = scene.log.topics["app.dead"][0][0]
+    scene.log.append("app.dead", 0, first.k, first.v, first.h)
+    assert scene.ids() == ["in/0/4", "in/0/3"]
+    scene.log.low[DEAD] = 2
+    assert scene.ids() == ["in/0/3"]
+    assert scene.client.ask("payload?agent=a&id=in/0/3")["value"] == "one"
+
+
 def test_a_topic_that_was_created_anew_is_read_from_its_begin(scene: DeadScene) -> None:
     scene.die(b"one", b"two")
     assert len(scene.ids()) == 2

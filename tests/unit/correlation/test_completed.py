@@ -164,7 +164,8 @@ def test_only_the_groups_have_a_history(tmp_path: Path) -> None:
 def test_the_history_is_no_topic_that_the_legs_go_through(tmp_path: Path) -> None:
     for more, timeout in (("history: shop.settle.legs", "5s"), ("history: mine", "5s\n      through: mine")):
         result = written(tmp_path, more, MEET, timeout)
-        assert any("history: is a topic that its legs go through" in line for line in lines(result.problems, tmp_path))
+        found = lines(result.problems, tmp_path)
+        assert any("correlate: is " in line and "which agent settle writes its history to" in line for line in found)
 
 
 # -- handlers with a session -------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.groups.contents import held
-from sluicegate.streams.operations.groups.open_groups import open_groups
+from sluicegate.streams.operations.groups.open_groups import OpenGroup, drop, fire, open_groups
 from tests.unit.engine.driver import Driver, ManualClock, memory
 from tests.unit.engine.scene import a_log
 
@@ -54,6 +54,25 @@ class ColdScene:
         view = self.store.read(PLACE)
         assert view is not None
         return view
+
+    def group(self, key: str) -> OpenGroup:
+        [group] = open_groups(self.store, "app", self.agent, key.encode())
+        return group
+
+    def fire(self, key: str) -> None:
+        """A person ends the group of this key, and its owner does so."""
+        fire(self.store, self.group(key), ANNE)
+        self.claimed_again()
+
+    def drop(self, key: str) -> None:
+        """A person drops the group of this key. The owner is told later (claimed_again)."""
+        drop(self.store, self.group(key), self.agent, ANNE)
+        assert self.open_keys() == [other for other in KEYS if other != key]
+
+    def claimed_again(self) -> None:
+        """The owner of the time before the command is fenced, and claims again."""
+        for _ in range(3):
+            self.driver.later(6).turns(5)
 
     def open_keys(self) -> list[str]:
         return sorted(group.key.decode() for group in open_groups(self.store, "app", self.agent))

@@ -6,7 +6,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams import failpoints
-from tests.unit.engine import handlers, scene
+from tests.unit.engine import scene
 from tests.unit.engine.driver import Log, ManualClock, memory
 
 
@@ -30,4 +30,3 @@ def _disarmed() -> Iterator[None]:
     yield
     failpoints.arm({})
     scene.deadly.clear()
-    handlers.reset()

@@ -6,7 +6,7 @@ import sys
 import pytest
 from structlog.testing import capture_logs
 
-from sluicegate.streams.errors import ConfigurationError, PersistenceError, SystemNotReady
+from sluicegate.streams.errors import ConfigurationError, InstanceFenced, PersistenceError, SystemNotReady
 from sluicegate.streams.processes.child import ProcessTask, Runner, run_one
 
 
@@ -15,6 +15,7 @@ from sluicegate.streams.processes.child import ProcessTask, Runner, run_one
     [
         (ConfigurationError("no such function"), 2, "worker.refused"),
         (SystemNotReady("no broker"), 3, "worker.not_ready"),
+        (InstanceFenced("same instance"), 7, "worker.fenced"),
         (PersistenceError("connection refused"), 1, "worker.store_unavailable"),
     ],
 )
@@ -57,11 +58,11 @@ def test_the_end_of_a_process_waits_for_nothing_and_keeps_what_was_said() -> Non
         subprocess.run([sys.executable, "-c", HANGS.replace("ENDS", "sys.exit")], capture_output=True, timeout=3)
 
 
-@pytest.mark.parametrize(("code", "said"), [(0, b"tidied up\n"), (1, b"")])
+@pytest.mark.parametrize(("code", "said"), [(0, b"thread ended\ntidied up\n"), (1, b"")])
 def test_a_good_end_tidies_up_and_no_other_does(code: int, said: bytes) -> None:
     program = (
-        "import atexit; from sluicegate.streams.processes import child; atexit.register(print, 'tidied up'); "
-        f"child.end({code})"
+        "import atexit, threading; from sluicegate.streams.processes import child; atexit.register(print, 'tidied up');"
+        f"threading.Timer(0.2, print, ['thread ended']).start(); child.end({code})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
     assert (done.returncode, done.stdout) == (code, said)

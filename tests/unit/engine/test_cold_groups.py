@@ -6,19 +6,20 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.agent import Agent, Aggregation, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, Emit, Reducer
 from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PAGED, STALE, packed_state, unpacked_state
+from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.operations import planning
 from sluicegate.streams.operations.accepting import accept, preview
 from sluicegate.streams.operations.groups.contents import held
-from sluicegate.streams.operations.groups.open_groups import drop, fire, open_groups, why
+from sluicegate.streams.operations.groups.open_groups import open_groups, why
 from sluicegate.streams.ownership import beginning, paged
 from sluicegate.streams.testing.group import groups as shown_groups
 from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdScene
 from tests.unit.engine.deployments import deployed
 from tests.unit.engine.driver import Driver
-from tests.unit.engine.scene import a_log, an_agent, dead, feed, totals
+from tests.unit.engine.scene import Killed, a_log, an_agent, dead, feed, totals
 
 
 def paged_agent(**more: Any) -> Agent:
@@ -96,6 +97,18 @@ def test_a_deadline_of_a_row_whose_group_goes_on_is_asked_for_once(monkeypatch: 
     assert (asked, scene.rows, scene.owner.groups.open) == ([], [], 1)
 
 
+@pytest.mark.parametrize("ends", ["since_first", "since_last"])
+def test_a_group_that_is_hot_again_times_out(ends: str) -> None:
+    """Its deadline is in its row alone. With `since_last` the deadline of the row passes first, and the row goes."""
+    scene = Scene(paged_agent(**{"since_first": None, ends: 60.0}), most=6)
+    scene.driver.later(30)
+    scene.feed("key-00", 5)
+    at = {"since_first": 60.0 - 37.0, "since_last": 60.0 - 1.0}[ends]
+    for seconds, fired in ((at - 2, 0), (4, 1)):
+        scene.driver.later(seconds).turns(6)
+        assert [each for each in totals(scene.log) if each[0] == "key-00"] == [("key-00", "timeout", 2, 5)] * fired
+
+
 def test_cold_groups_time_out_without_a_record_and_under_another_owner() -> None:
     scene = Scene()
     scene.driver = scene.started(scene.agent)
@@ -157,7 +170,7 @@ def test_a_damaged_row_halts_the_partition() -> None:
 
 def test_a_row_that_is_missing_halts_the_partition_when_all_are_read() -> None:
     scene = Scene()
-    del scene.store._rows[PLACE].cold.groups[b"key-00"]
+    scene.store._rows[PLACE].cold.apply([], [b"key-00"])
     scene.driver = scene.started(paged_agent(compute=(Reducer("n", "count"),)), on_rule_change="flush")
     report = scene.driver.worker.reports.of(scene.driver.clock.now)
     assert [each.error for each in report.partitions] == ["changelog-incomplete"]
@@ -192,13 +205,52 @@ def test_groups_that_end_by_a_lower_count_stay_hot_until_they_have_ended(monkeyp
     assert scene.owner.groups.open == 0
 
 
-def test_a_shorter_timeout_counts_for_cold_groups() -> None:
+@pytest.mark.parametrize("hot", [4, 10])
+def test_a_shorter_timeout_counts_for_cold_groups(hot: int) -> None:
     scene = Scene()
-    scene.driver = scene.started(paged_agent(since_first=60.0))
-    assert len(scene.cold) == 16
+    scene.driver = scene.started(paged_agent(since_first=60.0, hot_groups=hot))
+    assert len(scene.cold) == 20 - hot
     for _ in range(8):
         scene.driver.later(10).turns(3)
     assert sorted(key for key, *_ in totals(scene.log)) == KEYS
+
+
+@pytest.mark.parametrize("commits", [1, 4])
+def test_a_timeout_that_comes_back_counts_for_rows_that_a_killed_owner_wrote_with_another(
+    commits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner with the longer timeout writes a page of rows in each commit, and dies between two of them."""
+    monkeypatch.setattr(paged, "PAGE", 3)
+    scene = Scene()
+    commit, written = scene.store.commit, list[Any]()
+
+    def dying(claim: Claim, changes: Changes) -> Claim:
+        if len(written) == commits:
+            raise Killed
+        written.append(changes.put_cold)
+        return commit(claim, changes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.store, "commit", dying)
+        with pytest.raises(Killed):
+            scene.started(paged_agent(since_first=6000.0))
+    assert any(written)
+    scene.driver = scene.started(scene.agent)
+    for _ in range(11):
+        scene.driver.later(60).turns(3)
+    assert sorted(key for key, *_ in totals(scene.log)) == KEYS
+
+
+def test_a_group_with_records_behind_its_last_early_result_has_another_one_by_the_clock() -> None:
+    """The rule before sent early results by the number of records. It is the same for hot and cold groups."""
+    scene = Scene(paged_agent(count=9, emit=Emit(count=2)))
+    for key in KEYS:
+        feed(scene.log, (key, 1), (key, 1))
+        scene.driver.turns(2)
+    assert (len(totals(scene.log)), len(scene.cold)) == (20, 16)
+    scene.driver = scene.started(paged_agent(count=9, emit=Emit(every=60.0)))
+    scene.driver.later(60).turns(8)
+    assert sorted(totals(scene.log)[20:]) == [(key, "early", 3, number + 2) for number, key in enumerate(KEYS)]
 
 
 @pytest.mark.parametrize("claims", [False, True])
@@ -298,10 +350,7 @@ def test_commands_list_hot_and_cold_groups() -> None:
 @pytest.mark.parametrize("key", ["key-02", "key-19"])
 def test_a_person_fires_a_group_whether_it_is_cold_or_hot(key: str) -> None:
     scene = Scene()
-    [group] = open_groups(scene.store, "app", scene.agent, key.encode())
-    fire(scene.store, group, ANNE)
-    for _ in range(3):
-        scene.driver.later(6).turns(5)
+    scene.fire(key)
     assert [(key, reason) for key, reason, *_ in totals(scene.log)] == [(key, "manual")]
     assert scene.owner.groups.open == 19
 
@@ -312,11 +361,8 @@ def test_a_person_drops_a_group_whether_it_is_cold_or_hot(key: str) -> None:
     scene = Scene()
     feed(scene.log, ("key-05", 1))
     scene.driver.turns(3)
-    [group] = open_groups(scene.store, "app", scene.agent, key.encode())
-    drop(scene.store, group, scene.agent, ANNE)
-    assert scene.open_keys() == [each for each in KEYS if each != key]
-    for _ in range(3):
-        scene.driver.later(6).turns(5)
+    scene.drop(key)
+    scene.claimed_again()
     assert scene.owner.groups.open == 19
     feed(scene.log, *[(key, 1)] * 3)
     scene.driver.turns(4)

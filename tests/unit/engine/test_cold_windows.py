@@ -9,7 +9,7 @@ import pytest
 from sluicegate.streams.agent import Agent, Emit, Window
 from sluicegate.streams.operations.accepting import accept
 from sluicegate.streams.operations.groups.contents import held
-from sluicegate.streams.operations.groups.open_groups import drop, fire, open_groups, why
+from sluicegate.streams.operations.groups.open_groups import open_groups, why
 from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
 from sluicegate.streams.windows import tumbling_groups
@@ -220,7 +220,7 @@ def test_no_more_windows_have_cold_groups_than_a_commit_may_write(monkeypatch: p
     "agent",
     [
         paged_agent(replace(MINUTE, kind="hopping", every=30.0)),
-        paged_agent(replace(MINUTE, kind="session")),
+        paged_agent(replace(MINUTE, kind="session", late="new", gather=5.0)),
         paged_agent(replace(MINUTE, late="amend", keep=60.0, gather=5.0)),
         paged_agent(replace(MINUTE, late="new", gather=5.0)),
         paged_agent(emit=Emit(every=5.0)),
@@ -271,7 +271,8 @@ def test_a_cold_group_keeps_its_early_results() -> None:
 
 def test_rows_that_are_missing_when_a_window_closes_halt_the_partition() -> None:
     scene = Scene()
-    scene.store._rows[PLACE].cold.groups.clear()
+    rows = scene.store._rows[PLACE].cold
+    rows.apply([], list(rows.groups))
     scene.feed(("other", 70, 1))
     scene.driver.turns(3)
     report = scene.driver.worker.reports.of(scene.driver.clock.now)
@@ -307,10 +308,7 @@ def test_all_groups_are_listed_and_one_is_explained() -> None:
 @pytest.mark.parametrize("key", ["key-02", "key-19"])
 def test_a_person_fires_a_group_whether_it_is_cold_or_hot(key: str) -> None:
     scene = Scene()
-    [group] = open_groups(scene.store, "app", scene.agent, key.encode())
-    fire(scene.store, group, ANNE)
-    for _ in range(3):
-        scene.driver.later(6).turns(5)
+    scene.fire(key)
     assert [(key, reason) for key, reason, *_ in totals(scene.log)] == [(key, "manual")]
     assert scene.owner.groups.open == 19
 
@@ -320,11 +318,8 @@ def test_a_person_drops_a_group_whether_it_is_cold_or_hot(key: str) -> None:
     """The last one has a row and is hot."""
     scene = Scene()
     scene.feed(("key-05", 30, 1))
-    [group] = open_groups(scene.store, "app", scene.agent, key.encode())
-    drop(scene.store, group, scene.agent, ANNE)
-    assert scene.open_keys() == [each for each in KEYS if each != key]
-    for _ in range(3):
-        scene.driver.later(6).turns(5)
+    scene.drop(key)
+    scene.claimed_again()
     scene.feed(("other", 70, 1))
     scene.driver.turns(4)
     assert sorted(name for name, *_ in totals(scene.log)) == [each for each in KEYS if each != key]

@@ -44,7 +44,7 @@ def fired(shop: TestDriver) -> list[tuple[Any, ...]]:
 
 
 def rule_of(deadline: DataDeadline | None, **more: Any) -> Rule:
-    aggregation = Aggregation(compute=(Reducer("n", "count"),), deadline=deadline, **more)
+    aggregation = Aggregation(**{"compute": (Reducer("n", "count"),), "deadline": deadline} | more)
     return Rule(an_agent(aggregation), codec("json"))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.agent import DataDeadline, Emit
+from sluicegate.streams.agent import DataDeadline, Emit, Reducer
 from sluicegate.streams.aggregation import accept as accepting
 from sluicegate.streams.aggregation import groups as groups_module
 from sluicegate.streams.aggregation.durable.paging import Paging, ends_of
@@ -86,9 +86,14 @@ RULES: dict[str, tuple[DataDeadline | None, DataDeadline | None]] = {
 
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("emit", [None, EVERY])
-def test_a_row_of_a_cold_group_has_its_early_results_behind_its_deadline(name: str, emit: Emit | None) -> None:
-    before, after = RULES[name]
-    old, new = Groups(rule_of(before, emit=Emit(count=1))), Groups(rule_of(after, emit=emit))
+@pytest.mark.parametrize("bags", [0, 1, 3])
+def test_a_row_of_a_cold_group_has_its_early_results_behind_its_deadline(
+    name: str, emit: Emit | None, bags: int
+) -> None:
+    """An entry of early results has three parts, as the items of three bags have."""
+    (before, after), compute = RULES[name], tuple(Reducer(f"dues{number}", "collect", "due") for number in range(bags))
+    old = Groups(rule_of(before, emit=Emit(count=1), compute=compute))
+    new = Groups(rule_of(after, emit=emit, compute=compute))
     records = [record(number, key, b'{"due": 900}') for number, key in enumerate((b"cold", b"hot"))]
     accepting.accept(old, records, 100.0)
     old.touched.clear()
@@ -98,6 +103,7 @@ def test_a_row_of_a_cold_group_has_its_early_results_behind_its_deadline(name: s
     assert Paging(new).warm([row], new) == [row.key]
     state = new.states[row.key]
     assert (new.early.past[row.key], len(state)) == ((1, 1, None), new.width)
+    assert new.rule.values(state, new.bags.get(row.key, [])) == {reducer.name: [900] for reducer in compute}
     assert new.due(state) == (900.0 if before == after == AT else float("inf"))
 
 

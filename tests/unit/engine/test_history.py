@@ -24,11 +24,6 @@ Patch = pytest.MonkeyPatch
 ANNE = Person("anne@here", "a test order", "token-of-anne")
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    handlers.reset()
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 6])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_group_that_ended_has_one_message_whatever_dies(kind: str, seed: int) -> None:

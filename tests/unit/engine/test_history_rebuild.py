@@ -16,11 +16,6 @@ from tests.unit.engine.rebuilding import rebuild, state
 REBUILT = ("discarded", "having", "handler", "session")
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    handlers.reset()
-
-
 def lost(run: Run) -> Run:
     """The store is lost, with what it held unsent."""
     run.store = memory(run.clock)

@@ -134,6 +134,20 @@ def test_at_most_sends_a_result_that_later_records_revise(log: Log, store: Memor
     assert results(log)[-1][2:4] == (total, "late")
 
 
+def test_at_most_ends_windows_that_are_opened_after_a_change_to_dead_letters(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """The result that `at_most` sent under `amend` keeps its group until the watermark is past its window."""
+    amend, dead_letter = (late_agent(replace(window, idle=None)) for window in (AMEND, MINUTE))
+    put(log, ("a", 5, 1))
+    a_driver(log, store, clock, amend).turns().later(301).turns()
+    driver = a_driver(log, store, clock, dead_letter).turns()
+    assert results(log) == [("a", 0, 1, "at_most", 1)]
+    put(log, ("b", 20, 2))
+    driver.turns().later(301).turns()
+    assert results(log)[1:] == [("b", 0, 2, "at_most", 1)]
+
+
 def test_the_groups_of_windows_that_ended_are_gone(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     driver = a_driver(log, store, clock, late_agent(AMEND))
     put(log, ("a", 0, 1), ("b", 70, 2))

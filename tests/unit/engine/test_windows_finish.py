@@ -147,6 +147,23 @@ def test_a_session_that_is_open_goes_on_and_is_not_joined_to_one_of_the_new_rule
     assert older(store) == 0
 
 
+def test_results_are_in_order_under_each_rule_and_not_between_two_rules(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """The earlier rule waits longer for records out of order, so a session of it closes after one that begins later."""
+    session = replace(MINUTE, kind="session", size=10.0, grace=100.0)
+    rules = windowed_agent(session), windowed_agent(replace(session, grace=0.0), compute=MOST)
+    driver = changed(log, store, clock, rules, ("a", 0, 1), ("a", 30, 2))
+    put(log, ("a", 60, 3), ("a", 80, 4), ("b", 100, 5))
+    driver.turns()
+    put(log, ("b", 150, 6))
+    driver.turns()
+    named = [header(message, "sluicegate-rule") for message in distinct(log, "out")]
+    begins = [begin for _, begin, _, _ in results(log)]
+    old, new = (rule_of(rule).short for rule in rules)
+    assert list(zip(begins, named, strict=True)) == [(60, new), (80, new), (0, old), (30, old), (100, new)]
+
+
 def test_limits_hold_for_both_rules_together(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     """The window that closes next makes room, of the earlier rule first."""
     window = replace(MINUTE, grace=100.0)

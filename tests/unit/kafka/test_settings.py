@@ -107,6 +107,7 @@ def test_the_same_complaint_is_logged_twice_a_minute_at_most(caplog: pytest.LogC
         ({}, 1000),
         ({"session.timeout.ms": 45_000}, 1000),
         ({"session.timeout.ms": 1500}, 500),
+        ({"session.timeout.ms": 2}, 1),
         ({"heartbeat.interval.ms": 3000}, 3000),
         ({"group.protocol": "consumer"}, None),
     ],

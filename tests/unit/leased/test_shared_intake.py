@@ -1,6 +1,7 @@
 """How the intake of the shared buffer takes records, what it inserts when others inserted before, and when it is time
 to."""
 
+from dataclasses import replace
 from datetime import timedelta
 from math import inf
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer
+from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destination, OnError, Reducer
 from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
@@ -18,9 +19,11 @@ from sluicegate.streams.contracts.record import KeptRecord
 from sluicegate.streams.engine import commits
 from sluicegate.streams.engine.commits import Commits
 from sluicegate.streams.errors import WatermarkMoved
+from sluicegate.streams.observe.metrics import Meter
+from sluicegate.streams.reading.dedupe import IdRule
 from sluicegate.streams.shared.shared_intake import SharedIntake
 from sluicegate.streams.shared.shared_leases import MOST
-from sluicegate.streams.shared.shared_runs import Packing
+from sluicegate.streams.shared.shared_runs import Identified, Packing
 
 PLACE, GATE = ("in", 3), Gate(9)
 
@@ -90,6 +93,19 @@ def test_fires_that_wait_are_not_lost_with_a_record_that_is_refused(groups: Grou
     items = intake_of(Buffer()).read(groups, [record(1, b"{"), record(2)])
     assert [each.value.offsets for each in items if not isinstance(each, Fire | Refused)] == [[2]]
     assert [type(event) for event in groups.drain()] == [Fire, Refused]
+
+
+@pytest.mark.parametrize("dedupe", [None, Deduplication("header", "id")])
+def test_a_record_without_a_key_is_a_dead_letter_whatever_until_answers(dedupe: Deduplication | None) -> None:
+    """As with `scope: partition`: without a key, `message.key` has no answer, and `on_error` would leave it out."""
+    rule = replace(AGENT.aggregation or Aggregation(), until='message.key == "end"')
+    groups = Groups(Rule(replace(AGENT, aggregation=rule, on_error=OnError(expression="skip")), codec("json")))
+    runs: Any = Packing("b", GATE, Buffer(), lambda: 1.5)  # type: ignore[arg-type]
+    if dedupe is not None:
+        ids = IdRule(replace(AGENT, dedupe=dedupe), codec("json"))
+        runs = Identified("b", GATE, Buffer(), ids, Meter(), lambda: 1.5)  # type: ignore[arg-type]
+    run = runs.read(groups, [KeptRecord((*PLACE, 4), None, b"{}", [("id", b"1")], (1, 5))])
+    assert (run.items, [event.reason for event in groups.drain() if isinstance(event, Refused)]) == ([], ["no-key"])
 
 
 # -- when

@@ -24,11 +24,6 @@ from tests.unit.shadow.test_corrections import Corrector, Killed, MortalStore, _
 ROWS = (Reducer("total", "sum", "amount"), Reducer("rows", "collect"))
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    handlers.reset()
-
-
 def called(scene: Scene, live: Agent | None = None) -> Shadowed:
     """The shadow with --call-handlers."""
     agent = live or scene.agent

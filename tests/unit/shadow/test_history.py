@@ -24,11 +24,6 @@ TOLD_ONCE = [name for name in JUDGED if name != "handler or letter"]
 """No dead letter tells of a group beside its message."""
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> None:
-    handlers.reset()
-
-
 def played(agent: Agent, seed: int = 3, records: int = 150, **how: Any) -> Scene:
     scene = Scene(agent, partitions=2, seed=seed)
     scene.play(records, **how)

@@ -67,6 +67,8 @@ RULES = {
     "sessions": windows(SESSION),
     "sessions with at_most": windows(replace(SESSION, idle=None, at_most=4.0)),
     "sessions with count": windows(SESSION, count=3),
+    "sessions with one hot group": windows(SESSION, hot_groups=1),
+    "sessions with one hot group and at_most": windows(replace(SESSION, idle=None, at_most=4.0), hot_groups=1),
     "sessions, late new": windows(replace(SESSION, late="new", gather=2.0)),
 }
 

@@ -36,3 +36,10 @@ def total(batch: Batch, context: Context) -> None:
 
 def remind(batch: Batch, context: Context) -> None:
     context.schedule({"v": 1}, after=1.0)
+
+
+def without_ones(total: int | None, message: dict[str, int]) -> int:
+    """A reducer that refuses a record."""
+    if message["v"] == 1:
+        raise ValueError("a one")
+    return (total or 0) + message["v"]

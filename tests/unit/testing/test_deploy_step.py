@@ -1,15 +1,21 @@
 """The step `deploy` of a file's tests, and `TestDriver.deploy`."""
 
+import json
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 
+from sluicegate.streams.agent import App
 from sluicegate.streams.config import load
+from sluicegate.streams.config.loading import judge
+from sluicegate.streams.config.text.document import parse
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.ownership.claiming.takeover import Takeover
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.files import loaded
 from sluicegate.streams.testing.play import play, play_with_crashes
+from tests.pairs.judge import file_of
 
 OLD = """\
 app: shop
@@ -118,3 +124,35 @@ def test_another_app_is_refused(folder: Path) -> None:
     (folder / "new.yaml").write_text(NEW.replace("app: shop", "app: other"))
     with TestDriver(folder / "app.yaml") as driver, pytest.raises(ConfigurationError, match="another app"):
         driver.deploy("new.yaml")
+
+
+BAGS = {
+    "collect": {"collect": "amount"},
+    "count_by": {"count_by": "amount"},
+    "percentile": {"percentile": {"field": "amount", "p": 50}},
+    "top": {"top": {"field": "amount", "n": 2}},
+    "distinct": {"distinct": "amount"},
+}
+
+
+@pytest.mark.parametrize(("before", "after"), [*permutations(BAGS, 2)])
+def test_a_claim_after_a_change_of_what_groups_collect_reads_the_entries_of_the_rule_before(
+    before: str, after: str
+) -> None:
+    """The changelog still has them. Their items are of another form."""
+
+    def app(kind: str) -> App:
+        rule = {"from": "in", "aggregate": {"count": 2, "compute": {"x": BAGS[kind]}}, "to": {"topic": "out"}}
+        file = judge(parse(json.dumps(file_of(rule)), {}, Path()), "shop.yaml", Path())
+        assert file.app is not None, file.problems
+        return file.app
+
+    with TestDriver(app(before), partitions=1) as driver:
+        for amount in (1, 5):  # in two entries; no group is open when the rule changes
+            driver.send("in", {"amount": amount}, key="k")
+        driver.deploy(app(after))
+        driver.send("in", {"amount": 3}, key="k")
+        driver.crash()
+        driver.send("in", {"amount": 3}, key="k")
+        assert driver.troubles() == []
+        assert [output.value["count"] for output in driver.read("out")] == [2, 2]

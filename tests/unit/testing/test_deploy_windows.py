@@ -78,6 +78,7 @@ def prepared(tmp_path: Path, text: str, steps: str) -> Loaded:
     return loaded(tmp_path / "app.yaml")
 
 
+@pytest.mark.timeout(1200)  # 480 plays take 35 s of CPU time: 300 s have been seen where many processes want the CPUs
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_open_finishes_whatever_dies(tmp_path: Path, name: str) -> None:
     file = prepared(tmp_path, *CASES[name])

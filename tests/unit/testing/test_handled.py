@@ -1,7 +1,6 @@
 """Handlers on the test driver: their outputs, their own writes, their failures, and a death at every place."""
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +42,6 @@ STEPS = """\
 - expect: {topic: doubled, key: b, value: {doubled: 4}}
 - expect: {topic: pairs, key: 4, value: {count: 2}}
 """
-
-
-@pytest.fixture(autouse=True)
-def _reset() -> Iterator[None]:
-    handlers.reset()
-    yield
-    handlers.reset()
 
 
 def an_app(function: str, rule: Aggregation | None = None, **how: Any) -> App:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.engine import handlers
 from tests.unit.testing.files import crashed
 
 FILE = """\
@@ -38,7 +37,6 @@ STEPS = """\
 
 @pytest.mark.parametrize("how", ["", "session: true", "concurrency: 2"])
 def test_outputs_are_the_same_after_a_death_anywhere(how: str, tmp_path: Path) -> None:
-    handlers.reset()
     verdict = crashed(tmp_path, STEPS, FILE % how)
     assert verdict.failure is None, verdict.failure
     assert verdict.deaths > 20

@@ -60,6 +60,25 @@ def members(driver: TestDriver) -> list[list[int]]:
     return [[item["v"] for item in output.value["all"]] for output in driver.read("out")]
 
 
+def test_a_record_that_a_user_reducer_refuses_has_counted() -> None:
+    """docs/shared.md: the store counts records, and the reducer runs when the group fires."""
+    refuses = Reducer("total", "reduce", function="tests.unit.testing.sharing:without_ones")
+    with TestDriver(an_app(replace(RULE, compute=(refuses,)))) as driver:
+        feed(driver, 0, 1, 2)
+        [output] = driver.read("out")
+        assert (output.reason, output.value["count"], output.value["total"]) == ("count", 2, 2)
+        assert [letter.reason for letter in driver.dead_letters()] == ["reducer"]
+
+
+def test_a_step_of_the_clock_does_not_stop_at_the_deadline_of_a_group() -> None:
+    """docs/testing.md says so."""
+    with TestDriver(an_app()) as driver:
+        feed(driver, 1)
+        driver.advance(45.0)
+        [output] = driver.read("out")
+        assert (output.reason, output.value["closed_at"]) == ("timeout", "2026-01-01T00:00:45.000Z")
+
+
 def test_partitions_and_workers_fill_one_group_of_a_key() -> None:
     with TestDriver(an_app(), workers=3) as driver:
         feed(driver, *range(7))

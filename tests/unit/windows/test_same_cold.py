@@ -10,13 +10,16 @@ import pytest
 
 from sluicegate.connectors.memory.cold import ColdRows
 from sluicegate.streams.agent import Emit, Reducer, Window
+from sluicegate.streams.aggregation.durable.changelog import Changelog
+from sluicegate.streams.aggregation.durable.entry import unpacked
 from sluicegate.streams.contracts.stores import ColdGroups
 from sluicegate.streams.contracts.values import ColdGroup, Partition
 from sluicegate.streams.ownership.paged import ColdReads
-from sluicegate.streams.windows.tumbling import key_of, start_of
+from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.windows.tumbling import key_of, name
 from tests.unit.windows.oracle import Step
 from tests.unit.windows.test_same_windows import a_log, a_window, expected, played
-from tests.unit.windows.turning import TOTAL, Turned, record
+from tests.unit.windows.turning import TOTAL, Turned, opened, record, rule_of
 
 LOGS = 200
 PLACE = Partition("app", "sums", "in", 0)
@@ -76,8 +79,7 @@ class PagedTurned(Turned):
         super().commit(now, done)
         self.store.rows.apply(evicted, gone)
         self.evicted += len(evicted)
-        states = self.groups.states
-        starts = [start_of(name) for name in self.store.rows.groups if name not in states]
+        starts = [self.groups.start_of(key) for key in self.store.rows.groups if paging.is_cold(key)]
         assert self.groups.cold.starts == {start: starts.count(start) for start in sorted(set(starts))}
 
 
@@ -161,3 +163,22 @@ def test_a_record_that_finds_no_room_moves_no_watermark_while_cold_groups_of_a_c
 def replace_time(step: Step, chance: random.Random) -> Step:
     """The same step, at a time around midnight."""
     return step._replace(time=82_790_000 + step.time * chance.randint(1, 40))
+
+
+def test_a_compacted_log_has_the_watermark_of_the_rule_before_until_the_newest_rule_has_followed_it() -> None:
+    """The commits that make its cold groups hot compact the log before the newest rule takes the watermark over."""
+    partition = PagedTurned(Window(5.0, idle=None, at_most=None), 10)
+    partition.take(0, [Step(10.0, b"a", 7000)])
+    partition.commit(10.0, 1)
+    older, newest = opened(rule_of(partition.window)), opened(rule_of(partition.window, compute=()))
+    log = Changelog(newest, partition.first, generation=1, older={0: older})
+    senders, blobs, keep_from = ReceivedShards("in"), list(partition.log.values()), None
+    log.replay(blobs, partition.first, partition.last, senders)
+    while keep_from is None:
+        older.touched |= older.states
+        entries, keep_from = log.entries({}, dict, 11.0)
+        blobs += entries
+    again = opened(rule_of(partition.window))
+    kept = [blob for blob in blobs if unpacked(blob).number >= keep_from]
+    Changelog(again, keep_from).replay(kept, keep_from, unpacked(kept[-1]).number, senders)
+    assert (again.event.watermark, [*again.states]) == (7000, [name(5000, b"a")])

@@ -1,0 +1,260 @@
+"""Generates the code with which the compiled loop takes a record into the sliding windows of its key, and makes its
+result (streams/aggregation/loop.py).
+
+The code handles the records of a key that has records, in the order of their times, while there is room. All other
+records are processed with every check. `room` is the number of records at which the partition is full.
+"""
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
+from sluicegate.streams.aggregation.groups import traceparent
+from sluicegate.streams.aggregation.layout import FIRST, OPENED, TRACE
+from sluicegate.streams.aggregation.loop import Placing
+from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.expressions.templates import expression, name, statements
+from sluicegate.streams.windows.placing import PASSED
+from sluicegate.streams.windows.sliding.totals import (
+    AT,
+    TOTALS,
+    Earliest,
+    Greatest,
+    Latest,
+    Least,
+    PlacedTotal,
+    SumTotal,
+    placed_totals,
+)
+
+_START = """
+event = groups.event
+furthest = latest_of(groups, now)
+states = groups.states
+size, grace, soon, most_records = groups.reach.size, groups.reach.grace, groups.soon, groups.reach.most
+plainly = groups.tells_plainly()
+send = groups.events.append
+"""
+_AGAIN = """
+line_of, order, room = groups.lines.get, groups.order, groups.room()
+"""
+_FIND = """
+line = line_of(key)
+if line is None or len(states) >= room:
+    unproven()
+entries = line.entries
+if len(entries) >= most_items or not entries[-1][0] <= time <= furthest or time + grace < event.watermark:
+    unproven()
+bare, offset = key, record.offset()
+key = name(offset, bare)
+state = None
+"""
+_OPEN = "[0, offset, offset, now, None, traceparent(record), 0, *blank]"
+_MOVES = """
+leads = time > event.watermark
+if leads:
+    event.watermark = time
+"""
+_OPENED = "states[key] = state"
+_JOINS = f"state[{AT}] = time"
+_RESULT = """
+entry = time, offset, state
+entries.append(entry)
+totals, at = line.totals, line.newest
+PARTS
+totals.many += 1
+totals.first.append(entry)
+ENTERS
+begins = time - size
+while LEFT:
+    gone = entries[at]
+    totals.many -= 1
+    if totals.first[0] is gone:
+        totals.first.popleft()
+    LEAVES
+    at += 1
+line.newest = at
+line.start = entries[at][0]
+if not 0 <= line.due <= time + soon:
+    groups.expect(bare, line)
+TELLS
+if leads and order and order[0][0] <= time:
+    groups.close_passed(now)
+"""
+_CAREFULLY = "groups.tell_window(bare, totals.state(entry), [], now, BEGINS)"
+_PLAINLY = """
+CHECKED
+opener = totals.first[0][2]
+opened = opener[OPENED]
+if PLAIN:
+    closing = Closing(BEGINS, time, "event", event.watermark, 1, -1, False, True)
+    closed = now if now >= opened else opened
+    many, first, trace = totals.many, opener[FIRST], state[TRACE]
+    send(Fire(bare, many, reason, first, offset, opened, closed, trace, VALUES, (), None, closing))
+else:
+    CAREFULLY
+"""
+_SUM_ENTERS = """
+amount = state[SLOT]
+if type(amount) is int:
+    PART.sum.integers += amount
+else:
+    PART.sum.add(amount)
+"""
+_SUM_LEAVES = """
+amount = gone[2][SLOT]
+if type(amount) is int:
+    PART.sum.integers -= amount
+else:
+    PART.sum.remove(amount)
+"""
+_BEST_ENTERS = """
+amount = state[SLOT]
+best = PART.best
+while best and WORSE:
+    best.pop()
+best.append(entry)
+"""
+_BEST_LEAVES = """
+best = PART.best
+if best and best[0] is gone:
+    best.popleft()
+"""
+_TOTAL = "N = PART.sum.integers if not PART.sum.many else PART.sum.value"
+_FINITE = "-1e300 < N < 1e300"
+"""A result can represent a total up to this limit, and a mean of it."""
+_BEFORE, _TOO_MANY = "entries[at][0] < begins", "len(entries) - at > most_records"
+_WORSE = {
+    Least: "best[-1][2][SLOT] >= amount",
+    Greatest: "best[-1][2][SLOT] <= amount",
+    Earliest: "False",
+    Latest: "True",
+}
+
+_SLOTS: dict[object, int] = {SumTotal: 1, Least: Least.number, Greatest: Greatest.number, Earliest: 0, Latest: 0}
+"""The totals that are inlined, and the slot of their value in the place."""
+
+
+def in_line(rule: Rule, timed: Placing) -> Placing | None:
+    """The code that takes a record into the line of its key. `timed` reads its time. None: the rule has no loop."""
+    until = rule.ending is not None or rule.until is not None
+    if rule.plan.bags or rule.plan.folds or until or rule.aggregation.emit is not None:
+        return None
+    names = {"Closing": Closing, "Fire": Fire, "traceparent": traceparent, "reason": WINDOW}
+    names |= {"most_items": rule.aggregation.max_items}
+    return Placing(
+        find=timed.find + _FIND,
+        opens=_OPEN,
+        start=_START + _AGAIN,
+        again=_AGAIN,
+        moves=_MOVES,
+        opened=_OPENED,
+        joins=_JOINS,
+        passed=PASSED + _AGAIN,
+        time=timed.time,
+        names={**timed.names, **names},
+        result=lambda: _result(rule),
+    )
+
+
+class _Part:
+    """The code of one total. `at` is the index of the total. A total that is not inlined is called."""
+
+    def __init__(self, at: int, total: PlacedTotal) -> None:
+        self.at, self.place, self.kind, self.local = at, total.place, total.kind, f"part{at}"
+        self.inline = self.kind in _SLOTS
+        self.slot: Any = ast.Constant(self.place.at + _SLOTS.get(self.kind, 0))
+
+    def local_part(self) -> list[ast.stmt]:
+        return statements("N = totals.parts[I]", N=self.local, I=ast.Constant(self.at))
+
+    def enters(self) -> list[ast.stmt]:
+        if not self.inline:
+            return statements("PART.append(entry)", PART=self.local)
+        if self.kind is SumTotal:
+            code = statements(_SUM_ENTERS, PART=self.local, SLOT=self.slot)
+            code += statements("PART.many += 1", PART=self.local) if self.place.lenient else []
+        else:
+            worse = expression(_WORSE[self.kind], SLOT=self.slot)  # type: ignore[index]
+            code = statements(_BEST_ENTERS, PART=self.local, SLOT=self.slot, WORSE=worse)
+        return self._if_any(code, "state[SLOT] is not None")
+
+    def leaves(self) -> list[ast.stmt]:
+        if not self.inline:
+            return statements("PART.remove(gone)", PART=self.local)
+        if self.kind is not SumTotal:
+            return statements(_BEST_LEAVES, PART=self.local)
+        code = statements(_SUM_LEAVES, PART=self.local, SLOT=self.slot)
+        code += statements("PART.many -= 1", PART=self.local) if self.place.lenient else []
+        return self._if_any(code, "gone[2][SLOT] is not None")
+
+    def _if_any(self, code: list[ast.stmt], condition: str) -> list[ast.stmt]:
+        """The code for a record that has the field. Only a field that may be missing needs the condition."""
+        if not self.place.lenient:
+            return code
+        return [ast.If(expression(condition, SLOT=self.slot), code, [])]
+
+    def value(self, kind: str) -> ast.expr:
+        """The value of a reducer of this kind in the result."""
+        if kind == "sum":
+            return name(f"sum_{self.local}")
+        if kind == "mean":
+            pattern = "N / PART.many if PART.many else None" if self.place.lenient else "N / totals.many"
+            return expression(pattern, N=f"sum_{self.local}", PART=self.local)
+        pattern = "PART.best[0][2][SLOT] if PART.best else None" if self.place.lenient else "PART.best[0][2][SLOT]"
+        return expression(pattern, PART=self.local, SLOT=self.slot)
+
+
+def _result(rule: Rule) -> list[ast.stmt]:
+    """The code that adds the record to its line, and makes the result."""
+    compute, lenient = rule.aggregation.compute, rule.aggregation.on_missing == "ignore"
+    parts = [_Part(at, total) for at, total in enumerate(placed_totals(compute, lenient))]
+    window = rule.aggregation.window
+    assert window is not None
+    begins: ast.expr = name("begins")
+    outside = [expression(_BEFORE)] if window.size else []
+    if window.last:
+        begins, outside = expression("line.start"), [*outside, expression(_TOO_MANY)]
+    carefully = statements(_CAREFULLY, BEGINS=begins)
+    values = _values(rule, parts)
+    tells = carefully
+    if values is not None:
+        sums = [part.local for part in parts if part.kind is SumTotal]
+        checked = [made for part in sums for made in statements(_TOTAL, N=f"sum_{part}", PART=part)]
+        finite = [expression(_FINITE, N=f"sum_{part}") for part in sums]
+        tells = statements(
+            _PLAINLY,
+            CHECKED=checked,
+            PLAIN=ast.BoolOp(ast.And(), [name("plainly"), *finite]) if finite else name("plainly"),
+            VALUES=values,
+            BEGINS=begins,
+            CAREFULLY=carefully,
+            OPENED=ast.Constant(OPENED),
+            FIRST=ast.Constant(FIRST),
+            TRACE=ast.Constant(TRACE),
+        )
+    return statements(
+        _RESULT,
+        PARTS=[made for part in parts for made in part.local_part()],
+        LEFT=outside[0] if len(outside) == 1 else ast.BoolOp(ast.Or(), outside),
+        ENTERS=[made for part in parts for made in part.enters()],
+        LEAVES=[made for part in parts for made in part.leaves()],
+        TELLS=tells,
+    )
+
+
+def _values(rule: Rule, parts: Sequence[_Part]) -> ast.Dict | None:
+    """The code of the computed fields. None: one of them is not inlined."""
+    by_slot = {(part.place.at, part.kind): part for part in parts}
+    at = {place.reducer.name: place.at for place in rule.places}
+    values: dict[str, ast.expr] = {}
+    for reducer in rule.aggregation.compute:
+        part = by_slot.get((at[reducer.name], TOTALS.get(reducer.kind)))
+        if reducer.kind == "count":
+            values[reducer.name] = expression("totals.many")
+        elif part is not None and part.inline:
+            values[reducer.name] = part.value(reducer.kind)
+        else:
+            return None
+    return ast.Dict([ast.Constant(field) for field in values], [*values.values()])
