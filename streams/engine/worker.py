@@ -277,9 +277,11 @@ class Worker:
 
     def _take_carefully(self, owner: Owner, records: list[Record], now: float) -> None:
         """Takes the records in small steps after a crash or a failed handler. Each step has its own commit. After a
-        crash each step also has its own crash mark."""
+        crash each step also has its own crash mark. Records before the claim's offset may come first: they were
+        committed, so they are no step, and none of them ended the process."""
+        records = [record for record in records if record.offset() >= owner.intake.offset]
         while records and owner.stopping is None:
-            if owner.marks.poisoned and records[0].offset() >= owner.intake.offset:
+            if owner.marks.poisoned:
                 owner.marks.poisoned = False
                 owner.refuse_crashed(records.pop(0), now)
             else:

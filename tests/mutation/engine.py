@@ -489,6 +489,13 @@ GUARDS = (
         CRASH,
     ),
     Guard(
+        "records before the claim's offset hide no record that ended three processes",
+        "streams/engine/worker.py",
+        "records = [record for record in records if record.offset() >= owner.intake.offset]",
+        "records = [*records]",
+        CRASH,
+    ),
+    Guard(
         "one's own name is no crash",
         "streams/ownership/crash.py",
         "if name.rstrip(STEPS + SINGLE) != self._process)",

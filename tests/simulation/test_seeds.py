@@ -24,7 +24,7 @@ HELD = 10_200
 """The seeds below this number held when they were run last. The seeds of a day are 340 of them."""
 BLOCK = SHARDS * EACH
 FIRST = int(os.environ.get("SLUICEGATE_SEED") or today() % (HELD // BLOCK) * BLOCK)
-SWARMS, SWARMS_HELD = 80, 4_320
+SWARMS, SWARMS_HELD = 80, 6_320
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -87,6 +87,12 @@ def test_an_innocent_group_of_a_shared_buffer_is_given_up_after_three_runs_whose
 def test_a_store_that_went_back_behind_a_claim_has_the_owner_before_it() -> None:
     """The claim had committed nothing, so no version was lost."""
     assert run(swarm(6115)).findings == ()
+
+
+def test_the_record_that_ended_three_processes_is_found_behind_records_that_are_read_again() -> None:
+    """Seventeen records before the offset of the claim came first, and the record became no dead letter. A later one
+    did."""
+    assert run(swarm(6110)).findings == ()
 
 
 def test_the_swarms_of_the_day_hold() -> None:

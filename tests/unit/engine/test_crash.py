@@ -79,6 +79,22 @@ def test_a_repeat_that_was_in_hand_when_three_processes_died_is_dropped(
     assert driver.worker.reports.of(clock.now).partitions[0].offset == 2 + copies
 
 
+def test_a_record_that_ended_three_processes_is_found_behind_records_that_are_read_again(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """It is in one batch with them. It is not processed once more, and the record after it counts."""
+    feed(log, *[("a", n) for n in range(6)])
+    claim = store.claim(PLACE, "m", "p")
+    store.commit(claim, Changes(3, 0, trying=CrashMark(3, ("x", "y+", "z!"))))
+    clock.now += 10
+    driver = Driver(an_agent(count=1, compute=(DIES,)), store, log, clock).give(0)
+    start = driver.input.start
+    driver.input.start = lambda topic, number, _, epoch: start(topic, number, 0, epoch)  # type: ignore[method-assign]
+    driver.turns()
+    assert dead(log) == [("3", "crash")]
+    assert len(totals(log)) == 2
+
+
 def test_without_crash_marks_such_a_record_stands_still_for_ever(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
