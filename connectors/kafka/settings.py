@@ -97,6 +97,8 @@ TRANSACTION_TIMEOUT = 30.0
 """Seconds until the brokers end a transaction whose producer is gone. Until then, or until the next producer is opened,
 readers of committed records wait for it. A transaction takes milliseconds, and at most this time while brokers are
 away."""
+WITHIN_A_TRANSACTION = ("socket.timeout.ms", "linger.ms")
+"""Milliseconds. librdkafka refuses longer ones than a transaction."""
 TRANSACTIONAL_DEFAULTS: Settings = {
     **PRODUCER_DEFAULTS,
     # a transaction begins while the brokers still end the last one: the default would add 100 ms to each
@@ -136,9 +138,11 @@ def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
     errors."""
     milliseconds = int(TRANSACTION_TIMEOUT * 1000)
     ours = {"transactional.id": identity, "transaction.timeout.ms": milliseconds, "message.timeout.ms": milliseconds}
+    users = _of_a_producer(kafka)
     return {
         **TRANSACTIONAL_DEFAULTS,
-        **_of_a_producer(kafka),
+        **users,
+        **{name: min(users[name], milliseconds - 1) for name in WITHIN_A_TRANSACTION if name in users},
         **PRODUCER,
         **ours,
         "delivery.report.only.error": True,
@@ -147,9 +151,11 @@ def transactional(kafka: Settings, identity: str) -> dict[str, Any]:
 
 
 def offsets(kafka: Settings, group: str) -> dict[str, Any]:
-    """Settings of a Consumer that reads only offsets that `group` committed, in ended transactions."""
+    """Settings of a Consumer that reads only offsets that `group` committed, in ended transactions. Its fetches have
+    librdkafka's size, for which the user's largest response may be too small."""
     ours = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
-    return {**admin(kafka), **ours}
+    users = {name: value for name, value in admin(kafka).items() if name != "receive.message.max.bytes"}
+    return {**users, **ours}
 
 
 def admin(kafka: Settings) -> dict[str, Any]:

@@ -9,6 +9,9 @@ ALONE = ("tests/unit/kafka/test_transactions.py",)
 
 NEXT = "tests/integration/test_next_process.py"
 
+SETTINGS = "streams/config/sections/kafka.py"
+ALIKE = ("tests/unit/config/test_kafka_settings.py",)
+
 GUARDS = (
     Guard(
         "the next process of a worker has its partitions at once",
@@ -58,6 +61,42 @@ GUARDS = (
         "    if instance and not by_the_broker(kafka):",
         "    if instance:",
         (f"{NEXT}::test_a_group_by_the_protocol_of_the_brokers_has_no_static_members",),
+    ),
+    Guard(
+        "settings that contradict each other are refused by check",
+        SETTINGS,
+        "        if most is not None and least is not None and most < least + more:",
+        f"        {NEVER}",
+        ALIKE,
+    ),
+    Guard("a response holds a fetch and its frame", SETTINGS, "    if _RESPONSE in settings:", f"    {NEVER}", ALIKE),
+    Guard(
+        "a fetch that is not written follows the messages",
+        SETTINGS,
+        "_FETCH_DEFAULT, queue * 1024), message)",
+        "_FETCH_DEFAULT, queue * 1024), 0)",
+        ALIKE,
+    ),
+    Guard(
+        "a fetch that is not written follows the queue",
+        SETTINGS,
+        "max(min(_FETCH_DEFAULT, queue * 1024), message)",
+        "max(_FETCH_DEFAULT, message)",
+        ALIKE,
+    ),
+    Guard(
+        "a reader of cursors takes any largest response",
+        "connectors/kafka/settings.py",
+        ' if name != "receive.message.max.bytes"}',
+        "}",
+        ALIKE,
+    ),
+    Guard(
+        "a socket's timeout and linger are shorter than a transaction",
+        "connectors/kafka/settings.py",
+        "min(users[name], milliseconds - 1)",
+        "users[name]",
+        ALIKE,
     ),
     Guard(
         "what came damaged is read again",

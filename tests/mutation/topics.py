@@ -4,6 +4,8 @@ from tests.mutation.guard import NEVER, Guard
 
 ENGINE = ("tests/unit/engine/test_topic_patterns.py",)
 FILE = ("tests/unit/config/test_topic_patterns.py",)
+WRITTEN = "streams/config/checking/written.py"
+ROLES = ("tests/unit/config/test_bad_files.py",)
 KAFKA = ("tests/unit/kafka/test_subscription.py",)
 MATCHING = "streams/ownership/matching_topics.py"
 
@@ -71,5 +73,20 @@ GUARDS = (
         "        if matching.look():",
         "        if matching.look() is None:",
         ENGINE,
+    ),
+    Guard("a topic of the app's own has one role", WRITTEN, "        if other.role < use.role or", "        if", ROLES),
+    Guard(
+        "a history, a re-keyed topic and legs are of one agent",
+        WRITTEN,
+        "or (other is not use and use.role not in SHARED):",
+        "or False:",
+        ROLES,
+    ),
+    Guard(
+        "messages of schedules go to no topic of the app's own",
+        WRITTEN,
+        "    for name, schedule in file.schedules.items():",
+        "    for name, schedule in ():",
+        ROLES,
     ),
 )

@@ -55,6 +55,7 @@ REFUSED: Mapping[str, str] = {
     "message.send.max.retries": _BY_THE_RELAY,
     "retries": _BY_THE_RELAY,
     "queuing.strategy": _BY_THE_RELAY,
+    "queue.buffering.backpressure.threshold": "an idempotent producer allows only 1, the default",
     "delivery.report.only.error": "every delivery report is needed",
     "produce.offset.report": "every delivery report is needed",
     "partitioner": _EXPLICIT,
@@ -97,9 +98,11 @@ _ORDERED = (
     ("max.poll.interval.ms", 300_000, SESSION, _SESSION_DEFAULT),
     (SESSION, _SESSION_DEFAULT, HEARTBEAT, 1),
     ("reconnect.backoff.max.ms", 10_000, "reconnect.backoff.ms", 100),
-    ("fetch.max.bytes", 52_428_800, "message.max.bytes", 1_000_000),
 )
 """Settings of which librdkafka, or a group, needs the first to be at least the second, each with its default."""
+_MESSAGE, _FETCH, _RESPONSE = "message.max.bytes", "fetch.max.bytes", "receive.message.max.bytes"
+_FETCH_DEFAULT = 52_428_800
+_FRAME = 512  # bytes of a response beside its records
 _BROKER_SESSIONS = (6_000, 1_800_000)
 """Milliseconds: `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of a broker, by default."""
 _HEARTBEATS = 3  # in a session, by the documentation of Kafka
@@ -204,12 +207,26 @@ def _number(settings: Mapping[str, object], name: str, default: int) -> int | No
 
 
 def _out_of_order(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:
-    for larger, default, smaller, other in _ORDERED:
-        most, least = _number(settings, larger, default), _number(settings, smaller, other)
-        if most is not None and least is not None and most < least:
+    for larger, most, smaller, least, more in _orders(settings):
+        if most is not None and least is not None and most < least + more:
             written, needs = (larger if larger in settings else smaller), ((*path, larger), (*path, smaller))
-            what = f"contradict each other: {larger} must be at least {smaller}, which is {least}"
+            bound = f"{smaller} + {more}" if more else smaller
+            what = f"contradict each other: {larger} must be at least {bound}, which is {least + more}"
             yield FileFinding((*path, written), what, f"raise {larger}, or lower {smaller}", needs)
+
+
+def _orders(settings: Mapping[str, object]) -> Iterator[tuple[str, int | None, str, int | None, int]]:
+    """The larger setting and its value, the smaller one and its value, and by how much the larger one must exceed it.
+    librdkafka adapts the sizes of fetches and of responses that are not written."""
+    for larger, default, smaller, other in _ORDERED:
+        yield larger, _number(settings, larger, default), smaller, _number(settings, smaller, other), 0
+    message, queue = _number(settings, _MESSAGE, 1_000_000), _number(settings, "queued.max.messages.kbytes", 16_384)
+    fetch = None if message is None or queue is None else max(min(_FETCH_DEFAULT, queue * 1024), message)
+    if _FETCH in settings:
+        fetch = _number(settings, _FETCH, 0)
+        yield _FETCH, fetch, _MESSAGE, message, 0
+    if _RESPONSE in settings:
+        yield _RESPONSE, _number(settings, _RESPONSE, 0), _FETCH, fetch, _FRAME
 
 
 def warnings(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:

@@ -1,6 +1,7 @@
 """librdkafka's settings pass through when it knows them and they are not ours."""
 
 import confluent_kafka
+import confluent_kafka.admin
 import pytest
 
 from sluicegate.connectors.kafka import settings as clients
@@ -238,11 +239,30 @@ def test_no_setting_that_the_connector_wins_over_may_be_written_in_the_file():
     assert set(kafka.known_settings()) >= settings.CONSUMER_ONLY | settings.PRODUCER_ONLY
 
 
-CONTRADICT = "contradict each other: {} must be at least {}, which is {}; raise {}, or lower {}"
+CLIENTS = {
+    "consumer": lambda user: confluent_kafka.Consumer(clients.consumer(user, "g", "m", print)).close(),
+    "producer": lambda user: confluent_kafka.Producer(clients.producer(user, print)),
+    "transactional": lambda user: confluent_kafka.Producer(clients.transactional(user, "t")),
+    "offsets": lambda user: confluent_kafka.Consumer(clients.offsets(user, "g")).close(),
+    "admin": lambda user: confluent_kafka.admin.AdminClient(clients.admin(user)),
+}
 
 
-def contradiction(larger: str, smaller: str, number: int) -> str:
-    return CONTRADICT.format(larger, smaller, number, larger, smaller)
+def refusals(client, values):
+    """The setting that librdkafka names when it refuses these for one of our clients, or nothing."""
+    user = {name: kafka.converted(name, value) for name, value in values.items()}
+    try:
+        CLIENTS[client]({"bootstrap.servers": "", "max.poll.interval.ms": 3_600_000, **user})
+    except confluent_kafka.KafkaException as error:
+        return [next(name for name in values if name in str(error))]
+    return []
+
+
+CONTRADICT = "contradict each other: {} must be at least {}{}, which is {}; raise {}, or lower {}"
+
+
+def contradiction(larger: str, smaller: str, number: int, more: str = "") -> str:
+    return CONTRADICT.format(larger, smaller, more, number, larger, smaller)
 
 
 @pytest.mark.parametrize(
@@ -270,6 +290,15 @@ def contradiction(larger: str, smaller: str, number: int) -> str:
             [f"fetch.max.bytes: {contradiction('fetch.max.bytes', 'message.max.bytes', 1_000_000)}"],
         ),
         ("fetch.max.bytes: 999999, message.max.bytes: 1000", []),
+        ("message.max.bytes: 90000000", []),
+        (
+            "receive.message.max.bytes: 16777727",
+            [
+                f"receive.message.max.bytes: "
+                f"{contradiction('receive.message.max.bytes', 'fetch.max.bytes', 16_777_728, ' + 512')}"
+            ],
+        ),
+        ("receive.message.max.bytes: 100000, queued.max.messages.kbytes: '${UNSET}'", []),
         ("session.timeout.ms: '${UNSET}', max.poll.interval.ms: 9999", []),
     ],
 )
@@ -285,12 +314,39 @@ def test_librdkafka_refuses_the_same_settings(larger, default, smaller, other, m
     values = {larger: str(100_000 + more), smaller: "100000"}
     refused = [problem.path for problem in kafka.findings({"bootstrap.servers": "localhost", **values})]
     assert refused == [("kafka", larger)] * (more < 0)
-    ours = clients.consumer({"bootstrap.servers": "", "max.poll.interval.ms": 3_600_000, **values}, "g", "m", print)
-    if more < 0 and smaller != "heartbeat.interval.ms":
-        with pytest.raises(confluent_kafka.KafkaException, match=larger.replace(".", r"\.")):
-            confluent_kafka.Consumer(ours)
-    else:
-        confluent_kafka.Consumer(ours).close()
+    assert refusals("consumer", values) == [larger] * (more < 0 and smaller != "heartbeat.interval.ms")
+
+
+@pytest.mark.parametrize(
+    ("larger", "least", "others"),
+    [
+        ("fetch.max.bytes", 1_000_000, {}),
+        ("fetch.max.bytes", 2_000, {"message.max.bytes": "2000"}),
+        ("receive.message.max.bytes", 16_777_216 + 512, {}),
+        ("receive.message.max.bytes", 52_428_800 + 512, {"queued.max.messages.kbytes": "90000"}),
+        ("receive.message.max.bytes", 1_000_000 + 512, {"queued.max.messages.kbytes": "1"}),
+        ("receive.message.max.bytes", 90_000_000 + 512, {"message.max.bytes": "90000000"}),
+        ("receive.message.max.bytes", 20_000_000 + 512, {"fetch.max.bytes": "20000000"}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("more", [-1, 0])
+def test_librdkafka_refuses_the_same_sizes_of_messages(larger, least, others, more):
+    values = {larger: str(least + more), **others}
+    refused = [problem.path for problem in kafka.findings({"bootstrap.servers": "localhost", **values})]
+    assert refused == [("kafka", larger)] * (more < 0)
+    assert [name for client in CLIENTS for name in refusals(client, values)] == [larger] * (more < 0)
+
+
+NUMBERS = sorted(name for name in kafka.allowed() if kafka.known_settings()[name][0] in ("integer", "number"))
+
+
+@pytest.mark.parametrize("client", ["consumer", "producer", "transactional", "offsets", "admin"])
+def test_every_client_takes_the_limits_of_every_number_that_check_accepts(client):
+    trials = [{name: str(limit)} for name in NUMBERS for limit in kafka.known_settings()[name][1:]]
+    accepted = [trial for trial in trials if not list(kafka.findings({"bootstrap.servers": "localhost", **trial}))]
+    assert len(accepted) > len(NUMBERS)
+    assert {str(trial): refusals(client, trial) for trial in accepted} == {str(trial): [] for trial in accepted}
 
 
 @pytest.mark.parametrize(
