@@ -677,7 +677,7 @@ class Agent(AgentSettings):
         window, periodic = rule.window, rule.emit is not None and rule.emit.every is not None
         if window is None:
             return True
-        return window.windower.pageable and window.late in ("dead-letter", "skip") and not (window.origins or periodic)
+        return window.windower.pageable and window.late in ("dead-letter", "skip") and not periodic
 
     @property
     def keeps_rows(self) -> bool:

@@ -192,6 +192,12 @@ READING = {
         TIMES,
         LATER,
     ),
+    "cold windows over a repartitioned topic": Feature(
+        "  a:\n    from: in\n    key: id\n    repartition: by-id\n    aggregate: {window: {tumbling: 60s, time: "
+        "{field: at, unit: s}}, hot_groups: 1, compute: {s: {sum: amount}}}\n    to: {topic: out}\n",
+        (*orders(1, at=10), 3.0, *orders(2, at=12), 3.0, *orders(3, at=70), 3.0, *orders(4, key="other", at=75), 3.0),
+        LATER,
+    ),
     "an agent behind an agent": Feature(
         agent("count: 2, compute: {s: {sum: amount}}")
         + "  b:\n    from: out\n    aggregate: {count: 2, compute: {t: {sum: s}}}\n    to: {topic: sums}\n",

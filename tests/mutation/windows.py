@@ -4,6 +4,7 @@ from tests.mutation.guard import NEVER, Guard
 
 ENGINE, FINISH = ("tests/unit/engine/test_windows.py",), ("tests/unit/engine/test_windows_finish.py",)
 COLD = ("tests/unit/engine/test_cold_windows.py", "tests/unit/windows/test_same_cold.py")
+COLD_ORIGINS = ("tests/unit/engine/test_cold_origins.py", "tests/unit/windows/test_same_cold_origins.py")
 COLD_SESSIONS = ("tests/unit/engine/test_cold_sessions.py", "tests/unit/windows/test_same_cold_sessions.py")
 OVERLAP = ("tests/unit/engine/test_overlapping_finish.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
@@ -708,6 +709,13 @@ GUARDS = (
         'window.windower.pageable and window.late in ("dead-letter", "skip") and not',
         "window.windower.pageable and not",
         COLD,
+    ),
+    Guard(
+        "cold windows: groups over a repartitioned topic are rows of the store",
+        "streams/agent.py",
+        '"skip") and not periodic',
+        '"skip") and not (window.origins or periodic)',
+        COLD_ORIGINS,
     ),
     Guard(
         "cold windows: the state API finds a window that opens while it looks for it",

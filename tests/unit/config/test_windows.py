@@ -405,6 +405,7 @@ def test_many_windows_that_stay_are_warned_of(tmp_path: Path) -> None:
         ("{tumbling: 5m}", "", False),
         ("{tumbling: month}", "", False),
         ("{tumbling: 5m, late: skip}", "emit: {count: 10}", False),
+        ("{tumbling: 5m}", "key: shop\n        repartition: by-shop", False),
         ("{tumbling: 5m, late: {amend: 10m}}", "", True),
         ("{tumbling: 5m, late: {new: 10s}}", "", True),
         ("{tumbling: 5m}", "emit: {every: 10s}", True),

@@ -5,18 +5,22 @@ its end, and only the watermark makes a record late.
 """
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 
 class Step(NamedTuple):
     """At the owner's time `now`, in seconds, a record with this key and time in ms comes; or, without a key, the owner
-    looks at its clock. `left_out`: `where` is false for the record."""
+    looks at its clock. `left_out`: `where` is false for the record. Over a repartitioned topic the record is of
+    `origin`; with a `state` it is a time mark."""
 
     now: float
     key: bytes | None
     time: int = 0
     amount: int = 0
     left_out: bool = False
+    origin: str = ""
+    state: str = ""
 
 
 class Result(NamedTuple):
@@ -98,12 +102,16 @@ class Oracle:
     def look(self, now: float) -> None:
         """The owner's clock: windows that are over since `idle` in a silent partition, groups that are too old."""
         over = [self.end_of(start) + self.grace for start, _ in self.open]
-        over = [closes for closes in over if closes <= (now - self.idle) * 1000]
-        if over and now >= self.seen + self.idle:
+        over = [closes for closes in over if closes <= self.silent_until(now)]
+        if over:
             self.watermark = max(over)
             self.close("idle")
         for name in [name for name, group in self.open.items() if group.opened + self.at_most <= now]:
             self.end(name, "window", "at_most")
+
+    def silent_until(self, now: float) -> float:
+        """Silence closes the windows that close at this watermark or before."""
+        return (now - self.idle) * 1000 if now >= self.seen + self.idle else -inf
 
     def close(self, by: str) -> None:
         for name in sorted(self.open, key=lambda name: (name[0], self.open[name].first)):

@@ -145,13 +145,17 @@ class SessionOracle:
     def look(self, now: float) -> None:
         """The owner's clock: sessions that are over since `idle` in a silent partition, and those that are too old."""
         over = [self.closes(each) for sessions in self.open.values() for each in sessions]
-        over = [closes for closes in over if closes <= (now - self.idle) * 1000]
-        if over and now >= self.seen + self.idle:
+        over = [closes for closes in over if closes <= self.silent_until(now)]
+        if over:
             self.watermark = max(over)
             self.close("idle")
         for key, sessions in self.open.items():
             for each in [each for each in sessions if each.seen + self.at_most <= now]:
                 self.end(key, each, "window", "at_most")
+
+    def silent_until(self, now: float) -> float:
+        """Silence closes the sessions that close at this watermark or before."""
+        return (now - self.idle) * 1000 if now >= self.seen + self.idle else -inf
 
     def close(self, by: str) -> None:
         over = [(key, each) for key, sessions in self.open.items() for each in sessions]

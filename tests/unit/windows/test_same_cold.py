@@ -19,7 +19,7 @@ from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.windows.tumbling import key_of, name
 from tests.unit.windows.oracle import Step
 from tests.unit.windows.test_same_windows import a_log, a_window, expected, played
-from tests.unit.windows.turning import TOTAL, Turned, opened, record, rule_of
+from tests.unit.windows.turning import TOTAL, Turned, opened, rule_of
 
 LOGS = 200
 PLACE = Partition("app", "sums", "in", 0)
@@ -62,8 +62,7 @@ class PagedTurned(Turned):
             raise AssertionError("a deadline was computed again")
 
     def take(self, first: int, steps: Sequence[Step]) -> None:
-        records = [record(first + i, step.key, step.time) for i, step in enumerate(steps)]
-        self.reads.look_up(records, steps[0].now)
+        self.reads.look_up(self.records(first, steps), steps[0].now)
         super().take(first, steps)
 
     def expire(self, now: float) -> None:

@@ -79,9 +79,11 @@ class Turned:
         self.changelog.replay(kept, self.first, self.last, self.senders)
 
     def take(self, first: int, steps: Sequence[Step]) -> None:
-        records = [record(first + i, step.key, step.time, step.amount) for i, step in enumerate(steps)]
         left_out = {first + i for i, step in enumerate(steps) if step.left_out}
-        self.groups.accept(records, steps[0].now, left_out)
+        self.groups.accept(self.records(first, steps), steps[0].now, left_out)
+
+    def records(self, first: int, steps: Sequence[Step]) -> list[LogRecord]:
+        return [record(first + i, step.key, step.time, step.amount) for i, step in enumerate(steps)]
 
     def look(self, now: float) -> None:
         self.groups.at_end, self.groups.end_asked = True, now
