@@ -10,6 +10,7 @@ sought.
 import contextlib
 import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -268,16 +269,19 @@ class KafkaInput:
         return self._admin
 
     def _instance(self, instance: str, topics: Sequence[str]) -> str:
-        """The id of the static member, with the number of partitions. The group gives the next member of an instance
-        its old partitions without a rebalance, so partitions that were added in between would have no owner. Empty for
-        a dynamic member: a pattern may match other topics by then, or the brokers do not answer."""
+        """The id of the static member, with a checksum of its topics and their numbers of partitions. The group gives
+        the next member of an instance its old partitions without a rebalance, so other topics, and partitions that were
+        added in between, would have no owner. Empty for a dynamic member: a pattern may match other topics by then, or
+        the brokers do not answer."""
         try:
             descriptions = {} if patterns(topics) else described(self._asking(), topics)
         except SluicegateError as error:
             settings.log.warning("group %s: this process is no static member of it: %s", self._group, error)
             return ""
-        counts = [topic.partitions for topic in descriptions.values() if topic is not None]
-        return f"{instance}-{sum(counts)}" if counts and len(counts) == len(descriptions) else ""
+        counts = [f"{name} {topic.partitions}" for name, topic in sorted(descriptions.items()) if topic is not None]
+        if not counts or len(counts) < len(descriptions):
+            return ""
+        return f"{instance}-{zlib.crc32(' '.join(counts).encode()):08x}"
 
     def inform(self, topic: str, number: int, offset: int, metadata: str) -> None:
         try:

@@ -51,9 +51,16 @@ GUARDS = (
     Guard(
         "a process is another member when partitions were added",
         "connectors/kafka/consumer.py",
-        'return f"{instance}-{sum(counts)}" if',
-        "return instance if",
+        '[f"{name} {topic.partitions}" for',
+        "[name for",
         (f"{NEXT}::test_a_process_is_another_member_when_partitions_were_added",),
+    ),
+    Guard(
+        "a process is another member when it reads other topics",
+        "connectors/kafka/consumer.py",
+        '[f"{name} {topic.partitions}" for',
+        "[str(topic.partitions) for",
+        (f"{NEXT}::test_a_process_that_reads_another_topic_gets_its_partitions_and_none_of_the_old_one",),
     ),
     Guard(
         "a member of a group by the brokers' protocol is dynamic",
