@@ -230,8 +230,8 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
 
 
 def firing(rule: Aggregation) -> str:
-    """`fires at exactly 100 records of one key, or 30 s after the first, by the worker's clock, even if no record
-    follows; ...`"""
+    """`fires at exactly 100 records of one key, or 30 s after the first record, by the worker's clock, even if no
+    record follows; ...`"""
     ends = []
     if rule.count is not None:
         ends.append(f"at exactly {rule.count} {'record' if rule.count == 1 else 'records'} of one key")
@@ -240,7 +240,7 @@ def firing(rule: Aggregation) -> str:
     elif rule.until is not None:
         ends.append(f"with the record whose {rule.until.field} equals {json.dumps(rule.until.equals)}")
     timed = [(rule.since_first, "first"), (rule.since_last, "last")]
-    ends += [f"{spoken_duration(seconds)} after the {which}" for seconds, which in timed if seconds is not None]
+    ends += [f"{spoken_duration(seconds)} after the {which} record" for seconds, which in timed if seconds is not None]
     ends += [deadlines.meaning(rule.deadline)] if rule.deadline is not None else []
     if rule.table:
         return "ends a group when it has no row any more, with a last result of count 0"

@@ -6,6 +6,7 @@ null.
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sluicegate.streams.expressions import operators
@@ -106,9 +107,24 @@ def _may_be_null(node: Node) -> Finding:
     return Finding(_column(node), f"{text} may be null; ask has({asked}) before, or write default({asked}, ...)", True)
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+_OTHER_NAMES = {
+    "length": "size",
+    "len": "size",
+    "lower": "lowerAscii",
+    "upper": "upperAscii",
+    "coalesce": "default",
+    "float": "double",
+    "str": "string",
+    "min": "math.least",
+    "max": "math.greatest",
+    **{name: f"math.{name}" for name in ("abs", "ceil", "floor", "round")},
+}
+"""Names of functions in other languages, and ours."""
+
+
+def _meant(name: str, known: Iterable[str], others: Mapping[str, str] = MappingProxyType({})) -> str:
+    near = get_close_matches(name, [*known, *others], n=1)
+    return f"; did you mean {others.get(near[0], near[0])}?" if near else ""
 
 
 class _Checker:
@@ -337,9 +353,8 @@ class _Checker:
             return self._wrong_at(node.column, "default takes a field and a value, such as default(qty, 1)")
         known = SIGNATURES.get(node.function, ())
         if not known:
-            return self._wrong_at(
-                node.column, f"no function {node.function}{_meant(node.function, (*SIGNATURES, 'default', 'has'))}"
-            )
+            meant = _meant(node.function, (*SIGNATURES, "default", "has"), _OTHER_NAMES)
+            return self._wrong_at(node.column, f"no function {node.function}{meant}")
         forms = [each for each in known if (each.target is None) is (target is None)]
         if not forms:
             how = "by itself" if target else "on a value"

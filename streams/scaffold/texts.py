@@ -1,9 +1,9 @@
-"""The texts of a new app. What stands between @ is filled in."""
+"""The texts of a new app. Names between @ are replaced."""
 
 FILE = """\
-# sluicegate check @NAME@.yaml     says what this file means, and what is wrong with it
-# sluicegate test @NAME@.yaml      plays the tests at its end, without a broker and without a store
-# sluicegate docs KEY              explains a key, for example: sluicegate docs aggregate.timeout
+# sluicegate check @NAME@.yaml: describes this file and lists its problems
+# sluicegate test @NAME@.yaml: plays the tests at its end, without a broker and without a store
+# sluicegate docs KEY: explains a key, for example: sluicegate docs aggregate.timeout
 
 app: @NAME@
 kafka:
@@ -26,8 +26,8 @@ agents:
         orders: count
         spent: {sum: amount}
         dearest: {max: amount}
-    handler: @MODULE@_handlers:bill         # called once for each complete group
-    to: {topic: @NAME@.bills}               # what the handler sends
+    handler: @MODULE@_handlers:bill   # called for each complete group, after a crash again
+    to: {topic: @NAME@.bills}         # the topic of what the handler sends
 
 tests:
   three orders make a bill:
@@ -48,7 +48,7 @@ tests:
 """
 
 HANDLERS = '''\
-"""The handler of @NAME@.yaml. What it sends is committed together with the group: nothing is lost or sent twice."""
+"""The handler of @NAME@.yaml. What it sends is committed together with the group. After a crash it may run again."""
 
 
 def bill(batch, send):

@@ -26,6 +26,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import Halt
+from sluicegate.streams.units import spoken_duration
 from sluicegate.streams.windows.boundaries import tumbling
 from sluicegate.streams.windows.clock import NEVER, EventClock
 from sluicegate.streams.windows.marks import Stamp, stamp
@@ -380,7 +381,7 @@ class WindowGroups(Groups):
         else:
             behind = (self.event.watermark - span.closes) / 1000
             named = f"{rfc3339(span.start / 1000)} to {rfc3339(span.end / 1000)}"
-            text = f"its window {named} closed {behind:g} s before the watermark"
+            text = f"its window {named} closed {spoken_duration(behind)} before the watermark"
             self.refuse(record, "aggregate", "late", text)
 
     def close_passed(self, now: float) -> None:

@@ -56,6 +56,8 @@ def timestamp(record: Record) -> int:
 
 def milliseconds(value: Any, unit: str, path: str) -> int:
     """A field's value as a time, rounded down to whole milliseconds. Raises NoTime."""
+    if value is None:
+        raise NoTime("bad-time", f"the field {path} is missing or null")
     if unit == "rfc3339":
         if not isinstance(value, str):
             raise NoTime("bad-time", f"the field {path} is not RFC 3339 text; a number needs `unit:`")

@@ -91,11 +91,9 @@ class Mistake(NamedTuple):
 
 
 MISTAKES = {
-    "postgres://": Mistake(
-        BASKETS, ["is not a store that is known", "did you mean postgresql://?"], 3, "postgres://h/db"
-    ),
-    "sqlite:/x": Mistake(BASKETS, ["is not a store that is known", "write sqlite:///file.db"], 3, "sqlite:/state.db"),
-    "redsi://": Mistake(BASKETS, ["is not a store that is known", "did you mean redis://?"], 3, "redsi://localhost"),
+    "postgres://": Mistake(BASKETS, ["is not a known store", "did you mean postgresql://?"], 3, "postgres://h/db"),
+    "sqlite:/x": Mistake(BASKETS, ["is not a known store", "write sqlite:///file.db"], 3, "sqlite:/state.db"),
+    "redsi://": Mistake(BASKETS, ["is not a known store", "did you mean redis://?"], 3, "redsi://localhost"),
     "an @ in a password": Mistake(
         BASKETS, ["has an @ that does not end user and password", "write %40 for @"], 3, f"redis://ann:{CANARY}@x@h/0"
     ),

@@ -51,7 +51,9 @@ def deploy(
     with shared_store(app) as store, rewinds(app, store, chosen) as check:
         options = DeployOptions(chosen, None, True, expect, leave, check)
         if to_do := store.migrate(dry_run=True):
-            raise SystemNotReady(f"the store is not migrated ({', '.join(to_do)}): run {command('migrate FILE')}")
+            raise SystemNotReady(
+                f"the store's schema is not up to date: run {command('migrate FILE')}, which makes: {'; '.join(to_do)}"
+            )
         steps, deployed = _deployed(store, app, names, options, person(why, by), yes)
         progress = [] if no_wait else _waited(store, app, deployed, None if json else _print_progress)
     if json:

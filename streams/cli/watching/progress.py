@@ -26,7 +26,8 @@ from sluicegate.streams.operations.left_behind import LeftBehind, left_behind
 from sluicegate.streams.topic_names import patterns, reads
 
 UNOWNED = (
-    "it has no owner: workers learn of added partitions within 10 s and then share them, or it is just handed over"
+    "it has no owner: workers learn of added partitions within 10 s, a handover is under way, or its owner claims it "
+    "again after a failed call"
 )
 GONE = "the topic is gone: what is open here stays in the store until `sluicegate groups drop`"
 

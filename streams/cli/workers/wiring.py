@@ -110,7 +110,7 @@ def judge_store(app: App, to_do: Sequence[str], level: Level) -> None:
     """Raises SystemNotReady for a schema that needs `migrate`, and for a level below the accepted one."""
     if to_do:
         raise SystemNotReady(
-            f"the store's schema is not up to date ({', '.join(to_do)}): run {command('migrate FILE')}"
+            f"the store's schema is not up to date: run {command('migrate FILE')}, which makes: {'; '.join(to_do)}"
         )
     if not accepted(app, level):
         raise SystemNotReady(f"the store is {in_words(level)}: {remedy(level)}")

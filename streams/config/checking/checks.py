@@ -59,7 +59,7 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         yield from _isolation(agent, path)
         yield from _repartition(file, name, agent, path)
         yield from correlating.findings(agent, path, file.agents)
-        if agent.aggregate is not None:
+        if agent.aggregate is not None and agent.correlate is None:
             yield from _aggregate(agent.aggregate, (*path, "aggregate"))
         yield from windows.findings(agent, path)
         yield from emitting.findings(agent, path)

@@ -29,7 +29,7 @@ from sluicegate.streams.config.text.problems import FileFinding, Path, printable
 from sluicegate.streams.expressions.check import Finding, check, check_condition
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.scope import path_of
-from sluicegate.streams.expressions.types import NUMBERS, UNKNOWN, open_record_of, record_of
+from sluicegate.streams.expressions.types import MAP, NUMBERS, UNKNOWN, open_record_of, record_of
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.reducers import kind_of
 
@@ -65,9 +65,7 @@ def judged_agent(agent: Agent, file: FileModel | None = None) -> Iterator[Judged
     if reader is not None and reader.fields is not None:
         record = RecordType(reader.fields, "fields")
     if model is not None and agent.correlates:
-        record = RecordType(
-            {name: record_of(leg.fields) if leg.fields else UNKNOWN for name, leg in model.legs.items()}
-        )
+        record = RecordType({name: record_of(leg.fields) if leg.fields else MAP for name, leg in model.legs.items()})
     types = _types(agent, record)
     clauses = [*_clauses(agent, path, model)]
     yield from _of_record(agent, path, clauses, record, types)

@@ -320,7 +320,9 @@ def _legs(
     at: Path = (*path, CORRELATE)
     place: Path = (*at, "legs")
     if not FEWEST <= len(correlate.legs) <= MOST:
-        yield FileFinding(place, f"are {len(correlate.legs)}, not {FEWEST} to {MOST}", "add or remove legs", (place,))
+        yield FileFinding(
+            place, f"must be {FEWEST} to {MOST} legs, not {len(correlate.legs)}", "add or remove legs", (place,)
+        )
     for name, leg in correlate.legs.items():
         if not is_name(name) or name in TAKEN_NAMES:
             hint = "write a name of letters, digits and _, which the result does not have already"

@@ -125,11 +125,11 @@ def findings(timeout: CorrelationTimeout, at: Path, times: dict[Path, TimeModel]
                 yield FileFinding(place, "does not go together with clock: wall", "leave one out", needs)
         return
     if timeout.at_most is not None and timeout.at_most < timeout.after:
-        what = f"is below after, {spoken_duration(timeout.after)}: it would call legs absent that may still come"
+        what = f"is below after, {spoken_duration(timeout.after)}: legs would be missing that may still come"
         needs = ((*at, "at_most"), (*at, "after"))
         yield FileFinding(needs[0], what, "raise it, or leave it out", needs)
     if timeout.idle == never and timeout.at_most == never:
-        what = "is never, and so is idle: a leg of a silent topic would never be called absent"
+        what = "is never, and so is idle: a group would wait for a leg of a silent topic for ever"
         yield FileFinding((*at, "at_most"), what, "give one of the two a time", ((*at, "at_most"), (*at, "idle")))
 
 
@@ -141,11 +141,13 @@ def meaning(rule: Aggregation) -> list[str]:
     leg = "earliest" if rule.correlation.since == "first" else "latest"
     ends = []
     if span.idle is not None:
-        ends.append(f"{spoken_duration(span.idle)} after all legs' partitions fell silent and that time has passed")
+        ends.append(
+            f"{spoken_duration(span.idle)} after the partitions of all legs fell silent and that time has passed"
+        )
     if span.at_most is not None:
-        ends.append(f"at the latest {spoken_duration(span.at_most)} after it read the first leg")
+        ends.append(f"at the latest {spoken_duration(span.at_most)} after the worker read its first record")
     return [
-        f"says what is missing {spoken_duration(span.size)} after the {leg} leg, by the legs' own times, and not "
-        "while a record that may be in time waits to be read",
-        f"says it by the worker's clock {', or '.join(ends)}",
+        f"ends a group without the missing legs {spoken_duration(span.size)} after its {leg} record, by the times of "
+        "the records; a group does not end while a record that may complete it waits to be read",
+        f"by the worker's clock, ends it {', or '.join(ends)}",
     ]

@@ -24,7 +24,8 @@ from sluicegate.streams.expressions.types import NUMBERS, ValueType
 
 Since = Annotated[Literal["first", "last"], unless_unknown("first")]
 _DURATION, _EXPRESSION = "duration", "expression"
-_LIKE_A_DURATION = re.compile(r"\s*-?[0-9.]+\s*[a-zA-Zµ]*\s*")
+_ISO_8601 = r"P(?=[0-9T])T?([0-9.]+[YMWDHS]T?)+"
+_LIKE_A_DURATION = re.compile(rf"\s*-?[0-9.]+\s*[a-zA-Zµ]*(\s*[0-9.]+\s*[a-zA-Zµ]+)*\s*|\s*{_ISO_8601}\s*")
 _FORMS = "write {after: 30s, since: first}, or {first: 30s, last: 5s}"
 
 
@@ -197,12 +198,12 @@ def wrong_type(key: str, unit: str, type_: ValueType) -> tuple[str, str] | None:
 
 
 def meaning(deadline: run.DataDeadline) -> str:
-    """`at due_at of the newest record that gives it`"""
+    """`at due_at of the newest record that has it`"""
     cancel = f"; a record for which {deadline.cancel} takes it away" if deadline.cancel else ""
     if deadline.at:
-        return f"at {_named(deadline.at)} of the newest record that gives it{cancel}"
-    counts = "after the record that gives it" if deadline.since == "last" else "after the first"
-    return f"{_named(deadline.after)} of the newest record that gives it {counts}{cancel}"
+        return f"at {_named(deadline.at)} of the newest record that has it{cancel}"
+    since = "that record" if deadline.since == "last" else "the first record"
+    return f"{_named(deadline.after)}, of the newest record that has it, after {since}{cancel}"
 
 
 def _named(text: str) -> str:

@@ -301,7 +301,7 @@ Duration = Annotated[
         units.duration,
         _number,
         "is not a duration",
-        "write a number and ms, s, m, h or d, such as 30s",
+        "write one number and ms, s, m, h or d, such as 30s",
         "write the number of seconds, such as 30.0",
         _a_time,
     ),
@@ -331,7 +331,7 @@ def duration_or(words: Sequence[str]) -> BeforeValidator:
         parsed,
         known,
         "is not a duration",
-        f"write a number and ms, s, m, h or d, such as 30s, or {any_of(words)}",
+        f"write one number and ms, s, m, h or d, such as 30s, or {any_of(words)}",
         "write the number of seconds, such as 30.0, or one of the words",
         bounded,
     )
@@ -354,7 +354,7 @@ DurationOrZero = Annotated[
         units.duration,
         _number,
         "is not a duration",
-        "write a number and ms, s, m, h or d, such as 30s",
+        "write one number and ms, s, m, h or d, such as 30s",
         "write the number of seconds, such as 30.0",
         _a_time_or_zero,
     ),
@@ -367,7 +367,7 @@ DurationOrNever = Annotated[
         lambda text: math.inf if text == "never" else units.duration(text),
         _number,
         "is not a duration",
-        "write a number and ms, s, m, h or d, such as 30s, or never",
+        "write one number and ms, s, m, h or d, such as 30s, or never",
         "write the number of seconds, such as 30.0, or None for never",
         _a_time_or_never,
     ),
@@ -463,7 +463,7 @@ Format = Annotated[
 def _store(value: str) -> str:
     scheme, separator, rest = value.partition("://")
     if not separator or scheme not in STORES:
-        raise refused("is not a store that is known", _near_store(scheme.partition(":")[0]))
+        raise refused("is not a known store", _near_store(scheme.partition(":")[0]))
     if scheme == "sqlite" and (not rest.startswith("/") or rest == "/" or "?" in rest or rest.endswith(":memory:")):
         raise refused("names no SQLite file", _SQLITE_PATHS)
     if scheme in SERVERS:

@@ -24,6 +24,9 @@ DEFAULT = "default"
 KafkaSetting = str | int | float | bool
 
 _OURS = "leave it out: Sluicegate sets it"
+BOOTSTRAP = "bootstrap.servers"
+_ADDRESSES = "write host:port, several with commas between them, such as broker1:9092,broker2:9092"
+_ADDRESS_LIST = re.compile(r"((?:(?:sasl_)?(?:plaintext|ssl)://)?[^/,]*(?:,|$))*", re.IGNORECASE)
 _BY_THE_STORE = "offsets are committed with the state, in the store"
 _BY_THE_RELAY = "the relay sends in order, without loss, whatever the broker does"
 _EXPLICIT = "every output row has its partition before it is sent"
@@ -181,7 +184,7 @@ def _of_names(section: Mapping[str, object], names: list[str]) -> Iterator[FileF
 
 def _of_cluster(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:
     if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
-        hint = "write host:9092, or embedded for a broker of our own"
+        hint = "write host:9092, or embedded for the embedded broker"
         yield FileFinding((*path, "bootstrap.servers"), "is missing", hint)
     for name, value in settings.items():
         finding = _finding(name, value)
@@ -294,6 +297,8 @@ def _finding(name: str, value: object) -> tuple[str, str] | None:
         return None
     if converted(name, value) is None:
         return _expected(name)
+    if name == BOOTSTRAP and not _ADDRESS_LIST.fullmatch(str(value)):
+        return "is not a list of broker addresses", _ADDRESSES
     if name == "partition.assignment.strategy" and value not in _STRATEGIES:
         return (
             "is not an assignment strategy",
@@ -315,6 +320,8 @@ def _expected(name: str) -> tuple[str, str]:
             return "must be a number", f"write a number from {rest[0]} to {rest[1]}, without a unit"
         case "choice":
             return "is not one of the allowed words", f"write one of {', '.join(map(str, rest))}"
+    if name == BOOTSTRAP:
+        return "must be text", _ADDRESSES
     return "must be text", "write one line of text"
 
 

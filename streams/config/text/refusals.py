@@ -35,7 +35,7 @@ _EXAMPLES = {
     "unhealthy": "write {age: 10m, dead: 1000}",
     "port": "write 0 (a free one) to 65535",
     "store": "write a URL, such as sqlite:///state.db",
-    "timeout": "write 30s, {after: 30s, since: first}, or {first: 30s, last: 5s}",
+    "timeout": "write 30s or {after: 30s, since: first}",
     "to": "write the topic's name, or {topic: NAME}",
     "topic": "write the topic's name",
     "handler": "write package.module:function, or a list of them",
@@ -45,6 +45,7 @@ _EXAMPLES = {
     "having": "write an expression of the result, such as count > 1",
     "let": "write NAME: EXPRESSION for each computed field",
     "where": "write an expression, such as amount > 100",
+    "tests": "write the name of a test, and its steps as a list below it",
     "until": "write an expression, such as group.total >= 500, or {field: PATH, equals: VALUE}",
 }
 _KINDS = {

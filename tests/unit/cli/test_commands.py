@@ -92,8 +92,8 @@ def test_check_says_what_a_file_means_and_warns_on_stderr(invoke, tmp_path):
     assert result.stdout.splitlines()[:3] == [
         "totals:",
         "  reads orders and refunds as json, one group per message key and partition",
-        "  fires at exactly 2 records of one key, or 30 s after the first, by the worker's clock, even if no record "
-        "follows; "
+        "  fires at exactly 2 records of one key, or 30 s after the first record, by the worker's clock, even if no "
+        "record follows; "
         "a late record starts a new group",
     ]
     assert result.stderr.splitlines() == [

@@ -45,7 +45,7 @@ agents:
     ),
     (
         GOOD.replace("store: sqlite:///state.db", "store: oracle://x"),
-        ["f.yaml:3:1: store: is not a store that is known; write a URL that begins with " + STORE_SCHEMES],
+        ["f.yaml:3:1: store: is not a known store; write a URL that begins with " + STORE_SCHEMES],
     ),
     (
         GOOD.replace("sqlite:///state.db", "sqlite://state.db"),
@@ -61,7 +61,7 @@ agents:
     (GOOD.replace("sqlite:///state.db", "mongodb://a,b:0"), [NO_SERVER + "mongodb://host/database"]),
     (
         GOOD + "start_timeout: 30\n",
-        ["f.yaml:10:1: start_timeout: is not a duration; write a number and ms, s, m, h or d, such as 30s"],
+        ["f.yaml:10:1: start_timeout: is not a duration; write one number and ms, s, m, h or d, such as 30s"],
     ),
     (
         GOOD + "start_timeout: 0s\n",
@@ -342,7 +342,7 @@ AGENT = [
         f"{FROM}\ndedupe: {{id: a..b, horizon: 1, max_ids: 0}}\n{COUNT}\n{TO}",
         [
             "8:14: agents.a.dedupe.id: is not a field path; write field names joined by dots, such as customer.id",
-            "8:24: agents.a.dedupe.horizon: is not a duration; write a number and ms, s, m, h or d, such as 30s",
+            "8:24: agents.a.dedupe.horizon: is not a duration; write one number and ms, s, m, h or d, such as 30s",
             "8:36: agents.a.dedupe.max_ids: must be at least 1; write a number in that range",
         ],
     ),
@@ -381,7 +381,7 @@ RULE = [
     ("count: 10, cuont: 10", ["8:28: agents.a.aggregate.cuont: unknown key; did you mean count?"]),
     (
         "count: 10, timeout: 30",
-        ["8:28: agents.a.aggregate.timeout: is not a duration; write a number and ms, s, m, h or d, such as 30s"],
+        ["8:28: agents.a.aggregate.timeout: is not a duration; write one number and ms, s, m, h or d, such as 30s"],
     ),
     (
         "timeout: {}",
@@ -417,7 +417,20 @@ RULE = [
     ),
     (
         "timeout: {after: 1 s}",
-        ["8:27: agents.a.aggregate.timeout.after: is not a duration; write a number and ms, s, m, h or d, such as 30s"],
+        [
+            "8:27: agents.a.aggregate.timeout.after: is not a duration; write one number and ms, s, m, h or d, such as "
+            "30s"
+        ],
+    ),
+    *(
+        (
+            f"timeout: {{after: {wrong}}}",
+            [
+                "8:27: agents.a.aggregate.timeout.after: is not a duration; write one number and ms, s, m, h or d, "
+                "such as 30s"
+            ],
+        )
+        for wrong in ("1h30m", "1h 30m", "PT30S", "P1DT2H")
     ),
     (
         "until: {field: a}",
@@ -583,4 +596,4 @@ def test_a_mistake_is_reported_once_and_nothing_is_concluded_from_a_wrong_value(
 def test_a_store_that_is_not_known_has_a_near_one(tmp_path, store, near):
     found = loaded(tmp_path, GOOD.replace("sqlite:///state.db", store))
     [line] = lines(found.problems, tmp_path)
-    assert line.startswith(f"f.yaml:3:1: store: is not a store that is known; {near}")
+    assert line.startswith(f"f.yaml:3:1: store: is not a known store; {near}")

@@ -18,7 +18,7 @@ CASES = [
         [
             "f.yaml:10:10: outbox.backoff: is not a span of durations; write the shortest and the longest, such as "
             "1s..60s",
-            "f.yaml:10:23: outbox.retention: is not a duration; write a number and ms, s, m, h or d, such as 30s",
+            "f.yaml:10:23: outbox.retention: is not a duration; write one number and ms, s, m, h or d, such as 30s",
         ],
     ),
     (

@@ -89,7 +89,7 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
         ),
         (
             "- advance: 30",
-            ":5: tests.it works[0].advance: is not a duration; write a number and ms, s, m, h or d, such as 30s",
+            ":5: tests.it works[0].advance: is not a duration; write one number and ms, s, m, h or d, such as 30s",
         ),
         (
             "- {advance: 1s, expect_nothing: totals}",

@@ -96,8 +96,9 @@ def test_complete_is_asked_of_the_group(tmp_path: Path, complete: str, until: st
 @pytest.mark.parametrize(
     ("correlate", "more", "said"),
     [
-        (f"{{legs: {LEGS}}}", "", "timeout"),
-        ("{legs: {a: in}, timeout: 1m}", "", "are 1, not 2 to 16"),
+        (f"{{legs: {LEGS}}}", "", "timeout: is missing; write 30s or {after: 30s, since: first}"),
+        ("{legs: {a: in}, timeout: 1m}", "", "must be 2 to 16 legs, not 1"),
+        (f'{{legs: {LEGS}, timeout: 15m, complete: "order && payment"}}', "", "&& takes booleans, order is map"),
         ("{legs: {a: in, b: in}, timeout: 1m}", "", "read the topic in twice"),
         ("{legs: {a: in, key: other}, timeout: 1m}", "", "is not the name of a leg"),
         ("{legs: {a: in, b: other}, timeout: 1m, complete: has(c)}", "", "names c, which is not a leg"),
@@ -114,7 +115,11 @@ def test_complete_is_asked_of_the_group(tmp_path: Path, complete: str, until: st
         (f"{{legs: {LEGS}, timeout: {{after: 1m, clock: sun}}}}", "", "clock"),
         (f"{{legs: {LEGS}, timeout: {{after: 1m, clock: wall, idle: 1s}}}}", "", "does not go together with clock"),
         (f"{{legs: {LEGS}, timeout: {{after: 1m, at_most: 30s}}}}", "", "is below after, 1 min"),
-        (f"{{legs: {LEGS}, timeout: {{after: 1m, idle: never, at_most: never}}}}", "", "would never be called absent"),
+        (
+            f"{{legs: {LEGS}, timeout: {{after: 1m, idle: never, at_most: never}}}}",
+            "",
+            "for a leg of a silent topic for ever",
+        ),
         ("{legs: {a: {from: in, time: at}, b: c}, timeout: {after: 1m, clock: wall}}", "", "with clock: wall"),
         ("{legs: {window: in, b: c}, timeout: 1m}", "", "is not the name of a leg"),
         ("{legs: {a: {from: in, kee: id}, b: c}, timeout: 1m}", "", "unknown key; did you mean keep?"),
@@ -126,6 +131,11 @@ def test_a_mistake_is_found(tmp_path: Path, correlate: str, more: str, said: str
     found = loaded(tmp_path, correlated(correlate, more))
     assert found.app is None
     assert any(said in line for line in lines(found.problems, tmp_path)), lines(found.problems, tmp_path)
+
+
+def test_a_leg_with_the_name_of_a_field_of_the_result_is_one_problem(tmp_path: Path) -> None:
+    [line] = lines(loaded(tmp_path, correlated("{legs: {a: in, key: other}, timeout: 1m}", "")).problems, tmp_path)
+    assert "agents.a.correlate.legs.key: is not the name of a leg" in line
 
 
 def test_a_mistake_in_complete_is_shown_as_it_is_written(tmp_path: Path) -> None:

@@ -16,7 +16,12 @@ def with_settings(text):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ("{}", "bootstrap.servers: is missing; write host:9092, or embedded for a broker of our own"),
+        ("{}", "bootstrap.servers: is missing; write host:9092, or embedded for the embedded broker"),
+        (
+            "{bootstrap.servers: 'a:1,http://b:2'}",
+            "bootstrap.servers: is not a list of broker addresses; write host:port, several with commas between them, "
+            "such as broker1:9092,broker2:9092",
+        ),
         (
             "{bootstrap.servers: localhost, sesion.timeout.ms: 1}",
             "sesion.timeout.ms: is not a setting of librdkafka that a file can hold; did you mean session.timeout.ms?",
@@ -59,8 +64,16 @@ def with_settings(text):
             "{bootstrap.servers: localhost, security.protocol: tls}",
             "security.protocol: is not one of the allowed words; write one of plaintext, ssl, sasl_plaintext, sasl_ssl",
         ),
-        ("{bootstrap.servers: [a]}", "bootstrap.servers: must be text; write one line of text"),
-        ("{bootstrap.servers: }", "bootstrap.servers: must be text; write one line of text"),
+        (
+            "{bootstrap.servers: [a]}",
+            "bootstrap.servers: must be text; write host:port, several with commas between them, such as "
+            "broker1:9092,broker2:9092",
+        ),
+        (
+            "{bootstrap.servers: }",
+            "bootstrap.servers: must be text; write host:port, several with commas between them, such as "
+            "broker1:9092,broker2:9092",
+        ),
         (
             "{bootstrap.servers: localhost, max.in.flight: 6}",
             "max.in.flight: must be 1 to 5; an idempotent producer allows no more",

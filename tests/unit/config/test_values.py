@@ -232,7 +232,7 @@ OF_SYSTEMS = {
     ),
     "no broker": (
         replace(APP, kafka={}),
-        "kafka.bootstrap.servers: is missing; write host:9092, or embedded for a broker of our own",
+        "kafka.bootstrap.servers: is missing; write host:9092, or embedded for the embedded broker",
     ),
     "far broker": (
         replace(APP, kafka={"bootstrap.servers": "10.1.2.3:9092"}),

@@ -16,11 +16,14 @@ CLOCK = ", by the worker's clock, even if no record follows; a late record start
     [
         (
             Aggregation(count=100, since_first=30.0),
-            f"fires at exactly 100 records of one key, or 30 s after the first{CLOCK}",
+            f"fires at exactly 100 records of one key, or 30 s after the first record{CLOCK}",
         ),
         (Aggregation(count=1), "fires at exactly 1 record of one key"),
-        (Aggregation(since_last=0.25), f"fires 250 ms after the last{CLOCK}"),
-        (Aggregation(since_first=3600.0, since_last=90.0), f"fires 1 h after the first, or 90 s after the last{CLOCK}"),
+        (Aggregation(since_last=0.25), f"fires 250 ms after the last record{CLOCK}"),
+        (
+            Aggregation(since_first=3600.0, since_last=90.0),
+            f"fires 1 h after the first record, or 90 s after the last record{CLOCK}",
+        ),
         (
             Aggregation(count=3, until=Until("a.b", "x")),
             'fires at exactly 3 records of one key, or with the record whose a.b equals "x"',
@@ -63,7 +66,7 @@ def test_an_agent_is_said_in_words(tmp_path):
         """)
     assert meaning(loaded(tmp_path, text).app.agents[0]) == [
         "reads x and y as json, one group per value of user.id and partition",
-        f"fires at exactly 7 records of one key, or 5 s after the first{CLOCK}",
+        f"fires at exactly 7 records of one key, or 5 s after the first record{CLOCK}",
         "a group that times out is discarded",
         "writes n (how many records); most (the greatest price); all (the whole messages, in order); own (computed "
         "by operator:add) to o as json",

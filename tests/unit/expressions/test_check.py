@@ -55,6 +55,8 @@ WRONG = [
     ("country.tier", 9, "country is text and has no field tier"),
     ("defualt(qty, 1) > 3", 1, "no function defualt; did you mean default?"),
     ("default(qty) > 3", 1, "default takes a field and a value, such as default(qty, 1)"),
+    ("lenght(tags) > 3", 1, "no function lenght; did you mean size?"),
+    ("abs(amount) > 3", 1, "no function abs; did you mean math.abs?"),
     ("siez(tags) > 3", 1, "no function siez; did you mean size?"),
     ("math.ciel(amount) > 3.0", 6, "no function math.ciel; did you mean math.ceil?"),
     # Arithmetic.

@@ -92,7 +92,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Copy:
         (
             ": 2m",
             ": long",
-            "wrong.yaml:10:5: agents.orders.patience: is not a duration; write a number and ms, s, m, h",
+            "wrong.yaml:10:5: agents.orders.patience: is not a duration; write one number and ms, s, m, h",
         ),
     ],
 )

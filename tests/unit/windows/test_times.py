@@ -51,6 +51,20 @@ def test_any_other_value_is_a_bad_time(value: object, unit: str) -> None:
     assert refused.value.reason == "bad-time"
 
 
+@pytest.mark.parametrize("unit", ["ms", "rfc3339"])
+@pytest.mark.parametrize("document", [b"{}", b'{"at":null}'])
+def test_a_dead_letter_says_that_the_time_is_missing(unit: str, document: bytes) -> None:
+    with pytest.raises(NoTime, match=r"^the field at is missing or null$"):
+        reader(Window(60.0, time="at", unit=unit), codec("json").decode)(LogRecord("in", 0, 0, b"k", document))
+
+
+def test_a_dead_letter_of_a_very_late_record_has_the_delay_in_units() -> None:
+    groups = open_windows(Window(60.0))
+    groups.accept([record(0, b"k", 1_577_836_860_000), record(1, b"k", 0)], 1_577_836_860.0)
+    [late] = [each.error for each in groups.events if isinstance(each, Refused)]
+    assert late.endswith("closed 18262 d before the watermark")
+
+
 def test_the_time_may_be_a_field_inside_an_object() -> None:
     read = reader(Window(60.0, time="order.placed"), codec("json").decode)
     assert read(LogRecord("in", 0, 0, b"k", b'{"order":{"placed":"1970-01-01T00:00:07Z"}}')) == 7_000
@@ -90,7 +104,7 @@ def test_a_late_record_is_a_dead_letter_or_is_counted_only() -> None:
         assert len(texts) == refused
         assert groups.counts["late"] == 1
         assert not texts or texts[0] == (
-            "its window 1970-01-01T00:00:00.000Z to 1970-01-01T00:01:00.000Z closed 0 s before the watermark"
+            "its window 1970-01-01T00:00:00.000Z to 1970-01-01T00:01:00.000Z closed 0 ms before the watermark"
         )
 
 
