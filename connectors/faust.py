@@ -11,7 +11,7 @@ commits past an offset that is missing.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -27,7 +27,6 @@ from sluicegate.streams.contracts.leased_values import (
     entry_key,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
-from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import ConfigurationError, WatermarkMoved
 
@@ -43,16 +42,12 @@ def entry_of(event: Any, id_header: str = "", type: str = "") -> Entry:
     such a header it is topic/partition/offset."""
     message = event.message
     place = entry_key(message.topic, message.partition, message.offset)
-    headers = list(_headers(message.headers))
+    pairs = message.headers.items() if hasattr(message.headers, "items") else message.headers or ()
+    headers = [(str(name), value) for name, value in pairs]
     ids = [value for name, value in headers if name == id_header and value]
     key = (message.key or b"").decode(errors="backslashreplace")
     identity = ids[-1].decode(errors="backslashreplace") if ids else place
     return Entry(identity, key if key.strip() else place, type or message.topic, message.value or b"", headers, key)
-
-
-def _headers(headers: Any) -> Iterator[Header]:
-    pairs = headers.items() if hasattr(headers, "items") else headers or ()
-    return ((str(name), value) for name, value in pairs)
 
 
 class FaustPosition(NamedTuple):
@@ -150,8 +145,7 @@ class BufferSink:
                 log.debug("why", exc_info=error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-        if failpoints.armed:
-            failpoints.hit("faust-inserted")
+        failpoints.hit("faust-inserted")
         for event in events:
             event.ack()
         self._waiting = [event for event in self._waiting if _place(event) != place]
@@ -176,8 +170,7 @@ class BufferSink:
 
     def _written(self, events: Sequence[Any], progress: WatermarkMove) -> Filled:
         entries = [self._entry(event) for event in events]
-        if failpoints.armed:
-            failpoints.hit("faust-received")
+        failpoints.hit("faust-received")
         if self._gate is not None:
             return self._buffer.insert_and_seal(self._name, entries, self._gate, progress, self._keep_keys)
         return Filled(self._buffer.insert(self._name, entries, progress, self._keep_keys), ())

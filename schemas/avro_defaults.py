@@ -52,7 +52,13 @@ class Defaults:
 
     def _value(self, schema: Any, value: Any, named: dict[str, Any]) -> Any:
         if isinstance(schema, list):
-            return self._of_union(schema, value, named)
+            for branch in schema:
+                try:
+                    converted = self._value(branch, value, named)
+                except (ValueError, OverflowError, IndexError):
+                    continue
+                return self._branch(_name(branch), converted)
+            raise ValueError("no branch of the union has it")
         if isinstance(schema, str):
             schema = named.get(schema, {"type": schema})
         kind = schema["type"]
@@ -66,16 +72,6 @@ class Defaults:
         if not isinstance(kind, str) or kind in named:
             return self._value(kind, value, named)
         return self._leaf(schema, _raw(schema, value))
-
-    def _of_union(self, branches: list[Any], value: Any, named: dict[str, Any]) -> Any:
-        """The first branch that has such a value."""
-        for branch in branches:
-            try:
-                converted = self._value(branch, value, named)
-            except (ValueError, OverflowError, IndexError):
-                continue
-            return self._branch(_name(branch), converted)
-        raise ValueError("no branch of the union has it")
 
     def _of_record(self, schema: Any, value: Any, named: dict[str, Any]) -> dict[str, Any]:
         _of_type(dict, value)

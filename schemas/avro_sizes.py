@@ -40,11 +40,16 @@ class _Sizes:
 
     def _size(self, schema: Any, inside: tuple[str, ...]) -> Size:
         if isinstance(schema, list):
-            return self._union(schema, inside)
+            if any(isinstance(branch, list) for branch in schema):
+                raise ValueError("a union lies directly in another one")
+            return Size(1, 1 + sum(self.of(branch, inside).types for branch in schema))
         if isinstance(schema, str):
             return self._reference(schema, inside)
         kind = schema["type"]
-        _check_decimal(schema)
+        if schema.get("logicalType") == "decimal" and not isinstance(schema.get("precision"), int):
+            raise ValueError("a decimal has no precision")
+        if schema.get("logicalType") == "decimal" and schema["precision"] > MOST_DIGITS:
+            raise ValueError(TOO_LONG)
         if kind in ("record", "error", "enum", "fixed"):
             self._named[schema["name"]] = schema
             self._known[schema["name"]] = known = self._new(schema, inside)
@@ -57,11 +62,6 @@ class _Sizes:
         if kind == "map":
             return Size(1, 1 + self.of(schema["values"], inside).types)
         return self.of(kind, inside)
-
-    def _union(self, branches: list[Any], inside: tuple[str, ...]) -> Size:
-        if any(isinstance(branch, list) for branch in branches):
-            raise ValueError("a union lies directly in another one")
-        return Size(1, 1 + sum(self.of(branch, inside).types for branch in branches))
 
     def _reference(self, name: str, inside: tuple[str, ...]) -> Size:
         if name in inside:
@@ -77,10 +77,3 @@ class _Sizes:
             return Size(int(schema["size"]), 1)
         fields = [self.of(field["type"], (*inside, schema["name"])) for field in schema["fields"]]
         return Size(sum(field.bytes for field in fields), 1 + sum(field.types for field in fields))
-
-
-def _check_decimal(schema: Any) -> None:
-    if schema.get("logicalType") == "decimal" and not isinstance(schema.get("precision"), int):
-        raise ValueError("a decimal has no precision")
-    if schema.get("logicalType") == "decimal" and schema["precision"] > MOST_DIGITS:
-        raise ValueError(TOO_LONG)

@@ -81,7 +81,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to this process, too
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ApartJob)
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), daemon=True).start()
-    _be_first()
+    # the kernel chooses this process first when memory runs out (Linux)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
     _bound(job.memory or free())
     (Reading(job) if job.does == "table" else Fetching(job)).run()
     sys.stdout.buffer.flush()
@@ -202,12 +204,6 @@ class Patience:
             return True
         self._at, self._cpu = time.monotonic(), time.process_time()
         return False
-
-
-def _be_first() -> None:
-    """Makes the kernel choose this process first when memory runs out (Linux)."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _bound(memory: int) -> None:

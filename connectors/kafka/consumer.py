@@ -116,17 +116,14 @@ class KafkaInput:
             self._end_apart(place)
         deadline = time.monotonic() + LEAVING
         if settings.INSTANCE in self._wanted:
-            self._leave(deadline)
+            # a static member leaves its group when it unsubscribes, and not when it is closed (KIP-345)
+            with contextlib.suppress(KafkaException):  # after a fatal error there is nothing to leave
+                self._consumer.unsubscribe()
+                while self._consumer.memberid() and time.monotonic() < deadline:
+                    self._consumer.poll(0.01)
         closing = threading.Thread(target=self._consumer.close, name="kafka-close", daemon=True)
         closing.start()
         closing.join(max(0.0, deadline - time.monotonic()))
-
-    def _leave(self, deadline: float) -> None:
-        """A static member leaves its group when it unsubscribes, and not when it is closed (KIP-345)."""
-        with contextlib.suppress(KafkaException):  # after a fatal error there is nothing to leave
-            self._consumer.unsubscribe()
-            while self._consumer.memberid() and time.monotonic() < deadline:
-                self._consumer.poll(0.01)
 
     # Assignments
 
@@ -235,16 +232,13 @@ class KafkaInput:
                     self._apart[place] = self._apart.pop(place)  # the others have the next turns
                     return records[0]
                 if isinstance(apart, AloneRecords) and apart.calm:
-                    self._take_back(apart)
+                    # from here on this consumer reads the partition again
+                    try:
+                        self.start(*apart.place, apart.next, apart.epoch)
+                    except SystemNotReady as error:
+                        self._failures.append((apart.place, "unread", str(error)))
         self._turn = None
         return None
-
-    def _take_back(self, alone: AloneRecords) -> None:
-        """Continues to read the partition with this consumer."""
-        try:
-            self.start(*alone.place, alone.next, alone.epoch)
-        except SystemNotReady as error:
-            self._failures.append((alone.place, "unread", str(error)))
 
     def _end_apart(self, place: TopicPartition) -> None:
         if (apart := self._apart.pop(place, None)) is not None:

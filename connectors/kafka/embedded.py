@@ -40,7 +40,11 @@ class EmbeddedBroker:
         self._library.rd_kafka_mock_set_controller_id(self._cluster, 1)  # without one, admin requests wait for ever
         self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 0)
         for name, partitions in topics.items():
-            self._create(name, partitions)
+            code = self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
+            if code != 0:
+                raise SystemNotReady(
+                    f"embedded broker: topic {name} with {partitions} partitions cannot be made (error {code})"
+                )
         self.bootstrap: str = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
 
     def close(self) -> None:
@@ -59,13 +63,6 @@ class EmbeddedBroker:
         if client is None:
             raise SystemNotReady(f"embedded broker: {text.value.decode(errors='replace')}")
         return client
-
-    def _create(self, name: str, partitions: int) -> None:
-        code = self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
-        if code != 0:
-            raise SystemNotReady(
-                f"embedded broker: topic {name} with {partitions} partitions cannot be made (error {code})"
-            )
 
 
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {

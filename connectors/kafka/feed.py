@@ -2,7 +2,6 @@
 
 import time
 from array import array
-from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -22,16 +21,8 @@ class Feed:
     group's offset, and when Kafka fails.
     """
 
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        partitions: int,
-        group: str,
-        window: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._topic, self._window, self._clock = topic, window, clock
+    def __init__(self, bootstrap: str, topic: str, partitions: int, group: str, window: int) -> None:
+        self._topic, self._window = topic, window
         self._ends = [array("Q", [0]) for _ in range(partitions)]  # bytes up to each offset
         self._delivered = [0] * partitions
         self._committed = [0] * partitions
@@ -59,7 +50,7 @@ class Feed:
         """Serves reports and reads the group's offsets. Returns the total number of records that the group has
         committed."""
         self._producer.poll(0)
-        now = self._clock()
+        now = time.monotonic()
         if now - self._looked >= LOOK_EVERY:
             self._looked = now
             self._look()

@@ -102,13 +102,11 @@ class KafkaTransactions:
         self._errors.clear()
         try:
             self._fill(rows, cursor)
-            if failpoints.armed:
-                failpoints.hit("txn-produced")
+            failpoints.hit("txn-produced")
             self._producer.commit_transaction(SENDING)
         except RAISED as error:
             return self._ended(_cause(error))
-        if failpoints.armed:
-            failpoints.hit("txn-committed")
+        failpoints.hit("txn-committed")
         return ""
 
     def close(self) -> None:

@@ -27,8 +27,7 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 
 
 class MemoryBuffer:
-    """`names` are the buffers of the store, `lock` is the store's, `write` adds messages to its outbox, `new_token`
-    returns a random token."""
+    """`names` are the buffers of the store, `lock` is the store's, `write` adds messages to its outbox."""
 
     at_once = 1_000
 
@@ -38,10 +37,9 @@ class MemoryBuffer:
         clock: Callable[[], float],
         types: Types | None,
         write: Callable[[Sequence[OutboxMessage]], object],
-        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
         names: dict[str, Buffered] | None = None,
     ) -> None:
-        self._lock, self._clock, self._types, self._write, self._new_token = lock, clock, types, write, new_token
+        self._lock, self._clock, self._types, self._write = lock, clock, types, write
         self._names: dict[str, Buffered] = {} if names is None else names
 
     def insert(
@@ -132,7 +130,7 @@ class MemoryBuffer:
             rows = [row for row in buffer.rows.values() if row.free(now)][:limit]
             if not rows:
                 return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
-            token, expires = self._new_token(), now + length(lease)
+            token, expires = uuid.uuid4().hex, now + length(lease)
             for row in rows:
                 row.token, row.leased_at, row.expires = token, now, expires
             return Snapshot(*self._decoded(rows), token, moment(expires), *elsewhere)
@@ -181,7 +179,7 @@ class MemoryBuffer:
 
     def _handed_out(self, buffer: Buffered, id: str, gate: Gate, now: int) -> SealedBatch:
         batch = buffer.batches[id]
-        batch.token, batch.attempts = self._new_token(), batch.attempts + 1
+        batch.token, batch.attempts = uuid.uuid4().hex, batch.attempts + 1
         batch.leased_at, batch.expires = now, now + length(gate.lease)
         content = self._decoded(batch.rows)
         return SealedBatch(id, batch.group, batch.reason, *content, batch.token, moment(batch.expires), batch.attempts)

@@ -29,19 +29,14 @@ from sluicegate.streams.contracts.options import OutboxOptions
 
 
 class MemoryOutbox:
-    """The messages of `app`. `lock` is the store's; `clock` returns seconds since 1970, `new_token` a random name."""
+    """The messages of `app`. `lock` is the store's; `clock` returns seconds since 1970."""
 
     def __init__(
-        self,
-        lock: threading.RLock,
-        clock: Callable[[], float],
-        options: OutboxOptions,
-        app: str = "",
-        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
+        self, lock: threading.RLock, clock: Callable[[], float], options: OutboxOptions, app: str = ""
     ) -> None:
         self._space = space_of(app)
         self._lock = threading.Condition(lock)
-        self._clock, self._options, self._new_token = clock, options, new_token
+        self._clock, self._options = clock, options
         self._rows: dict[str, MessageRow] = {}
         self._count, self._lanes = LANES, {number: MemoryLane() for number in range(LANES)}
         self._sequence = count(1)
@@ -94,7 +89,7 @@ class MemoryOutbox:
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
         with self._lock:
-            check_claim(0, 1, token := self._new_token(), limit)
+            check_claim(0, 1, token := uuid.uuid4().hex, limit)
             now = self._clock()
             until = now + positive(lease).total_seconds()
             rows = list(islice(self._free(now), limit))

@@ -142,18 +142,21 @@ class MemoryStore:
     def _write(self, row: PartitionRow, claim: Claim, changes: Changes) -> Claim:
         after = next_claim(claim, changes, self._clock())
         _settle(row, changes)
-        _append(row, changes, claim, after)
+        for number, entry in enumerate(changes.entries, claim.last + 1):
+            row.entries[number] = bytes(entry)
+        for number in range(claim.first, after.first):
+            row.entries.pop(number, None)
+        row.cold.apply(changes.put_cold, changes.drop_cold)
+        for unsent in changes.outbox:
+            row.unsent[unsent.number] = unsent
+            row.order.append(unsent.number)
         if changes.timeouts or changes.cancels:
-            self._schedule(changes)
+            # an id that exists as a timeout without an app keeps that timeout, or is cancelled there
+            own, common = self._timeouts[self._app], self._timeouts[""]
+            common.apply(changes.cancels, ())
+            own.apply(changes.cancels, [timeout for timeout in changes.timeouts if not common.has(timeout.id)])
         row.claim = msgspec.structs.replace(after, member=row.claim.member, previous="")
         return after
-
-    def _schedule(self, changes: Changes) -> None:
-        """Applies the cancelled and new timeouts of a commit. An id that exists as a timeout without an app keeps that
-        timeout, or is cancelled there."""
-        own, common = self._timeouts[self._app], self._timeouts[""]
-        common.apply(changes.cancels, ())
-        own.apply(changes.cancels, [timeout for timeout in changes.timeouts if not common.has(timeout.id)])
 
     def commit_all(self, commits: Sequence[tuple[Claim, Changes]]) -> Sequence[Claim | SluicegateError]:
         return commit_each(self.commit, commits)
@@ -282,14 +285,3 @@ def _settle(row: PartitionRow, changes: Changes) -> None:
         row.dead.pop(number, None)
     if len(row.order) > 2 * len(row.unsent) + 1000:
         row.order = list(row.unsent)
-
-
-def _append(row: PartitionRow, changes: Changes, claim: Claim, after: Claim) -> None:
-    for number, entry in enumerate(changes.entries, claim.last + 1):
-        row.entries[number] = bytes(entry)
-    for number in range(claim.first, after.first):
-        row.entries.pop(number, None)
-    row.cold.apply(changes.put_cold, changes.drop_cold)
-    for unsent in changes.outbox:
-        row.unsent[unsent.number] = unsent
-        row.order.append(unsent.number)

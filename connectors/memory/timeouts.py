@@ -36,9 +36,8 @@ class MemoryTimeouts:
         clock: Callable[[], float],
         options: TimeoutOptions,
         write: Callable[[Sequence[OutboxMessage]], object],
-        new_owner: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
-        self._lock, self._clock, self._options, self._write, self._new_owner = lock, clock, options, write, new_owner
+        self._lock, self._clock, self._options, self._write = lock, clock, options, write
         self._rows: dict[UUID, TimeoutRow] = {}
         self._order: list[tuple[DueOrder, UUID]] = []
 
@@ -48,7 +47,7 @@ class MemoryTimeouts:
         if batch_size is not None:
             scheduling.check_size(batch_size)
         with self._lock:
-            now, owner = self._now(), self._new_owner()
+            now, owner = self._now(), uuid.uuid4().hex
             until = now + times.length(self._options.lease)
             self._set_locks_back(until)
             self._set_back(now)

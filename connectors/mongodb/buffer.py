@@ -42,19 +42,13 @@ T = TypeVar("T")
 
 
 class MongoBuffer:
-    """Messages are written for `app`. Any thread may call. `new_token` gives a random text."""
+    """Messages are written for `app`. Any thread may call."""
 
     at_once = 1_000
 
-    def __init__(
-        self,
-        steps: StepRunner,
-        types: Types | None,
-        app: str = "",
-        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
-    ) -> None:
+    def __init__(self, steps: StepRunner, types: Types | None, app: str = "") -> None:
         self._space = space_of(app)
-        self._steps, self._types, self._new_token = steps, types, new_token
+        self._steps, self._types = steps, types
         self._data, self._rows, self._sealed = steps.data, steps.data[BUFFER], steps.data[SEALED]
 
     def _run(self, name: str, work: Callable[[Document, ClientSession], T], last: int = 0, keep: int = 0) -> T:
@@ -89,7 +83,11 @@ class MongoBuffer:
         def work(lock: Document, session: ClientSession) -> Filled:
             now, first = lock["now"], lock.get("last", 0) - len(wanted) + 1
             if progress is not None:
-                self._advance(name, progress, session)
+                place = {"_id": _place(name, progress.topic_id, progress.partition)}
+                stands = (self._data[WATERMARK].find_one(place, session=session) or {}).get("next", 0)
+                if stands != progress.expected:
+                    raise buffers.watermark_moved(name, progress, stands)
+                self._data[WATERMARK].update_one(place, {"$set": {"next": progress.next}}, upsert=True, session=session)
             if "keep" in lock:
                 buffered.set_keys_back(self._data, name, now, lock["keep"], session)
             there = buffered.remembered(self._data, name, list(wanted), now, session) if wanted else set()
@@ -103,13 +101,6 @@ class MongoBuffer:
             return Filled(result, self._sealing(name, gate, now, session).full(groups, new, first))
 
         return self._run(name, work, len(wanted), length(keep_keys))
-
-    def _advance(self, name: str, progress: WatermarkMove, session: ClientSession) -> None:
-        place = {"_id": _place(name, progress.topic_id, progress.partition)}
-        stands = (self._data[WATERMARK].find_one(place, session=session) or {}).get("next", 0)
-        if stands != progress.expected:
-            raise buffers.watermark_moved(name, progress, stands)
-        self._data[WATERMARK].update_one(place, {"$set": {"next": progress.next}}, upsert=True, session=session)
 
     def insert_packs(
         self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
@@ -136,7 +127,7 @@ class MongoBuffer:
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
         positive(lease)
         buffers.at_least_one(limit)
-        token = self._new_token()
+        token = uuid.uuid4().hex
 
         def work(lock: Document, session: ClientSession) -> Snapshot:
             now = lock["now"]
@@ -197,7 +188,7 @@ class MongoBuffer:
         return self._run(name, lambda lock, session: self._sealing(name, gate, lock["now"], session).one(group))
 
     def _sealing(self, name: str, gate: Gate, now: datetime, session: ClientSession) -> Sealing:
-        return Sealing(self._data, name, gate, self._types, self._new_token, now, session)
+        return Sealing(self._data, name, gate, self._types, now, session)
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         free = {"token": "", "expires_at": _LONG_AGO, "attempts": batch.attempts if attempts is None else attempts}

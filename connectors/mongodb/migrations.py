@@ -1,6 +1,7 @@
 """The steps that make the collections. A released step never changes: a new one is added. Each step may run several
 times, and in two processes at once. A step that was killed half-way is finished by the next run."""
 
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -121,7 +122,7 @@ def outstanding(data: MongoDatabase) -> Sequence[tuple[int, str, Callable[[Mongo
     return [(number, name, work) for number, (name, work) in enumerate(STEPS, 1) if number not in done]
 
 
-def apply(data: MongoDatabase, new_name: str) -> Sequence[str]:
+def apply(data: MongoDatabase) -> Sequence[str]:
     """Does the outstanding steps, and names the data if they have no name. Returns the steps that no other process did
     meanwhile."""
     done = []
@@ -131,11 +132,11 @@ def apply(data: MongoDatabase, new_name: str) -> Sequence[str]:
             data[STEP].insert_one({"_id": number, "name": name})
             data[STEP].update_one({"_id": number}, {"$currentDate": {"done_at": True}})
             done.append(name)
-    name_data(data, new_name)
+    name_data(data)
     return done
 
 
-def name_data(data: MongoDatabase, new_name: str) -> str:
+def name_data(data: MongoDatabase) -> str:
     """Returns the data's name, after giving them the new one if they have none. Raises SystemNotReady before the first
     `migrate`."""
     name = incarnation(data)
@@ -143,7 +144,7 @@ def name_data(data: MongoDatabase, new_name: str) -> str:
         if data[STEP].find_one() is None:
             raise SystemNotReady("the store has no collections yet: run `sluicegate migrate`")
         with suppress(DuplicateKeyError):
-            data[META].insert_one({"_id": "incarnation", "value": new_name})
+            data[META].insert_one({"_id": "incarnation", "value": uuid.uuid4().hex})
         name = incarnation(data)
     return str(name)
 

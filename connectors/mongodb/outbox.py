@@ -1,7 +1,7 @@
 """The outbox in MongoDB for applications and the leased contracts."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any
@@ -38,17 +38,11 @@ _UNTRIED: Document = {"state": "pending", "numbered": False, "attempts": 0, "nex
 
 
 class MongoOutbox:
-    """The messages of `app`. Any thread may call. `new_token` gives a random text."""
+    """The messages of `app`. Any thread may call."""
 
-    def __init__(
-        self,
-        steps: StepRunner,
-        options: OutboxOptions,
-        app: str = "",
-        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
-    ) -> None:
+    def __init__(self, steps: StepRunner, options: OutboxOptions, app: str = "") -> None:
         self._space, self._app = space_of(app), of_app(space_of(app))
-        self._steps, self._options, self._new_token = steps, options, new_token
+        self._steps, self._options = steps, options
         self._data, self._rows = steps.data, steps.data[MESSAGE]
         self._wakeups = Wakeups(self._rows)
 
@@ -89,7 +83,7 @@ class MongoOutbox:
         )
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
-        check_claim(0, 1, token := self._new_token(), limit)
+        check_claim(0, 1, token := uuid.uuid4().hex, limit)
         positive(lease)
         pause = self._options.backoff_most
         return self._steps.run(

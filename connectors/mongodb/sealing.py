@@ -1,7 +1,8 @@
 """Sealed batches: groups with a fixed set of rows, each leased to one caller at a time."""
 
+import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
@@ -44,7 +45,6 @@ class Sealing:
     name: str
     gate: Gate
     types: Types | None
-    new_token: Callable[[], str]
     now: datetime
     session: ClientSession
 
@@ -146,7 +146,7 @@ class Sealing:
         return [self._batch(batch, rows[batch["_id"]]) for batch in sealed]
 
     def _leased(self, document: Document) -> Document:
-        lease = {"token": self.new_token(), "leased_at": self.now, "expires_at": until(self.now, self.gate.lease)}
+        lease = {"token": uuid.uuid4().hex, "leased_at": self.now, "expires_at": until(self.now, self.gate.lease)}
         return document | lease | {"attempts": document["attempts"] + 1}
 
     def _batch(self, document: Document, rows: Sequence[Document]) -> SealedBatch:

@@ -1,6 +1,5 @@
 """The store in MongoDB. Each commit is one transaction; the filter of its first statement is the fence."""
 
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
@@ -59,15 +58,12 @@ T = TypeVar("T")
 
 
 class MongoStore:
-    """The store in one database. Any thread may call. Times are the server's. `new_name` names new data at random."""
+    """The store in one database. Any thread may call. Times are the server's."""
 
-    def __init__(
-        self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
-    ) -> None:
+    def __init__(self, url: str, options: LeasedOptions = STANDARD) -> None:
         self._url, self._options = url, options
         self._server = connection.client(url, left_open.mark())
         self._data = connection.database(self._server)
-        self._new_name = new_name
         # Partition -> token and session of our claim. The claim row holds the session's id, so that the next owner can
         # end a transaction that this one left open.
         self._sessions: dict[str, tuple[str, ClientSession]] = {}
@@ -108,7 +104,7 @@ class MongoStore:
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         key = _key(partition)
         with connection.answering():
-            name = migrations.name_data(self._data, self._new_name())
+            name = migrations.name_data(self._data)
             previous = self._end_session(key)
             session = self._server.start_session()
             mine = {"token": token, "member": member, "session": session.session_id["id"]}
@@ -268,7 +264,7 @@ class MongoStore:
         with connection.answering():
             if dry_run:
                 return [name for _, name, _ in migrations.outstanding(self._data)]
-            return migrations.apply(self._data, self._new_name())
+            return migrations.apply(self._data)
 
     def close(self) -> None:
         self._server.close()

@@ -2,7 +2,7 @@
 server's clock has milliseconds, too: a timeout is late by less than one, and never early."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -29,17 +29,11 @@ _decode = msgspec.msgpack.Decoder(tuple[bytes | None, list[tuple[str, bytes | No
 
 
 class MongoTimeouts:
-    """The timeouts of `app`. Any thread may call. `new_owner` gives a random text."""
+    """The timeouts of `app`. Any thread may call."""
 
-    def __init__(
-        self,
-        steps: StepRunner,
-        options: TimeoutOptions,
-        app: str = "",
-        new_owner: Callable[[], str] = lambda: uuid.uuid4().hex,
-    ) -> None:
+    def __init__(self, steps: StepRunner, options: TimeoutOptions, app: str = "") -> None:
         self._space, self._app = space_of(app), of_app(space_of(app))
-        self._steps, self._options, self._new_owner = steps, options, new_owner
+        self._steps, self._options = steps, options
         self._data, self._rows = steps.data, steps.data[TIMEOUT]
 
     def insert(self, *timeouts: Timeout) -> None:
@@ -53,7 +47,7 @@ class MongoTimeouts:
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
         limit = scheduling.check_size(self._options.batch_size if batch_size is None else batch_size)
-        owner = self._new_owner()
+        owner = uuid.uuid4().hex
         return self._steps.run(lambda session: self._lock_due(owner, limit, session))
 
     def _lock_due(self, owner: str, limit: int, session: ClientSession) -> TimeoutBatch:

@@ -1,6 +1,7 @@
 """The aggregator buffer in Redis. Rows are numbered in the order of the scripts; a row's id is its number."""
 
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import merge
@@ -46,12 +47,12 @@ _row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes
 
 
 class RedisBuffer:
-    """Messages are written for `app`. `types` have decoders; `new_token` gives random tokens."""
+    """Messages are written for `app`. `types` have decoders."""
 
     at_once = 30_000
 
-    def __init__(self, server: RedisServer, types: Types | None, app: str, new_token: Callable[[], str]) -> None:
-        self._server, self._types, self._new_token = server, types, new_token
+    def __init__(self, server: RedisServer, types: Types | None, app: str) -> None:
+        self._server, self._types = server, types
         self._run = script_runner(server, app)
 
     def insert(
@@ -115,7 +116,7 @@ class RedisBuffer:
         if gate is None:
             yield from _NO_GATE
         else:
-            yield from (self._new_token(), length(gate.lease), gate.count or "")
+            yield from (uuid.uuid4().hex, length(gate.lease), gate.count or "")
             yield from ("" if time is None else length(time) for time in (gate.after_first, gate.after_last))
             yield "1" if gate.dues else ""
         yield from (-1,) if self._types is None else (len(self._types), *self._types)
@@ -126,7 +127,7 @@ class RedisBuffer:
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
         buffers.at_least_one(limit)
-        token = self._new_token()
+        token = uuid.uuid4().hex
         arguments = (name, token, length(positive(lease)), "" if limit is None else limit)
         while (answer := self._run(snapshots.SNAPSHOT, *arguments)) == b"packed":
             self._make_rows(name)

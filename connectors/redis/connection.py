@@ -116,7 +116,13 @@ def _weak(node: redis.Redis, failover: bool) -> Iterator[str]:
     yield from _weak_server(info)
     yield from _weak_settings(settings_)
     if failover or info.get("connected_slaves"):
-        yield from _weak_replication(settings_)
+        # when a replica is promoted, writes that only the primary has are lost: WAIT does not decide which one is
+        least = settings_["min-replicas-to-write"]
+        if least is None:
+            yield "min-replicas-to-write cannot be read (CONFIG GET refused?)"
+        elif int(least) < 1:
+            yield "min-replicas-to-write is 0: a primary that was replaced goes on acknowledging writes"
+        yield "replicas follow asynchronously: a failover may drop acknowledged writes"
 
 
 def _weak_server(info: dict[str, Any]) -> Iterator[str]:
@@ -143,14 +149,3 @@ def _weak_settings(values: Mapping[str, Any]) -> Iterator[str]:
         yield "maxmemory cannot be read (CONFIG GET refused?)"
     elif str(memory) != "0" and policy != "noeviction":
         yield f"maxmemory-policy is {policy}: keys may be evicted; set noeviction"
-
-
-def _weak_replication(values: Mapping[str, Any]) -> Iterator[str]:
-    """When a replica is promoted, writes that only the primary has are lost. WAIT does not decide which replica is
-    promoted."""
-    least = values["min-replicas-to-write"]
-    if least is None:
-        yield "min-replicas-to-write cannot be read (CONFIG GET refused?)"
-    elif int(least) < 1:
-        yield "min-replicas-to-write is 0: a primary that was replaced goes on acknowledging writes"
-    yield "replicas follow asynchronously: a failover may drop acknowledged writes"

@@ -1,7 +1,8 @@
 """The outbox in Redis. A message gets its number when it is inserted; scripts run in the order of their commits."""
 
 import threading
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
 from typing import Any
@@ -67,11 +68,11 @@ _history = msgspec.msgpack.Decoder(list[tuple[int, str, str]]).decode
 
 
 class RedisOutbox:
-    """The messages of `app`. `new_token` gives random tokens. Any thread may call; each thread that waits has its own
+    """The messages of `app`. Any thread may call; each thread that waits has its own
     subscription."""
 
-    def __init__(self, server: RedisServer, options: OutboxOptions, app: str, new_token: Callable[[], str]) -> None:
-        self._server, self._options, self._new_token = server, options, new_token
+    def __init__(self, server: RedisServer, options: OutboxOptions, app: str) -> None:
+        self._server, self._options = server, options
         self._run, self._prefix, self._space = script_runner(server, app), prefix_of(app), space_of(app)
         self._keys = self._prefix + "outbox:"
         self._pauses = [length(options.pause(number)) for number in range(1, _PAUSES + 1)]
@@ -113,7 +114,7 @@ class RedisOutbox:
         return None if answer is None else _batch(lane, token, answer)
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
-        token = self._new_token()
+        token = uuid.uuid4().hex
         check_claim(0, 1, token, limit)
         arguments = token, limit, length(positive(lease)), self._pause
         return _batch(ANY_LANE, token, self._run(scripts.CLAIM_ANY, *arguments))
@@ -155,7 +156,11 @@ class RedisOutbox:
                     self._waiting.subscription = self._server().pubsub(ignore_subscribe_messages=True)
                     self._waiting.subscription.subscribe(self._keys + "added")
                     self._waiting.subscription.get_message(timeout=REPLY_SECONDS)  # the server's confirmation
-                return _take_notices(self._waiting.subscription, seconds)
+                if self._waiting.subscription.get_message(timeout=seconds) is None:
+                    return False
+                while self._waiting.subscription.get_message(timeout=0):
+                    pass
+                return True
         except BaseException as error:
             self._waiting.__dict__.pop("subscription", None)
             if isinstance(error, TypeError | AttributeError):  # the driver's errors for a socket that `close` removed
@@ -224,15 +229,6 @@ class RedisOutbox:
 
     def drop(self, ids: Sequence[str]) -> int:
         return int(self._run(scripts_care.DROP, *ids)) if ids else 0
-
-
-def _take_notices(subscription: Any, seconds: float) -> bool:
-    """Waits for a notice, and reads all notices that are there."""
-    if subscription.get_message(timeout=seconds) is None:
-        return False
-    while subscription.get_message(timeout=0):
-        pass
-    return True
 
 
 def _all_sent(batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> bool:

@@ -53,14 +53,11 @@ _trying = msgspec.msgpack.Decoder(CrashMark).decode
 
 
 class RedisStore:
-    """The store at one address. Any thread may call. Times are the server's. `new_name` names new data at random."""
+    """The store at one address. Any thread may call. Times are the server's."""
 
-    def __init__(
-        self, url: str, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, options: LeasedOptions = STANDARD
-    ) -> None:
+    def __init__(self, url: str, options: LeasedOptions = STANDARD) -> None:
         self._options = options
         self._server = addresses.server(url)
-        self._new_name = new_name
         self._run = partial(connection.run_script, self._server)
 
     @property
@@ -74,7 +71,7 @@ class RedisStore:
 
     def claim(self, partition: Partition, token: str, member: str) -> Claim:
         with connection.translated(), self._server().pipeline(transaction=False) as pipeline:
-            pipeline.set(INCARNATION, self._new_name(), nx=True)
+            pipeline.set(INCARNATION, uuid.uuid4().hex, nx=True)
             pipeline.get(INCARNATION)
             pipeline.sadd(APPS, partition.app)
             pipeline.sadd(_index(partition.app), _member(partition))
@@ -144,17 +141,17 @@ class RedisStore:
 
     @cached_property
     def outbox(self) -> OutboxStore:
-        make = partial(RedisOutbox, self._server, self._options.outbox, new_token=self._new_name)
+        make = partial(RedisOutbox, self._server, self._options.outbox)
         return outbox_of(self._options.app, make)
 
     @cached_property
     def timeouts(self) -> TimeoutStore:
-        make = partial(RedisTimeouts, self._server, self._options.timeouts, new_token=self._new_name)
+        make = partial(RedisTimeouts, self._server, self._options.timeouts)
         return timeouts_of(self._options.app, make)
 
     @cached_property
     def buffer(self) -> RedisBuffer:
-        return RedisBuffer(self._server, self._options.types, self._options.app, self._new_name)
+        return RedisBuffer(self._server, self._options.types, self._options.app)
 
     def pending(self, partition: Partition, after: int, limit: int) -> Sequence[OutboxRow]:
         with connection.translated():
@@ -219,7 +216,7 @@ class RedisStore:
             with connection.translated():
                 done = int(self._server().get(SCHEMA) or 0)
         else:
-            done = self._run(scripts.MIGRATE, [SCHEMA, INCARNATION], [len(STEPS), self._new_name()])
+            done = self._run(scripts.MIGRATE, [SCHEMA, INCARNATION], [len(STEPS), uuid.uuid4().hex])
         if done > len(STEPS):
             raise SystemNotReady(
                 f"the store's keys are at step {done}, this program knows {len(STEPS)}: use a newer one"

@@ -1,6 +1,7 @@
 """The timeout store in Redis."""
 
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -24,16 +25,16 @@ _rest = msgspec.msgpack.Decoder(tuple[str, bytes | None, bytes | None, list[Head
 
 
 class RedisTimeouts:
-    """The timeouts of `app`. `new_token` gives the random owner of a batch."""
+    """The timeouts of `app`."""
 
-    def __init__(self, server: RedisServer, options: TimeoutOptions, app: str, new_token: Callable[[], str]) -> None:
-        self._server, self._options, self._new_token = server, options, new_token
+    def __init__(self, server: RedisServer, options: TimeoutOptions, app: str) -> None:
+        self._server, self._options = server, options
         self._run = script_runner(server, app)
         self._payloads, self._scheduled = (f"{prefix_of(app)}timeouts:{name}" for name in ("payloads", "scheduled"))
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
         most = scheduling.check_size(self._options.batch_size if batch_size is None else batch_size)
-        owner = self._new_token()
+        owner = uuid.uuid4().hex
         ids, payloads, scheduled, ends, following = self._run(scripts.BATCH, owner, most, length(self._options.lease))
         with translated():
             timeouts = list(map(_timeout, ids, payloads, scheduled))

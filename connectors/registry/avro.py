@@ -75,7 +75,11 @@ class _Bundle:
     def whole(self, node: Any, namespace: str) -> Any:
         """The node with the definitions of the types that it refers to. `namespace` is the enclosing one."""
         if isinstance(node, str):
-            return self._name(node, namespace)
+            if node in _PRIMITIVES:
+                return node
+            full = _full(node, namespace)
+            full = full if full in self._known or full in self._written else node
+            return full if full in self._written or full not in self._known else self.whole(*self._known[full])
         if isinstance(node, list):
             return [self.whole(part, namespace) for part in node]
         if not isinstance(node, dict):
@@ -84,13 +88,6 @@ class _Bundle:
             return self._type(node, namespace)
         inner = {name: self.whole(node[name], namespace) for name in _INNER if name in node}
         return node | inner
-
-    def _name(self, name: str, namespace: str) -> Any:
-        if name in _PRIMITIVES:
-            return name
-        full = _full(name, namespace)
-        full = full if full in self._known or full in self._written else name
-        return full if full in self._written or full not in self._known else self.whole(*self._known[full])
 
     def _type(self, node: dict[str, Any], namespace: str) -> Any:
         inside = _namespace(node, namespace)

@@ -295,19 +295,15 @@ def _opened(path: Path, create: bool) -> sqlite3.Connection:
     try:
         # Entries are large: bigger pages (of a new file) take a third less CPU time for a commit.
         db.execute(f"pragma page_size = {PAGE_BYTES}")
-        _use_wal(db)
+        # SQLite does not wait for a lock when it changes the mode of a new file, so this function waits
+        if db.execute("pragma journal_mode").fetchone()[0] != "wal":
+            _repeated(partial(db.execute, "pragma journal_mode = wal"))
         db.execute("pragma synchronous = full")
         db.execute("pragma fullfsync = on")
     except BaseException:
         db.close()
         raise
     return db
-
-
-def _use_wal(db: sqlite3.Connection) -> None:
-    """Turns WAL on. SQLite does not wait for a lock when it changes the mode of a new file, so this function waits."""
-    if db.execute("pragma journal_mode").fetchone()[0] != "wal":
-        _repeated(partial(db.execute, "pragma journal_mode = wal"))
 
 
 def judged(journal: str, synchronous: int, kind: str | None) -> Level:

@@ -47,23 +47,17 @@ _trying = msgspec.msgpack.Decoder(CrashMark).decode
 
 
 class SqlStore:
-    """One database; any thread may call. Times are the product's. `new_name` returns a random name for new data.
+    """One database; any thread may call. Times are the product's.
 
     `buffer`, `timeouts`, `outbox` and sessions use SQLAlchemy and are imported when they are used: commits on SQLite
     need only the standard library.
     """
 
-    def __init__(
-        self,
-        product: Product,
-        new_name: Callable[[], str] = lambda: uuid.uuid4().hex,
-        options: LeasedOptions = STANDARD,
-    ) -> None:
+    def __init__(self, product: Product, options: LeasedOptions = STANDARD) -> None:
         self._options = options
         self._database = Database(product)
         self._waiter = product.waiter()
         self._product = product
-        self._new_name = new_name
 
     @property
     def incarnation(self) -> str:
@@ -106,7 +100,7 @@ class SqlStore:
 
         def work(db: StoreSession) -> Claim:
             if not db.rows(statements.INCARNATION):
-                db.run(self._product.if_absent(statements.NAME_DATA), (self._new_name(),))
+                db.run(self._product.if_absent(statements.NAME_DATA), (uuid.uuid4().hex,))
             if not (before := db.rows(statements.CLAIM, (key,))):
                 db.run(self._product.if_absent(statements.ADD_CLAIM), (key, *partition))
             db.run(statements.TAKE_CLAIM, (token, self._product.prose(member), key))
@@ -145,9 +139,22 @@ class SqlStore:
             if fences[key].rowcount == 0:
                 results.append(_fenced(claim))
                 continue
-            self._settle(db, key, changes)
+            for dead in changes.dead:
+                db.run(statements.ADD_DEAD, (self._product.prose(dead.reason), dead.attempts, key, dead.number))
+            gone = runs(changes.dispatched) + [(dead.number, dead.number) for dead in changes.dead]
+            if gone:
+                self._product.drop_unsent(db, key, gone)
+            for first, last in runs(changes.revived):
+                db.run(statements.DROP_DEAD, (key, first, last))
             self._append(db, claim, after, changes)
-            self._schedule(db, changes, self._options.app)
+            # in the order of ids, so that two workers do not deadlock
+            for cancels in pages(sorted(id.hex for id in changes.cancels), timeout_rows.PAGE):
+                db.run(timeout_rows.dropping(len(cancels)), (self._options.app, *cancels))
+            rows = sorted(
+                (timeout_rows.values(timeout, self._options.app) for timeout in changes.timeouts), key=itemgetter(0)
+            )
+            for timeouts in pages(rows, timeout_rows.PAGE):
+                self._product.add_missing(db, timeout_rows.ADD, timeouts)
             results.append(msgspec.structs.replace(after, store_time=now))
         return results
 
@@ -267,20 +274,11 @@ class SqlStore:
         return self._product.level(self._database.ask)
 
     def migrate(self, dry_run: bool = False) -> Sequence[str]:
-        return steps.planned(self._database) if dry_run else steps.apply(self._database, self._new_name())
+        return steps.planned(self._database) if dry_run else steps.apply(self._database)
 
     def close(self) -> None:
         self._waiter.close()
         self._database.close()
-
-    def _settle(self, db: StoreSession, key: str, changes: Changes) -> None:
-        for dead in changes.dead:
-            db.run(statements.ADD_DEAD, (self._product.prose(dead.reason), dead.attempts, key, dead.number))
-        gone = runs(changes.dispatched) + [(dead.number, dead.number) for dead in changes.dead]
-        if gone:
-            self._product.drop_unsent(db, key, gone)
-        for first, last in runs(changes.revived):
-            db.run(statements.DROP_DEAD, (key, first, last))
 
     def _append(self, db: StoreSession, claim: Claim, after: Claim, changes: Changes) -> None:
         key = _key(claim.partition)
@@ -295,14 +293,6 @@ class SqlStore:
             self._product.drop_cold(db, key, changes.drop_cold)
         if changes.put_cold:
             self._product.put_cold(db, key, changes.put_cold)
-
-    def _schedule(self, db: StoreSession, changes: Changes, app: str) -> None:
-        """Works in the order of ids, so that two workers do not deadlock."""
-        for cancels in pages(sorted(id.hex for id in changes.cancels), timeout_rows.PAGE):
-            db.run(timeout_rows.dropping(len(cancels)), (app, *cancels))
-        rows = sorted((timeout_rows.values(timeout, app) for timeout in changes.timeouts), key=itemgetter(0))
-        for timeouts in pages(rows, timeout_rows.PAGE):
-            self._product.add_missing(db, timeout_rows.ADD, timeouts)
 
 
 def _key(partition: Partition) -> str:

@@ -1,5 +1,6 @@
 """Migrates the schema step by step and records each step. A lock keeps other migrations out."""
 
+import uuid
 from collections.abc import Sequence
 
 from sluicegate.connectors.sql import statements, tables
@@ -37,7 +38,7 @@ def _names(numbers: Sequence[int]) -> Sequence[str]:
     return [tables.STEPS[number - 1].name for number in numbers]
 
 
-def apply(database: Database, new_name: str) -> Sequence[str]:
+def apply(database: Database) -> Sequence[str]:
     """Run the outstanding steps; returns their names."""
     product = database.product
 
@@ -50,7 +51,7 @@ def apply(database: Database, new_name: str) -> Sequence[str]:
             for addition in tables.STEPS[number - 1].additions:
                 _add(product, db, addition)
             db.run(statements.STEP_DONE, (number, tables.STEPS[number - 1].name, product.now(db.rows)))
-        db.run(product.if_absent(statements.NAME_DATA), (new_name,))
+        db.run(product.if_absent(statements.NAME_DATA), (uuid.uuid4().hex,))
         return steps
 
     with database.translated():

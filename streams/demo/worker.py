@@ -44,9 +44,9 @@ class DemoRun:
                 self._note(line)
         self._require(self._process.poll(), None)
 
-    def listening(self, timeout: float = 30.0) -> int:
+    def listening(self) -> int:
         """Waits for the HTTP port, and returns its number. Raises SystemNotReady."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + 30.0
         while not self.port:
             self.turn()
             if time.monotonic() > deadline:
@@ -80,8 +80,8 @@ class DemoRun:
         if code != wanted:
             raise SystemNotReady(f"`sluicegate run` ended with exit code {code}; its log ends so:\n{self.log_end()}")
 
-    def log_end(self, lines: int = 10) -> str:
-        return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-lines:])
+    def log_end(self) -> str:
+        return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-10:])
 
     def _note(self, line: bytes) -> None:
         try:

@@ -44,18 +44,12 @@ _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 
 
 class SqlBuffer:
-    """The buffers of a database. Messages are written for `app`. `new_token` returns a random token."""
+    """The buffers of a database. Messages are written for `app`."""
 
     at_once = 1_000
 
-    def __init__(
-        self,
-        transactions: TransactionRunner,
-        types: Types | None,
-        app: str = "",
-        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
-    ) -> None:
-        self._transactions, self._types, self._new_token = transactions, types, new_token
+    def __init__(self, transactions: TransactionRunner, types: Types | None, app: str = "") -> None:
+        self._transactions, self._types = transactions, types
         self._space = space_of(app)
 
     def _changed(self, name: str, nothing: T, work: Callable[[Locked], T], taking: bool = True) -> T:
@@ -116,7 +110,7 @@ class SqlBuffer:
         return self._transactions.run(work)
 
     def _handed_out(self, at: Locked, holds: Sequence[buffer_seals.Hold], gate: Gate) -> Sequence[SealedBatch]:
-        return buffer_seals.handed_out(at, holds, gate, self._types, self._new_token)
+        return buffer_seals.handed_out(at, holds, gate, self._types)
 
     def insert_packs(
         self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
@@ -154,7 +148,7 @@ class SqlBuffer:
         elsewhere = others, None if following is None else moment(following)
         if not rows:
             return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
-        token, until = self._new_token(), at.now + length(lease)
+        token, until = uuid.uuid4().hex, at.now + length(lease)
         at.connection.execute(update(BUFFER_ROW).where(*free, _ROW.number <= rows[-1].number).values(holder=token))
         buffer_rows.add_holds(at, [(token, SNAPSHOT, "", rows[0].number, token, until, 1, at.now)])
         _end(at, at.free[1:])

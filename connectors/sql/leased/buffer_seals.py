@@ -1,6 +1,7 @@
 """Sealed batches and deadlines of a buffer in SQL, while its name is locked."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -198,15 +199,13 @@ def abandoned(at: Locked, limit: int) -> list[Hold]:
     return [Hold(id, group, reason, attempts, rows[id]) for id, group, reason, attempts in holds]
 
 
-def handed_out(
-    at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | None, new_token: Callable[[], str]
-) -> list[SealedBatch]:
+def handed_out(at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | None) -> list[SealedBatch]:
     """Leases each batch under a token of its own."""
     until = at.now + length(gate.lease)
     batches = []
     for id, group, reason, attempts, rows in holds:
         content = decoded(rows, types)
-        batches.append(SealedBatch(id, group, reason, *content, new_token(), moment(until), attempts + 1))
+        batches.append(SealedBatch(id, group, reason, *content, uuid.uuid4().hex, moment(until), attempts + 1))
     if batches:
         lease = update(BUFFER_HOLD).where(*at.holds(_HOLD.id == bindparam("batch")))
         values = {"token": bindparam("holder"), "attempts": bindparam("times"), "leased_at": at.now}

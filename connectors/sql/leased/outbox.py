@@ -22,8 +22,7 @@ T = TypeVar("T")
 
 
 class SqlOutbox:
-    """The messages of `app`. Any thread may call. `wait` is `Waiter.wait`, `new_token` returns a random hexadecimal
-    name."""
+    """The messages of `app`. Any thread may call. `wait` is `Waiter.wait`."""
 
     def __init__(
         self,
@@ -31,10 +30,9 @@ class SqlOutbox:
         options: OutboxOptions,
         app: str = "",
         wait: Callable[[float], bool] = lambda seconds: False,
-        new_token: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._transactions, self._options, self._space = transactions, options, space_of(app)
-        self.wait, self._new_token = wait, new_token
+        self.wait = wait
 
     def _run(self, work: Callable[[Connection, float], T]) -> T:
         return self._transactions.run(lambda connection: work(connection, self._transactions.now(connection)))
@@ -67,7 +65,7 @@ class SqlOutbox:
         return self._run(work)
 
     def claim_any(self, limit: int, lease: timedelta = LANE_LEASE) -> LaneBatch:
-        check_claim(0, 1, token := self._new_token(), limit)
+        check_claim(0, 1, token := uuid.uuid4().hex, limit)
         positive(lease)
         return self._run(
             lambda connection, now: outbox_claims.claim_any(

@@ -55,7 +55,9 @@ def locked(connection: Connection, lane: int, wait: bool = True) -> LaneHold | N
 
     stored = row()
     if stored is None and (wait or not _exists(connection, lane)):
-        _add(connection, lane)
+        ignore = connection.dialect.name == "mysql"
+        statement = _ADD.replace("insert into", "insert ignore into") if ignore else f"{_ADD} on conflict do nothing"
+        connection.execute(text(statement), {"lane": lane, "given": _encode([])})
         stored = row()
     if stored is None:
         return None
@@ -75,12 +77,6 @@ def claimable(connection: Connection, lane: int, now: float, wait: bool = True) 
 def _exists(connection: Connection, lane: int) -> bool:
     """Whether the row exists, locked or not. MariaDB's `insert ignore` of an existing row would wait for its lock."""
     return connection.execute(text(_EXISTS), {"lane": lane}).first() is not None
-
-
-def _add(connection: Connection, lane: int) -> None:
-    ignore = connection.dialect.name == "mysql"
-    statement = _ADD.replace("insert into", "insert ignore into") if ignore else f"{_ADD} on conflict do nothing"
-    connection.execute(text(statement), {"lane": lane, "given": _encode([])})
 
 
 def save(connection: Connection, hold: LaneHold) -> None:

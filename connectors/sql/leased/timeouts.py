@@ -1,7 +1,7 @@
 """The TimeoutStore in SQL: one implementation for SQLite, PostgreSQL, MySQL and MariaDB."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -82,23 +82,17 @@ def _among(connection: Connection, ids: Sequence[str]) -> ColumnElement[bool]:
 
 
 class SqlTimeouts:
-    """The timeouts of `app`. Any thread may call. `new_owner` returns a random name."""
+    """The timeouts of `app`. Any thread may call."""
 
-    def __init__(
-        self,
-        transactions: TransactionRunner,
-        options: TimeoutOptions,
-        app: str = "",
-        new_owner: Callable[[], str] = lambda: uuid.uuid4().hex,
-    ) -> None:
-        self._transactions, self._options, self._new_owner = transactions, options, new_owner
+    def __init__(self, transactions: TransactionRunner, options: TimeoutOptions, app: str = "") -> None:
+        self._transactions, self._options = transactions, options
         self._app, self._space = app, space_of(app)
 
     # -- due ---------------------------------------------------------------------------------------------------------
 
     def get_batch(self, batch_size: int | None = None) -> TimeoutBatch:
         most = scheduling.check_size(self._options.batch_size if batch_size is None else batch_size)
-        owner = self._new_owner()
+        owner = uuid.uuid4().hex
         return self._transactions.run(lambda connection: self._lock(connection, owner, most))
 
     def _lock(self, connection: Connection, owner: str, most: int) -> TimeoutBatch:
