@@ -48,7 +48,7 @@ _watcher: Callable[[str], object] | None = None
 
 
 def hit(name: str) -> None:
-    """Act if the place is armed. Call as `if failpoints.armed: failpoints.hit(...)`."""
+    """Act if the place is armed. A caller that would have to look for its place first asks `armed`."""
     if _watcher is not None:
         _watcher(name)
     kind, nth = _armed.actions.get(name, ("", 0))

@@ -272,8 +272,7 @@ class Worker:
             owner.open(now)
         owner.accept(records, now)
         self._commits.pending += len(records)
-        if failpoints.armed:
-            failpoints.hit("after-decode")
+        failpoints.hit("after-decode")
 
     def _take_carefully(self, owner: Owner, records: list[Record], now: float) -> None:
         """Takes the records in small steps after a crash or a failed handler. Each step has its own commit. After a

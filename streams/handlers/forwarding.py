@@ -95,7 +95,10 @@ class Forwarding(RecordProcessor):
                 else:
                     items.append(self._routed(record, value, groups.outcomes))
             except Unsendable as error:
-                items.append(self._unsendable(record, error))
+                if self._rule.on_error.produce == "stop":
+                    place = f"{record.topic()}/{record.partition()}/{record.offset()}"
+                    raise ProduceStopped(f"{place}: {error.shown}, and on_error.produce is stop") from error
+                items.append(Refused(record, "produce", error.reason, str(error), where=error.where))
             except Exception as error:
                 refuse(groups, record, error)
                 items += [event for event in groups.drain() if isinstance(event, Refused)]
@@ -145,13 +148,6 @@ class Forwarding(RecordProcessor):
             Sent(identity, index, topic, forwarded.key, value, own if self._writes[output] else kept, None, output)
             for index, (output, topic, value) in enumerate(forwarded.outputs)
         ]
-
-    def _unsendable(self, record: Record, error: Unsendable) -> Refused:
-        """Refuse the record. Raises ProduceStopped if the policy is stop."""
-        if self._rule.on_error.produce == "stop":
-            place = f"{record.topic()}/{record.partition()}/{record.offset()}"
-            raise ProduceStopped(f"{place}: {error.shown}, and on_error.produce is stop") from error
-        return Refused(record, "produce", error.reason, str(error), where=error.where)
 
 
 def _write(agent: Agent, to: Destination, reads: Codec) -> Write | None:

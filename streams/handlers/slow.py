@@ -139,11 +139,9 @@ class Slow:
             sealed.results.append((item, NotAdmitted()))
             return
         try:
-            if failpoints.armed:
-                failpoints.hit("handler-running")
+            failpoints.hit("handler-running")
             outcome: Any = self._handling.call(item.item, identity, item.attempts, sealed.cancelled.is_set, item.rows)
-            if failpoints.armed:
-                failpoints.hit("handler-done")
+            failpoints.hit("handler-done")
             self._policy.well()
         except Exception as error:
             attempt = identity, item.attempts, sealed.cancelled.is_set, item.rows

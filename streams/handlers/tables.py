@@ -83,9 +83,14 @@ class KeepingRows(RecordProcessor):
         except Exception as error:
             refuse(groups, record, error)
             return []
-        if before != after:
-            _keep(groups, name, record, after)
-        return _outputs(before, after)
+        if before == after:
+            return []
+        _keep(groups, name, record, after)
+        # one change if both rows are in the same group, otherwise one for each row
+        if before is not None and after is not None and before[0] == after[0]:
+            return [(before[0], change_events.change(before[1], after[1]))]
+        gone = [] if before is None else [(before[0], change_events.change(before[1], None))]
+        return gone if after is None else [*gone, (after[0], change_events.change(None, after[1]))]
 
     def _after(self, groups: Groups, record: Record, before: KeyedRow | None) -> KeyedRow | None:
         """The row after the change and the key of its group; None if it is in no group. A row that no group can hold is
@@ -155,13 +160,3 @@ def _keep(groups: Groups, name: bytes, record: Record, after: KeyedRow | None) -
     groups.touched[name] = state
     if groups.bytes > groups.most_bytes:
         groups.relieve(record, now, f"max_buffered_bytes {groups.rule.aggregation.max_buffered_bytes}")
-
-
-def _outputs(before: KeyedRow | None, after: KeyedRow | None) -> list[GroupChange]:
-    """The changes of the groups: one if both rows are in the same group, otherwise one for each row."""
-    if before == after:
-        return []
-    if before is not None and after is not None and before[0] == after[0]:
-        return [(before[0], change_events.change(before[1], after[1]))]
-    gone = [] if before is None else [(before[0], change_events.change(before[1], None))]
-    return gone if after is None else [*gone, (after[0], change_events.change(None, after[1]))]

@@ -197,7 +197,11 @@ def record_verdict(app: str, agent: Agent, record: Record, proof: HeaderProof) -
         if isinstance(event, Refused):
             return Verdict("dead-letter", event.reason, event.error, event.clause)
         if isinstance(event, Message) and forwarding is not None:
-            return _forwarded(event)
+            forwarded: Forwarded = event.value
+            outputs = [
+                (topic, None if value == event.record.value() else value) for _, topic, value in forwarded.outputs
+            ]
+            return Verdict("taken", outputs=tuple(outputs)) if outputs else Verdict("left-out", clause="to")
     if agent.keeps_rows and groups.outcomes["where", "false"]:
         return Verdict("left-out", clause="where")
     if groups.counts["skipped"]:
@@ -209,12 +213,6 @@ def believed(agent: Agent, record: Record, proof: HeaderProof) -> Record:
     """The record as the agent reads it. Without proof, the headers that steer it are left out."""
     steered = topic_names.reads(agent.receive, record.topic()) and headers(record) and not proof.believes(record)
     return without_steering(record) if steered else record
-
-
-def _forwarded(message: Message) -> Verdict:
-    forwarded: Forwarded = message.value
-    outputs = [(topic, None if value == message.record.value() else value) for _, topic, value in forwarded.outputs]
-    return Verdict("taken", outputs=tuple(outputs)) if outputs else Verdict("left-out", clause="to")
 
 
 def result_clauses(agent: Agent) -> list[str]:

@@ -106,7 +106,14 @@ def note_file(store: Store, app: App, names: Sequence[str], person: Person) -> N
     other commands deploy all the time, the next start records them. Raises PersistenceError."""
 
     def change(before: Catalogue, at: float) -> Catalogue:
-        return _with_file(before, app, names)
+        after = dict(before)
+        for agent in app.agents:
+            known = before.get(agent.name, UNVERSIONED)
+            ruled = known.agent(known.number)
+            if agent.name in names and ruled is not None:
+                noted = replace(known.versions[-1], agent=with_rule(agent, ruled))
+                after[agent.name] = Deployed((*known.versions[:-1], noted))
+        return after
 
     for attempt in range(ATTEMPTS):
         deployments = catalogue.read(store, app.name)
@@ -116,18 +123,6 @@ def note_file(store: Store, app: App, names: Sequence[str], person: Person) -> N
             catalogue.deploy(store, app.name, f"{person.token}-file-{attempt}", person.who, change)
             return
         back_off(attempt)
-
-
-def _with_file(before: Catalogue, app: App, names: Sequence[str]) -> Catalogue:
-    """The deployments with the keys of this file in the versions that run."""
-    after = dict(before)
-    for agent in app.agents:
-        known = before.get(agent.name, UNVERSIONED)
-        ruled = known.agent(known.number)
-        if agent.name in names and ruled is not None:
-            noted = replace(known.versions[-1], agent=with_rule(agent, ruled))
-            after[agent.name] = Deployed((*known.versions[:-1], noted))
-    return after
 
 
 def planned_steps(store: Store, app: App, names: Sequence[str], options: DeployOptions) -> list[AgentStep]:

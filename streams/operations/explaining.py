@@ -196,7 +196,10 @@ class GroupHistory:
             return False
         [record] = seen
         if not taken(groups, [record]):
-            self._count(record, groups)
+            # a record for which `where` has no answer becomes a dead letter and is not counted
+            if groups.outcomes["where", "false"] and record.offset() > self._first and self._key is not None:
+                key = record.key() if self._rule.key_of is None else self._key_of(record)
+                self.left_out += key == self._key
             return False
         if self._gate.dedupe is None:
             return self._accept(record)
@@ -211,13 +214,6 @@ class GroupHistory:
         last = self._rule.aggregation.window.last if self._rule.aggregation.window is not None else 0
         in_time = sorted(offsets, key=lambda offset: (self._times.get(offset, 0), offset))
         return sorted(in_time[-last:]) if last else offsets
-
-    def _count(self, record: Record, asked: Groups) -> None:
-        """Counts a record that `where` left out. A record for which `where` has no answer becomes a dead letter and is
-        not counted."""
-        if asked.outcomes["where", "false"] and record.offset() > self._first and self._key is not None:
-            key = record.key() if self._rule.key_of is None else self._key_of(record)
-            self.left_out += key == self._key
 
     def _accept(self, record: Record) -> bool:
         if record.offset() < self._first:

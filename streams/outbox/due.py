@@ -82,14 +82,12 @@ class TimeoutEmitter:
             if not batch:
                 return Emitted(count, late, self._wait(batch))
             self._claimed = batch
-            if failpoints.armed:
-                failpoints.hit("timeout-claimed")
+            failpoints.hit("timeout-claimed")
             now = self._time()
             count += self._timeouts.emit(batch)
             self._claimed = None
             late += [max(0.0, now - timeout.due_at.timestamp()) for timeout in batch]
-            if failpoints.armed:
-                failpoints.hit("timeout-emitted")
+            failpoints.hit("timeout-emitted")
             if len(batch) < self._settings.batch:
                 return Emitted(count, late, self._wait(batch))
         return Emitted(count, late, 0.0)

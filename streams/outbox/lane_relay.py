@@ -147,7 +147,11 @@ class LaneRelay:
             # another process sends them too
             run.stop()
         elif lane.number >= 0 and self._now >= lane.renew_at and not lane.renewing:
-            self._renew(lane, run)
+            lane.renewing, seconds = True, lane.lease.seconds
+            call = partial(self._outbox.claim, lane.number, lane.lease.token, 1, lane.last, timedelta(seconds=seconds))
+            self._calls.begin(
+                call, partial(self._renewed, lane, run, self._now, seconds), partial(self._not_renewed, lane)
+            )
 
     # -- taking a lane -------------------------------------------------------------------------------------------------
 
@@ -204,8 +208,7 @@ class LaneRelay:
         # `release` releases the lane: its next holder sends the rows
         if self.closing or not (sendable.rows or sendable.failed):
             return
-        if failpoints.armed:
-            failpoints.hit("lane-numbered")
+        failpoints.hit("lane-numbered")
         rows = near(sendable.rows)
         lane.phase, lane.failed = "sending", sendable.failed if len(rows) == len(sendable.rows) else ()
         lane.run, lane.previous = LaneRun(rows, lane.previous), None
@@ -222,11 +225,6 @@ class LaneRelay:
         lane.away = str(error)
 
     # -- keeping it ----------------------------------------------------------------------------------------------------
-
-    def _renew(self, lane: HeldLane, run: LaneRun) -> None:
-        lane.renewing, seconds = True, lane.lease.seconds
-        call = partial(self._outbox.claim, lane.number, lane.lease.token, 1, lane.last, timedelta(seconds=seconds))
-        self._calls.begin(call, partial(self._renewed, lane, run, self._now, seconds), partial(self._not_renewed, lane))
 
     def _renewed(self, lane: HeldLane, run: LaneRun, began: float, seconds: float, batch: LaneBatch | None) -> None:
         lane.renewing = False
@@ -273,8 +271,7 @@ class LaneRelay:
         if batch is None or outcomes == []:
             self._forget(lane)
             return
-        if failpoints.armed:
-            failpoints.hit("lane-sent")
+        failpoints.hit("lane-sent")
         self._send_marks(lane, batch, outcomes)
 
     def _send_marks(self, lane: HeldLane, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
@@ -285,8 +282,7 @@ class LaneRelay:
         )
 
     def _marked(self, lane: HeldLane, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
-        if failpoints.armed:
-            failpoints.hit("lane-marked")
+        failpoints.hit("lane-marked")
         lane.away = ""
         lane.lease.kept(self._now - lane.began)
         if lane.previous is not None:

@@ -83,7 +83,14 @@ class Sender:
         self._now = now
         outstanding = self._output.poll()
         if self._took:
-            self._tally(now)
+            self._backoff.reset()
+            self._meter.count("dispatch_attempts", sum(self._took.values()), outcome="success")
+            for since, times in self._took.items():
+                self._meter.observe("dispatch_seconds", now - since, times)
+            self._took.clear()
+            if self.topics:
+                count_topics(self.topics, self._meter)
+                self.topics.clear()
         if self._failed_at is not None:
             self._recover(sources, outstanding, self._failed_at)
         elif now >= self._resume_at:
@@ -128,16 +135,6 @@ class Sender:
             if self._failed_at is None:
                 self._failed_at = self._now
                 self._log.warning("relay.failed", error=text, topic=row.topic, number=row.number)
-
-    def _tally(self, now: float) -> None:
-        self._backoff.reset()
-        self._meter.count("dispatch_attempts", sum(self._took.values()), outcome="success")
-        for since, times in self._took.items():
-            self._meter.observe("dispatch_seconds", now - since, times)
-        self._took.clear()
-        if self.topics:
-            count_topics(self.topics, self._meter)
-            self.topics.clear()
 
     def _recover(self, sources: Sequence[RowSource], outstanding: int, failed_at: float) -> None:
         """After a failed delivery: wait for every report, then replace the producer and send again."""

@@ -107,13 +107,13 @@ class TransactionalRelay:
             lane.calls.begin(lane.output.close, _ignored, _ignored)
         for partition, shard in here.items():
             if partition not in self._lanes or self._lanes[partition].shard is not shard:
-                output, calls = self._output(partition)
+                if partition not in self._outputs:
+                    self._outputs[partition] = (
+                        self._transactions(partition),
+                        BackgroundCalls(self._pool(1), lambda: None),
+                    )
+                output, calls = self._outputs[partition]
                 self._lanes[partition] = ShardProducer(shard, output, calls, self._backoff())
-
-    def _output(self, partition: Partition) -> tuple[OutputTransactions, BackgroundCalls]:
-        if partition not in self._outputs:
-            self._outputs[partition] = self._transactions(partition), BackgroundCalls(self._pool(1), lambda: None)
-        return self._outputs[partition]
 
     def _advance(self, lane: ShardProducer) -> None:
         shard = lane.shard
@@ -156,7 +156,12 @@ class TransactionalRelay:
 
         def done(text: str) -> None:
             if text:
-                self._refused(lane, rows, text)
+                # the broker will never accept one of these rows: smaller transactions find it
+                lane.running, lane.limit = False, max(1, len(rows) // 2)
+                if len(rows) == 1:
+                    lane.shard.refused(rows[0], text, self._meter, self._log)
+                else:
+                    lane.shard.send_again()
             else:
                 self._sent(lane, rows, cursor, since)
 
@@ -191,14 +196,6 @@ class TransactionalRelay:
         if self._by_topic:
             count_topics(Counter(row.topic for row in rows), self._meter)
         self._meter.observe("dispatch_seconds", self._now - since, len(rows))
-
-    def _refused(self, lane: ShardProducer, rows: Sequence[OutboxRow], text: str) -> None:
-        """The broker will never accept one of these rows: smaller transactions find it."""
-        lane.running, lane.limit = False, max(1, len(rows) // 2)
-        if len(rows) == 1:
-            lane.shard.refused(rows[0], text, self._meter, self._log)
-        else:
-            lane.shard.send_again()
 
     def _failed(self, lane: ShardProducer, error: SluicegateError) -> None:
         """Close the producer. The next cursor tells whether the rows were sent. After Fenced the claim is checked

@@ -66,7 +66,13 @@ def informational(claim: Claim) -> str:
 def check_claim(claim: Claim, facts: TopicFacts, known: ClaimVersion = NOTHING) -> None:
     """Check the claim against Kafka and the known state. Raises the Halt for the guarantee that would be broken by
     continuing. `known` is the row as this process last saw it."""
-    _check_topic(claim, facts)
+    source = claim.source
+    if source is not None and source.topic_id and facts.topic_id and source.topic_id != facts.topic_id:
+        raise TopicRecreated(
+            f"the topic was deleted and made again (id {source.topic_id}, now {facts.topic_id}): its offsets begin "
+            "anew; the embedded broker makes its topics again with each run: delete the store of the previous run; "
+            "on a real broker, `sluicegate accept-gap` goes on at the beginning of the new topic"
+        )
     _check_store(claim, facts, known)
     if claim.offset < 0:
         return
@@ -84,16 +90,6 @@ def check_claim(claim: Claim, facts: TopicFacts, known: ClaimVersion = NOTHING) 
 def _reached(claim: Claim) -> int:
     """The offset up to which the partition was read. While records are read again, it is above the claim's offset."""
     return claim.offset if claim.source is None else max(claim.offset, claim.source.reached)
-
-
-def _check_topic(claim: Claim, facts: TopicFacts) -> None:
-    source = claim.source
-    if source is not None and source.topic_id and facts.topic_id and source.topic_id != facts.topic_id:
-        raise TopicRecreated(
-            f"the topic was deleted and made again (id {source.topic_id}, now {facts.topic_id}): its offsets begin "
-            "anew; the embedded broker makes its topics again with each run: delete the store of the previous run; "
-            "on a real broker, `sluicegate accept-gap` goes on at the beginning of the new topic"
-        )
 
 
 def _check_store(claim: Claim, facts: TopicFacts, known: ClaimVersion) -> None:

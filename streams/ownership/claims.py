@@ -38,7 +38,6 @@ from sluicegate.streams.ownership.crash_mark_clearing import CrashMarkClearing
 from sluicegate.streams.ownership.halted import Halted
 from sluicegate.streams.ownership.intake_pauses import IntakePauses
 from sluicegate.streams.ownership.last_failures import LastFailures
-from sluicegate.streams.ownership.matching_topics import MatchingTopics
 from sluicegate.streams.ownership.owner import Owner
 from sluicegate.streams.ownership.probing import Probing
 from sluicegate.streams.ownership.setting import AgentRuntime
@@ -115,14 +114,11 @@ class Claims:
         for place, code, text in self._setting.input.failures():
             self._failed(place, code, text)
         if self._setting.matching is not None:
-            self._follow_topics(self._setting.matching, now)
-
-    def _follow_topics(self, matching: MatchingTopics, now: float) -> None:
-        if matching.look():
-            for owner in list(self.owners.values()):  # only a claim determines the origins
-                self._claim_again(owner)
-        for partition, token in matching.gone():
-            self._clearing.add(partition, token, (), now)  # no worker will claim it
+            if self._setting.matching.look():
+                for owner in list(self.owners.values()):  # only a claim determines the origins
+                    self._claim_again(owner)
+            for partition, token in self._setting.matching.gone():
+                self._clearing.add(partition, token, (), now)  # no worker will claim it
 
     def advance(self, now: float) -> None:
         """Continue the take-overs for a bounded time. Call it only between the records of one poll and the next poll:

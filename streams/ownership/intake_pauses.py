@@ -49,15 +49,12 @@ class IntakePauses:
             waits = self.unresolved.get(place)
             waiting = waits is not None and waits.at_it and self._clock() < waits.due
             if (owner.full or waiting) and place not in self._paused:
-                self._pause(place, owner)
+                self._setting.input.pause([place])
+                self._paused.add(place)
+                if owner.shard.large or self._clock() - self._resumed.get(place, -AGAIN) < AGAIN:
+                    self._alone.add(place)
             elif place in self._paused and owner.shard.roomy and not owner.full and not waiting:
                 self._read_on(place, owner, waits)
-
-    def _pause(self, place: TopicPartition, owner: Owner) -> None:
-        self._setting.input.pause([place])
-        self._paused.add(place)
-        if owner.shard.large or self._clock() - self._resumed.get(place, -AGAIN) < AGAIN:
-            self._alone.add(place)
 
     def _read_on(self, place: TopicPartition, owner: Owner, waits: Unresolved | None) -> None:
         if waits is None or not waits.at_it:

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sluicegate.streams.contracts.stores import FetchesApart, Probe, TopicPartition
-from sluicegate.streams.contracts.values import Fetchable
 from sluicegate.streams.errors import Unfetchable
 from sluicegate.streams.ownership.owner import Owner
 
@@ -70,7 +69,10 @@ class Probing:
             facts = {"topic": place[0], "partition": place[1], "offset": owner.intake.offset}
             self._log.warning("partition.probe_failed", **facts, error=fetchable.failure, text=FAILED)
         if fetchable.why and fetchable.until <= owner.intake.offset:
-            self._halt(owner, fetchable, monotonic)
+            owner.halt(monotonic)
+            raise Unfetchable(
+                f"the batch of records at offset {owner.intake.offset} cannot be fetched: {fetchable.why}; {WHAT_TO_DO}"
+            )
         self._suspects.discard(place)
         self._set(place, fetchable.until)
         return True
@@ -85,12 +87,6 @@ class Probing:
 
     def text(self, place: TopicPartition) -> str | None:
         return WHY if place in self.waiting else None
-
-    def _halt(self, owner: Owner, fetchable: Fetchable, monotonic: float) -> None:
-        owner.halt(monotonic)
-        raise Unfetchable(
-            f"the batch of records at offset {owner.intake.offset} cannot be fetched: {fetchable.why}; {WHAT_TO_DO}"
-        )
 
     def _end(self, place: TopicPartition) -> None:
         self.waiting.pop(place, None)

@@ -31,6 +31,8 @@ def partition_report(
     now = owner.now(monotonic)
     oldest = min((at for group in groups if (at := group.oldest()) is not None), default=None)
     due = min(group.next_due() for group in groups)
+    # known only if the partition was read to its end and all records are committed
+    end = gauge.ended(*owner.place) if owner.intake.offset == owner.claim.offset else -1
     return PartitionReport(
         partition.topic,
         partition.number,
@@ -49,14 +51,8 @@ def partition_report(
         detail=waits or failure,
         origin_lag=None if owner.groups.origin is None else owner.groups.origin.event.lag(now),
         watermark_lag=None if owner.groups.windows is None else owner.groups.windows.event.lag(now),
-        end=_end(owner, gauge),
+        end=end if end >= owner.intake.offset else -1,
     )
-
-
-def _end(owner: Owner, gauge: Gauge) -> int:
-    """The end offset, if the partition was read to its end and all records are committed; otherwise -1."""
-    end = gauge.ended(*owner.place) if owner.intake.offset == owner.claim.offset else -1
-    return end if end >= owner.intake.offset else -1
 
 
 def _read_age(owner: Owner, now: float, monotonic: float) -> float | None:

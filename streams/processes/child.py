@@ -97,7 +97,11 @@ def main(make: MakeWorker, dispatcher: MakeDispatcher) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to this process too; the supervisor decides
     stop = stop_at(signal.SIGTERM)
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=ProcessJob)
-    _die_with(job.parent)
+    # SIGKILL when the supervisor's main thread ends in any way (on other systems `_watch` ends the process)
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != job.parent:
+        os._exit(1)
     threading.Thread(target=_watch, args=(sys.stdin.fileno(),), name="supervisor-watch", daemon=True).start()
     configure(level=job.log_level)
     name_file(job.file)
@@ -179,15 +183,6 @@ def end(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def _die_with(parent: int) -> None:
-    """Ask for SIGKILL when the supervisor's main thread ends in any way (Linux; on other systems `_watch` ends the
-    process)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _watch(descriptor: int) -> None:

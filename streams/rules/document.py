@@ -17,7 +17,6 @@ from sluicegate.streams.agent import (
     Correlation,
     DataDeadline,
     DedupeSettings,
-    Deduplication,
     Destination,
     EmitSettings,
     GroupSettings,
@@ -68,7 +67,8 @@ def document(agent: Agent) -> AgentDocument:
     if agent.lookups:
         keys["lookup"] = {lookup.name: _lookup(lookup) for lookup in agent.lookups}
     if agent.dedupe is not None:
-        keys["dedupe"] = _dedupe(agent.dedupe)
+        identity = "key" if agent.dedupe.by == "key" else {str(agent.dedupe.by): agent.dedupe.name}
+        keys["dedupe"] = {"id": identity, **_of_table(DedupeSettings, agent.dedupe)}
     if on_error := _of_table(OnError, agent.on_error):
         keys["on_error"] = on_error
     return keys | _options(agent.schema) | (_handler(agent.handler) if agent.handler else {})
@@ -218,11 +218,6 @@ def _without_texts(schema: Any) -> Any:
             name: each if name == "default" else _without_texts(each) for name, each in schema.items() if name != "doc"
         }
     return [_without_texts(each) for each in schema] if isinstance(schema, list) else schema
-
-
-def _dedupe(dedupe: Deduplication) -> AgentDocument:
-    identity = "key" if dedupe.by == "key" else {str(dedupe.by): dedupe.name}
-    return {"id": identity, **_of_table(DedupeSettings, dedupe)}
 
 
 def _handler(handler: Handler) -> AgentDocument:

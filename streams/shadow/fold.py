@@ -138,17 +138,14 @@ class ShadowFold:
             elif stop.kind == BEGIN:
                 self._begin(stop.key, stop.offset)
             elif live is not None and stop.kind == SILENCE:
-                self._fall_silent(stop.offset, live)
+                # the silence that closed this window closed others as well
+                if live.window is not None:
+                    self._replayed.silence(live.window.watermark, stop.offset, self._clock.now.seconds)
+                    self._drain()
             elif live is not None:
                 self._cut(self._groups.named(stop.key, live.first, live.window.start if live.window else 0), live)
 
     # Between records
-
-    def _fall_silent(self, offset: int, live: PublishedResult) -> None:
-        """Closes windows as the silence did that closed the window of a published result."""
-        if live.window is not None:
-            self._replayed.silence(live.window.watermark, offset, self._clock.now.seconds)
-            self._drain()
 
     def _begin(self, key: bytes, first: int) -> None:
         """A published group, or an open group of the store, begins with the next record of the key."""
@@ -184,7 +181,11 @@ class ShadowFold:
         elif state is None or self._edges.crosses(key) or not self._is_of(state, live):
             return
         elif live.goes_on:
-            self._tell(key, live)
+            # the owner's clock made this early result; one that a record made is there already
+            if self._revisions.by_clock and key not in self._groups.closed:
+                self._groups.early.left_out(key, revision(live) - 1)
+                self._groups.tell(key, live.closed or 0.0)
+                self._drain()
         elif self._audits and live.reason == "timeout" and (why := self._timeouts.too_early(state, live)):
             self._judge.early(live, why)
             self._let_go(key)
@@ -192,13 +193,6 @@ class ShadowFold:
             self._groups.end_as(key, live.reason, live.window.by if live.window else "", live.closed or 0.0)
             self._timeouts.forget(key)
             self._groups.events = [self._as_told(event) for event in self._groups.events]
-            self._drain()
-
-    def _tell(self, group: bytes, live: PublishedResult) -> None:
-        """Makes an early result that the owner's clock made. If a record made it, the group has it already."""
-        if self._revisions.by_clock and group not in self._groups.closed:
-            self._groups.early.left_out(group, revision(live) - 1)
-            self._groups.tell(group, live.closed or 0.0)
             self._drain()
 
     def _as_told(self, event: Fire | Decided) -> Fire | Decided:

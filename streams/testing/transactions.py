@@ -23,8 +23,7 @@ class LogTransactions:
         return self.log.cursors.get(self.partition, {})
 
     def send(self, rows: Sequence[OutboxRow], cursor: Cursor) -> str:
-        if failpoints.armed:
-            failpoints.hit("txn-produced")
+        failpoints.hit("txn-produced")
         if self._epoch != self.log.epochs.get(self.partition):
             raise Fenced("a newer producer was opened")
         fate = self.fate(rows)
@@ -38,8 +37,7 @@ class LogTransactions:
             self.log.cursors[self.partition] = dict(cursor)
         if fate != "sent":
             raise SystemNotReady(f"{fate}: by the test")
-        if failpoints.armed:
-            failpoints.hit("txn-committed")
+        failpoints.hit("txn-committed")
         return ""
 
     def close(self) -> None: ...

@@ -34,7 +34,9 @@ def findings(agents: Sequence[Agent], client: SchemaRegistry) -> Iterator[System
             continue
         yield from (SystemFinding("registry", False, text, hint) for text, hint in mistyped(agent, read))
         wanted = used(agent).difference(_always_present(options, read))
-        for subject in _subjects(agent, options):
+        # the subject of the usual strategy, and the subject that the file names
+        named = [options.subject_read] if options.pinned else []
+        for subject in dict.fromkeys((*named, *(f"{topic}-value" for topic in topics(agent.topics)))):
             yield from _of_subject(agent, options, subject, wanted, client)
 
 
@@ -50,12 +52,6 @@ def mistyped(agent: Agent, schema: str) -> Iterator[tuple[str, str]]:
     for problem in problems:
         if not problem.is_warning:
             yield f"{dotted(problem.finding.path)}: {problem.finding.message}", problem.finding.hint
-
-
-def _subjects(agent: Agent, options: SchemaOptions) -> list[str]:
-    """The subject of the usual strategy, and the subject that the file names."""
-    named = [options.subject_read] if options.pinned else []
-    return list(dict.fromkeys((*named, *(f"{topic}-value" for topic in topics(agent.topics)))))
 
 
 def _of_subject(

@@ -83,16 +83,11 @@ def _deployed(
     steps = planned_steps(store, app, names, options)
     changing = [step for step in steps if step.before != step.after]
     for step in changing:
-        print_step(step)
+        policy = f", --open {step.policy}" if step.before else ""
+        complain(f"{step.name}: version {step.before} -> {step.after}, rule {step.digest[:8]}{policy}")
     if changing:
         confirm(f"Deploy {counted(len(changing), 'rule')}?", yes)
     return carry_out(store, app, names, options, who)
-
-
-def print_step(step: "AgentStep") -> None:
-    """`baskets: version 3 -> 4, rule 97b75dfc, --open convert`"""
-    policy = f", --open {step.policy}" if step.before else ""
-    complain(f"{step.name}: version {step.before} -> {step.after}, rule {step.digest[:8]}{policy}")
 
 
 def _waited(

@@ -61,14 +61,14 @@ def plan(
     json: AsJson = False,
 ) -> int:
     """Show what a changed file means for each agent, its results and its open groups. Reads only."""
-    from sluicegate.streams.operations.planning import of_the_file
+    from sluicegate.streams.operations.planning import of_the_file, planned
 
     options = ReplayOptions(last, since, until, key, rate)
     judged = _exit_findings(fail_on, no_replay, options)
     new = _with_newest(loaded(file))
     old = _against(against, new)
     with _old_store(old, new) as (store, unknown):
-        plans = _planned(old, new, agent, policy, store)
+        plans = planned(old, new, _names(old, new, agent), None if policy is None else policy.value, store)
         replays = {} if no_replay else replayed(old, new, plans, store, unknown, options)
     beside = of_the_file(old, new)
     if json:
@@ -103,14 +103,6 @@ def _against(file: str | None, new: App) -> App:
     if not deployed:
         raise ConfigurationError("no rule of this app was deployed yet: add --against OLD.yaml, the file that runs")
     return deployed_app(new, deployed)
-
-
-def _planned(
-    old: App, new: App, chosen: Sequence[str] | None, policy: OpenPolicy | None, store: "Store | None"
-) -> Sequence["AgentPlan"]:
-    from sluicegate.streams.operations.planning import planned
-
-    return planned(old, new, _names(old, new, chosen), None if policy is None else policy.value, store)
 
 
 def _exit_findings(listed: str | None, no_replay: bool, options: ReplayOptions) -> set[str]:

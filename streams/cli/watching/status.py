@@ -17,7 +17,6 @@ from sluicegate.streams.errors import PersistenceError, SystemNotReady
 
 if TYPE_CHECKING:
     from sluicegate.streams.cli.watching.progress import Status
-    from sluicegate.streams.contracts.stores import Store
 
 REFRESH = 2.0  # seconds
 
@@ -29,10 +28,15 @@ def status(
     json: AsJson = False,
 ) -> int:
     """Show owner, offset, lag, open groups, deadlines, unsent rows and dead letters of each partition. Reads only."""
+    from sluicegate.streams.cli.dead import NEWEST
+    from sluicegate.streams.cli.letters import Counts
+    from sluicegate.streams.cli.opening.waiting import call_timeout
+    from sluicegate.streams.cli.watching import progress
+
     app = loaded(file)
     only = None if agent is None else agent_of(app, agent).name
     with connected(app) as store:
-        read = _reader(app, store, only)
+        read = partial(progress.status, app, store, call_timeout(app), Counts(app, NEWEST), only)
         return _watch(read, json) if watch else _print_once(app, read, json)
 
 
@@ -45,15 +49,6 @@ def _print_once(app: App, read: Callable[[], "Status"], as_json: bool) -> int:
         complain(f"sluicegate: lag and dead letters are not known: {status_.unreachable}")
     embedded = app.embedded
     return DONE if status_.unreachable is None or embedded else SYSTEM
-
-
-def _reader(app: App, store: "Store", only: str | None) -> Callable[[], "Status"]:
-    from sluicegate.streams.cli.dead import NEWEST
-    from sluicegate.streams.cli.letters import Counts
-    from sluicegate.streams.cli.opening.waiting import call_timeout
-    from sluicegate.streams.cli.watching import progress
-
-    return partial(progress.status, app, store, call_timeout(app), Counts(app, NEWEST), only)
 
 
 def _watch(read: Callable[[], "Status"], as_json: bool) -> int:

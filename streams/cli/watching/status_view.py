@@ -48,7 +48,11 @@ def view(status: Status, screen: Any, height: int | None = None) -> Any:
     if hidden := len(status.partitions) - len(shown):
         notes.append(f"no room on this screen for {counted(hidden, 'partition')} more; --agent NAME shows one agent")
     parts = _below_names(rows, screen) if narrow else [_table(rows)]
-    return Group(Text(_title(status)), *parts, *map(Text, notes))
+    reasons = "".join(f"; {reason}" for reason in status.level.reasons)
+    sent = f"; transactional: {', '.join(status.transactional)}" if status.transactional else ""
+    return Group(
+        Text(f"{status.app}, store {status.store}, level {status.level.name}{reasons}{sent}"), *parts, *map(Text, notes)
+    )
 
 
 def _fits(made: Any, screen: Any) -> bool:
@@ -65,12 +69,6 @@ def _below_names(rows: Sequence[StatusRow], screen: Any) -> list[Any]:
     head = lines[: len(lines) - len(rows)]
     named = zip(rows, lines[len(head) :], strict=True)
     return [*head, *(part for (cells, style), line in named for part in (Text(cells[0], style=style), line))]
-
-
-def _title(status: Status) -> str:
-    reasons = "".join(f"; {reason}" for reason in status.level.reasons)
-    sent = f"; transactional: {', '.join(status.transactional)}" if status.transactional else ""
-    return f"{status.app}, store {status.store}, level {status.level.name}{reasons}{sent}"
 
 
 def _fitting(rows: Sequence[PartitionProgress], room: int) -> Sequence[PartitionProgress]:

@@ -109,15 +109,18 @@ def _stage(folder: Path, total: int, console: bool) -> "Iterator[DemoStage]":
     from sluicegate.connectors.kafka.embedded import EmbeddedBroker
     from sluicegate.connectors.kafka.feed import Feed
     from sluicegate.connectors.kafka.tail import Tail
+    from sluicegate.streams.cli.workers import demo_run
     from sluicegate.streams.demo import file
     from sluicegate.streams.demo.flights import PARTITIONS
     from sluicegate.streams.demo.numbers import DemoNumbers
+    from sluicegate.streams.demo.worker import COMMAND, PYTHON, DemoRun
 
     with closing(EmbeddedBroker({file.INPUT: PARTITIONS, **file.OUTPUTS})) as broker:
         path, numbers = folder / "flights.yaml", DemoNumbers(folder / "numbers.json")
         path.write_text(file.text(broker.bootstrap, console), "utf-8")
         print(f"{path}:\n\n{path.read_text('utf-8')}", flush=True)
-        run = _run(folder, path, console)
+        command = (*PYTHON, demo_run.COMMAND, str(folder / "numbers.json")) if console else COMMAND
+        run = DemoRun((*command, str(path)), folder / "run.log")
         try:
             if console:
                 print(f"The console shows it while it runs: http://127.0.0.1:{run.listening()}/\n", flush=True)
@@ -128,14 +131,6 @@ def _stage(folder: Path, total: int, console: bool) -> "Iterator[DemoStage]":
             tail.close()
         finally:
             run.end()
-
-
-def _run(folder: Path, file: Path, console: bool) -> "DemoRun":
-    from sluicegate.streams.cli.workers import demo_run
-    from sluicegate.streams.demo.worker import COMMAND, PYTHON, DemoRun
-
-    command = (*PYTHON, demo_run.COMMAND, str(folder / "numbers.json")) if console else COMMAND
-    return DemoRun((*command, str(file)), folder / "run.log")
 
 
 class DemoStage:
@@ -186,7 +181,9 @@ class DemoStage:
         self._take(wait)
         committed = self._feed.turn()
         self.run.turn()
-        self._kill(kills, committed)
+        agents = tuple(self.recount.books)  # they take turns
+        if self._killed < len(kills) and committed >= kills[self._killed]:
+            self._killed += self.run.kill(agents[self._killed % len(agents)])
         self._write(done=False)
         advance(self.recount.delays.claimed, f"{self._killed} of {len(kills)} kills" if kills else "")
         self._claimed = sum(book.claimed for book in self.recount.books.values())
@@ -198,12 +195,6 @@ class DemoStage:
             text = f"nothing moved for {PATIENCE:g} s at {self.recount.delays.claimed} flights"
             raise SystemNotReady(f"{text}; the run's log ends so:\n{self.run.log_end()}")
         return moves
-
-    def _kill(self, kills: Sequence[int], committed: int) -> None:
-        """The agents take turns."""
-        agents = tuple(self.recount.books)
-        if self._killed < len(kills) and committed >= kills[self._killed]:
-            self._killed += self.run.kill(agents[self._killed % len(agents)])
 
     def _take(self, wait: float) -> None:
         from sluicegate.streams.demo import file

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 def findings(app: App, tests: Mapping[str, list[StepModel]] = MappingProxyType({})) -> Iterator[FileFinding]:
     """Problems of compiling. Modules are looked up in the workers' order: installed packages first, then the file's
     folder."""
+    from sluicegate.streams.handlers.outages import outage_type
+
     yield from circles.endless(app)
     sys.path.append(app.folder)
     try:
@@ -33,7 +35,11 @@ def findings(app: App, tests: Mapping[str, list[StepModel]] = MappingProxyType({
                 yield from _codecs(("agents", agent.name, *at, "format"), each.format)
             yield from _rule(agent)
             yield from _functions(agent, ("agents", agent.name, "handler"))
-            yield from _outages(agent)
+            for number, name in enumerate(agent.handler.outages if agent.handler else ()):
+                try:
+                    outage_type(name)
+                except ConfigurationError as error:
+                    yield _finding(("agents", agent.name, "outage", number), error, "correct the name")
         yield from _replaced(app, tests)
     finally:
         sys.path.remove(app.folder)
@@ -117,16 +123,6 @@ def _functions(agent: Agent, path: Path) -> Iterator[FileFinding]:
             decoder(handler.value_type)
     except ConfigurationError as error:
         yield _finding(path, error)
-
-
-def _outages(agent: Agent) -> Iterator[FileFinding]:
-    from sluicegate.streams.handlers.outages import outage_type
-
-    for number, name in enumerate(agent.handler.outages if agent.handler else ()):
-        try:
-            outage_type(name)
-        except ConfigurationError as error:
-            yield _finding(("agents", agent.name, "outage", number), error, "correct the name")
 
 
 def warnings(app: App) -> Iterator[FileFinding]:

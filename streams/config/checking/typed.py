@@ -70,7 +70,9 @@ def judged_agent(agent: Agent, file: FileModel | None = None) -> Iterator[Judged
     clauses = [*_clauses(agent, path, model)]
     yield from _of_record(agent, path, clauses, record, types)
     if agent.forwards:
-        yield from _of_forwarded(agent, path, record, types)
+        # the expressions of each destination see the record with its looked-up rows
+        for text in _of_outputs(agent, path):
+            yield from map(_as_judged(text), text.findings({**types, **row_types(agent.lookups)}, record.source))
     if file is not None and reader is not None and record.source is None and not (agent.events or agent.keeps_rows):
         yield from _not_in_tests(agent, path, clauses, record, sent(file, reader))
     if agent.grouped:
@@ -119,12 +121,6 @@ def _copied(agent: Agent, path: Path) -> Iterator[PlacedExpression]:
         for field in to.select:
             if not field.expression:
                 yield PlacedExpression((*at, "select"), field.name, False)
-
-
-def _of_forwarded(agent: Agent, path: Path, record: RecordType, types: RecordFields) -> Iterator[Judged]:
-    """The expressions of each destination. They see the record with its looked-up rows."""
-    for text in _of_outputs(agent, path):
-        yield from map(_as_judged(text), text.findings({**types, **row_types(agent.lookups)}, record.source))
 
 
 def _ending(agent: Agent, path: Path, types: RecordFields) -> tuple[PlacedExpression, RecordFields] | None:

@@ -34,7 +34,12 @@ def _of_message(kind: Any, inside: tuple[str, ...]) -> ValueType:
     if kind.full_name in inside:
         return UNKNOWN
     if kind.full_name.startswith(_PACKAGE):
-        return _well_known(kind)
+        name = kind.full_name.removeprefix(_PACKAGE)
+        if name in _NOTES:
+            return replace(TEXT, note=_NOTES[name])
+        if name.endswith("Value") and name not in ("Value", "ListValue"):
+            return _of_one(kind.fields_by_name["value"], ())
+        return _FREE.get(name, UNKNOWN)
     return record_of({field.name: _of_field(field, (*inside, kind.full_name)) for field in kind.fields})
 
 
@@ -64,12 +69,3 @@ def _of_one(field: Any, inside: tuple[str, ...]) -> ValueType:
         case field.TYPE_STRING:
             return TEXT
     return INTEGER
-
-
-def _well_known(kind: Any) -> ValueType:
-    name = kind.full_name.removeprefix(_PACKAGE)
-    if name in _NOTES:
-        return replace(TEXT, note=_NOTES[name])
-    if name.endswith("Value") and name not in ("Value", "ListValue"):
-        return _of_one(kind.fields_by_name["value"], ())
-    return _FREE.get(name, UNKNOWN)

@@ -251,6 +251,7 @@ def built(rule: "Aggregate", emits: bool) -> Window | None:
         return None
     default = float("inf") if window.windower.immediate else window.least + SLACK
     at_most = default if window.at_most is None else window.at_most
+    ends, revised = rule.count is not None or rule.until is not None, isinstance(window.late, late.LateModel)
     return Window(
         window.size,
         window.offset,
@@ -260,17 +261,12 @@ def built(rule: "Aggregate", emits: bool) -> Window | None:
         or_none(window.idle),
         or_none(at_most),
         max_ahead=window.max_ahead,
-        kind=_kept_as(rule, window, emits),
+        kind=kept_as(window.windower, (reducer.kind for reducer in rule.compute.values()), ends, revised or emits),
         every=window.every or 0.0,
         **late.built(window.late),
         **dated(window),
         last=window.last or 0,
     )
-
-
-def _kept_as(rule: "Aggregate", window: WindowModel, emits: bool) -> str:
-    ends, revised = rule.count is not None or rule.until is not None, isinstance(window.late, late.LateModel)
-    return kept_as(window.windower, (reducer.kind for reducer in rule.compute.values()), ends, revised or emits)
 
 
 def or_none(limit: float) -> float | None:

@@ -71,12 +71,6 @@ def pattern(error: str) -> str:
     return DIFFERING.sub(lambda match: MARKS[str(match.lastgroup)], first)[:LONGEST]
 
 
-def _items(seen: DeadListing) -> list[DeadItem]:
-    pairs: list[tuple[DeadOutput | Letter, dict[str, Any]]] = [(row, of_row(row)) for row in seen.rows]
-    pairs += [(letter, of_letter(letter, seen.retried)) for letter in seen.undropped]
-    return [DeadItem(dead, shown, _fingerprint(dead, shown)) for dead, shown in pairs]
-
-
 def _fingerprint(dead: DeadOutput | Letter, shown: Mapping[str, Any]) -> str:
     headers = by_name(dead.headers) if isinstance(dead, Letter) else by_name(())
     facts = [shown["agent"], shown["stage"], shown["reason"], pattern(shown["error"])]
@@ -113,7 +107,9 @@ def select(seen: DeadListing, cause: str | None, where: str | None) -> tuple[lis
     """The rows and the letters of this cause for which the expression is true (None: all), and the number of items for
     which it has no answer. Dropped letters are left out. Raises ConfigurationError for an expression that is wrong, and
     for a cause that no item has."""
-    dead = _items(seen)
+    pairs: list[tuple[DeadOutput | Letter, dict[str, Any]]] = [(row, of_row(row)) for row in seen.rows]
+    pairs += [(letter, of_letter(letter, seen.retried)) for letter in seen.undropped]
+    dead = [DeadItem(dead, shown, _fingerprint(dead, shown)) for dead, shown in pairs]
     if cause is not None:
         dead = [item for item in dead if item.cause == cause]
         if not dead:

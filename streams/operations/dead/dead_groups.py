@@ -57,11 +57,9 @@ def retry(
         for at in range(0, len(of_place), PAGE):
             page, person = of_place[at : at + PAGE], who()
             journal.written(store, app, person, [noted(each.letter, ASKED, person) for each in page])
-            if failpoints.armed:
-                failpoints.hit("group-asked")
+            failpoints.hit("group-asked")
             refused += _keep(store, Partition(app, agent.name, *place), agent, page, person, again)
-            if failpoints.armed:
-                failpoints.hit("group-kept")
+            failpoints.hit("group-kept")
             done = [noted(each.letter, SENT, person) for each in page]
             journal.written(store, app, person._replace(token=f"{person.token}-kept"), done)
     return len(letters) - len(refused), refused

@@ -38,11 +38,9 @@ def retry(
         plan, others = _planned(store, app, agent, page, earlier, again)
         notes = [noted(each.letter, ASKED, person, number) for each, number in plan]
         journal.written(store, app, person, notes)
-        if failpoints.armed:
-            failpoints.hit("group-asked")
+        failpoints.hit("group-asked")
         done = [each.letter.place for each, number in plan if not _keep(store, app, agent, each, number)]
-        if failpoints.armed:
-            failpoints.hit("group-kept")
+        failpoints.hit("group-kept")
         notes = [noted(each.letter, SENT, person, number) for each, number in plan]
         journal.written(store, app, person._replace(token=f"{person.token}-kept"), notes)
         refused += [*others, *done]
@@ -91,8 +89,7 @@ def _keep(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) 
         batches = store.buffer.insert_packs(name, [packed(_group(store, app, agent, each, number))], GATE, moves)
     except WatermarkMoved:
         return False
-    if failpoints.armed:
-        failpoints.hit("group-inserted")
+    failpoints.hit("group-inserted")
     for batch in batches:
         store.buffer.release(name, batch, 0)
     return True

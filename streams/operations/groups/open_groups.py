@@ -178,7 +178,10 @@ def _ending(group: OpenGroup, rule: Aggregation | None) -> Iterator[str]:
         yield f"each of them had its result, {_forgotten(group.window, rule.window)}"
     else:
         yield from _why_open(group.window) if group.window is not None else [_deadline(group.fires_in, from_data)]
-    yield from _early(group)
+    if group.results:
+        yield f"{counted(group.results, 'early result')} sent"
+    if group.next_result is not None:
+        yield f"the next early result is due in {max(0.0, group.next_result):.0f} s"
     if group.under is not None:
         yield "finishes under an earlier version of the rule"
 
@@ -188,14 +191,6 @@ def _forgotten(open_window: OpenWindow, window: Window) -> str:
     if not window.size:
         return f"the last one is forgotten behind {counted(window.last, 'later record')}"
     return f"the last one is forgotten at watermark {_time(open_window.closes)}"
-
-
-def _early(group: OpenGroup) -> Iterator[str]:
-    """The state of its early results."""
-    if group.results:
-        yield f"{counted(group.results, 'early result')} sent"
-    if group.next_result is not None:
-        yield f"the next early result is due in {max(0.0, group.next_result):.0f} s"
 
 
 def _deadline(fires_in: float | None, from_data: bool) -> str:

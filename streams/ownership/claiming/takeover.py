@@ -56,8 +56,7 @@ class Takeover:
         claim = owner.claim = setting.store.claim(partition, token, setting.member)
         owner.token = claim.token
         owner.clock = StoreClock(claim.store_time, monotonic)
-        if failpoints.armed:
-            failpoints.hit("after-claim")
+        failpoints.hit("after-claim")
         yield None
         self._check()
         if claim.incarnation != setting.store.incarnation:
@@ -77,8 +76,7 @@ class Takeover:
             self._commit_source(before)
         yield from self._end_groups(monotonic)
         yield from self._release(monotonic)
-        if failpoints.armed:
-            failpoints.hit("after-restore")
+        failpoints.hit("after-restore")
 
     def _check(self) -> None:
         """Check the claim. The facts were read before the claim, because a worker without Kafka must not take a
@@ -119,8 +117,7 @@ class Takeover:
             entries.append(entry)
             self.restored_bytes += len(entry)
             if len(entries) % SLICE == 1:
-                if failpoints.armed:
-                    failpoints.hit("in-restore")
+                failpoints.hit("in-restore")
                 yield
         try:
             changelog.replay(entries, claim.first, claim.last, intake.senders)
@@ -291,6 +288,5 @@ class Takeover:
         rows = owner.rows.make(events)
         changes = owner.amended(owner.reports().changes, events, released.after(item, events), [])
         ready = PreparedCommit(replace(changes, outbox=rows), decided([], events), [item])
-        if failpoints.armed:
-            failpoints.hit("before-commit")
+        failpoints.hit("before-commit")
         return owner.committed(owner.setting.store.commit(owner.claim, ready.changes), ready, monotonic)
