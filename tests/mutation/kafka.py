@@ -44,8 +44,8 @@ GUARDS = (
     Guard(
         "a static member that ends leaves its group",
         "connectors/kafka/consumer.py",
-        "        if settings.INSTANCE in self._wanted:\n            self._leave(deadline)\n",
-        "",
+        "        if settings.INSTANCE in self._wanted:\n",
+        "        if settings.INSTANCE in ():\n",
         ("tests/integration/test_kafka_rebalances.py::test_a_member_that_closes_leaves_its_partitions_at_once",),
     ),
     Guard(

@@ -9,8 +9,7 @@ from tests.mutation import protections_stores
 from tests.mutation.twin.edits import Edit
 
 TOGETHER = """\
-        if failpoints.armed:
-            failpoints.hit("before-commit")
+        failpoints.hit("before-commit")
         return commits[-1].changes
 
     while True:

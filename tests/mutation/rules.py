@@ -15,7 +15,7 @@ GUARDS = (
     Guard(
         "a shadow counts the early results that a clause left out",
         "streams/shadow/fold.py",
-        "            self._groups.early.left_out(group, revision(live) - 1)\n",
+        "                self._groups.early.left_out(key, revision(live) - 1)\n",
         "",
         ("tests/unit/shadow/test_early.py",),
     ),

@@ -30,7 +30,7 @@ GUARDS = (
     Guard(
         "tables: a repeated change writes nothing",
         "streams/handlers/tables.py",
-        "    if before == after:\n        return []\n",
+        "        if before == after:\n            return []\n",
         "",
         CHANGES,
     ),

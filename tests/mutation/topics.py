@@ -70,8 +70,8 @@ GUARDS = (
     Guard(
         "windows wait for a topic that appeared, and no more for one that is gone",
         "streams/ownership/claims.py",
-        "        if matching.look():",
-        "        if matching.look() is None:",
+        "            if self._setting.matching.look():",
+        "            if self._setting.matching.look() is None:",
         ENGINE,
     ),
     Guard("a topic of the app's own has one role", WRITTEN, "        if other.role < use.role or", "        if", ROLES),
