@@ -142,14 +142,7 @@ class MemoryStore:
     def _write(self, row: PartitionRow, claim: Claim, changes: Changes) -> Claim:
         after = next_claim(claim, changes, self._clock())
         _settle(row, changes)
-        for number, entry in enumerate(changes.entries, claim.last + 1):
-            row.entries[number] = bytes(entry)
-        for number in range(claim.first, after.first):
-            row.entries.pop(number, None)
-        row.cold.apply(changes.put_cold, changes.drop_cold)
-        for unsent in changes.outbox:
-            row.unsent[unsent.number] = unsent
-            row.order.append(unsent.number)
+        _append(row, changes, claim, after)
         if changes.timeouts or changes.cancels:
             # an id that exists as a timeout without an app keeps that timeout, or is cancelled there
             own, common = self._timeouts[self._app], self._timeouts[""]
@@ -285,3 +278,14 @@ def _settle(row: PartitionRow, changes: Changes) -> None:
         row.dead.pop(number, None)
     if len(row.order) > 2 * len(row.unsent) + 1000:
         row.order = list(row.unsent)
+
+
+def _append(row: PartitionRow, changes: Changes, claim: Claim, after: Claim) -> None:
+    for number, entry in enumerate(changes.entries, claim.last + 1):
+        row.entries[number] = bytes(entry)
+    for number in range(claim.first, after.first):
+        row.entries.pop(number, None)
+    row.cold.apply(changes.put_cold, changes.drop_cold)
+    for unsent in changes.outbox:
+        row.unsent[unsent.number] = unsent
+        row.order.append(unsent.number)

@@ -55,7 +55,7 @@ def settle(data: MongoDatabase, key: str, changes: Changes, session: ClientSessi
     """Removes delivered and dead rows from the outbox, and revived rows from the dead rows."""
     if changes.dead:
         _bury(data, key, changes, session)
-    if numbers := [*changes.dispatched, *(dead.number for dead in changes.dead)]:
+    if numbers := _leaving(changes):
         condition = _holding(key, numbers)
         data[OUTBOX].update_many(condition, {"$pull": {"unsent": {"$in": numbers}}}, session=session)
         data[OUTBOX].delete_many(condition | {"unsent": []}, session=session)
@@ -89,6 +89,10 @@ def count(data: MongoDatabase, key: str, session: ClientSession) -> int:
         {"$group": {"_id": None, "rows": {"$sum": {"$size": "$unsent"}}}},
     ]
     return sum(group["rows"] for group in data[OUTBOX].aggregate(total, session=session))
+
+
+def _leaving(changes: Changes) -> list[int]:
+    return [*changes.dispatched, *(dead.number for dead in changes.dead)]
 
 
 def _holding(key: str, numbers: Sequence[int]) -> Document:

@@ -141,13 +141,17 @@ class Sealed:
         if verdict.rest is None:
             self.end(item)
         else:
-            # a call that named the bad messages counts no attempt: the rest is tried again at once
-            self.bytes -= len(item.packed)
-            item.item, item.packed, item.state, item.ready_at = verdict.rest, pack(verdict.rest), "waiting", 0.0
-            item.attempts -= 1
-            self.bytes += len(item.packed)
-            self._items[item.number], self._attempts[item.number] = item.packed, item.attempts
+            self._reduce(item, verdict.rest)
         return list(verdict.letters)
+
+    def _reduce(self, item: SealedItem, rest: Fire) -> None:
+        """Replace the item by one with fewer messages and retry it at once. A call that named the bad messages counts
+        no attempt."""
+        self.bytes -= len(item.packed)
+        item.item, item.packed, item.state, item.ready_at = rest, pack(rest), "waiting", 0.0
+        item.attempts -= 1
+        self.bytes += len(item.packed)
+        self._items[item.number], self._attempts[item.number] = item.packed, item.attempts
 
     def end(self, item: SealedItem) -> None:
         """Remove the item. The next commit removes it from the changelog."""

@@ -323,9 +323,7 @@ class Writer:
                     self._write(fresh, offset)
                     fresh = []
             elif self._number == known:
-                source = self._claim.source
-                if source is None or source.rule != self._digest.hexdigest():
-                    raise _changed(self._claim.partition)
+                self._judge()
         if fresh:
             self._write(fresh, offset)
 
@@ -347,6 +345,11 @@ class Writer:
     def _commit(self, offset: int, rows: Sequence[OutboxRow], sent: Sequence[int]) -> None:
         source = Source("", 0, self._digest.hexdigest()) if rows else None
         self._claim = self._store.commit(self._claim, Changes(offset, outbox=rows, dispatched=sent, source=source))
+
+    def _judge(self) -> None:
+        source = self._claim.source
+        if source is None or source.rule != self._digest.hexdigest():
+            raise _changed(self._claim.partition)
 
     def _send(self, rows: Sequence[OutboxRow]) -> None:
         rows = [self._mac.signed(row) for row in rows]
