@@ -109,7 +109,7 @@ ARROWS: dict[str, set[str]] = {
     "observe": _VALUES,
     "journal": _VALUES,
     "reading": _VALUES,
-    "outbox": _VALUES | {"calling", "observe", "rules", "windows", DOOR},
+    "outbox": _VALUES | {"calling", "expressions", "observe", "rules", "windows", DOOR},
     "handlers": _BELOW_HANDLERS | {"windows"},
     "shadow": _VALUES | {"outbox", "reading", "windows"},
     "lookups": _BELOW_HANDLERS | {"handlers"},

@@ -12,7 +12,7 @@ import pytest
 from sluicegate.schemas.json import encode as json_text
 from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.contracts.values import OutboxRow
-from sluicegate.streams.outbox import rows
+from sluicegate.streams.outbox import row_loop, rows
 
 OF_ONE_SHAPE = 20  # messages with the same fields and words that are judged: a check takes 0.3 ms
 UNPUBLISHED = "unknown"
@@ -41,14 +41,26 @@ def texts(row: OutboxRow) -> dict[str, str]:
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """In place of names that the module of rows imports: a twin changes the functions of that module."""
+    """In place of names that the modules of rows import: a twin changes the functions of those modules."""
 
     def judged_document(fire: Any) -> dict[str, Any]:
         made = document(fire)
+        judge_whole(made)
+        return made
+
+    def judge_whole(made: dict[str, Any]) -> None:
         with suppress(TypeError, ValueError, RecursionError):  # what no document can hold becomes a dead letter
             if made["reason"] != UNPUBLISHED:
                 judge("result", json.loads(json_text(made)), "reason")
-        return made
+
+    def judged_values(*fields: Any) -> row_loop.RowValues:
+        values = row_loop.RowValues(*fields)
+
+        def encode(made: dict[str, Any]) -> bytes:
+            judge_whole(made)
+            return values.encode(made)
+
+        return values._replace(encode=encode)
 
     def judged_row(*fields: Any) -> OutboxRow:
         row = OutboxRow(*fields)
@@ -61,3 +73,6 @@ def install(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(rows, "document", judged_document)
     patch.setattr(rows, "OutboxRow", judged_row)
+    patch.setattr(rows, "RowValues", judged_values)
+    patch.setitem(row_loop._FREE, "OutboxRow", judged_row)
+    row_loop.row_loop.cache_clear()

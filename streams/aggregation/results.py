@@ -38,8 +38,12 @@ def fixed_fields(windowed: bool, emits: bool) -> tuple[str, ...]:
 
 def document(fire: Fire) -> ResultFields:
     """Build the result document: fixed fields first, then computed ones (README.md shows one)."""
+    try:
+        key = {"key": fire.key.decode()}
+    except UnicodeDecodeError:
+        key = {"key_base64": base64_text(fire.key)}
     fixed: ResultFields = {
-        "key": None,
+        **key,
         "count": fire.count,
         "reason": fire.reason,
         "opened_at": rfc3339(fire.opened),
@@ -51,11 +55,6 @@ def document(fire: Fire) -> ResultFields:
         start, end = window_times(fire.window.start, fire.window.end)
         by = {"closed_by": fire.window.by} if fire.window.by else {}
         fixed["window"] = {"start": start, "end": end, **by, "revision": fire.window.revision}
-    try:
-        fixed["key"] = fire.key.decode()
-    except UnicodeDecodeError:
-        del fixed["key"]
-        fixed = {"key_base64": base64_text(fire.key), **fixed}
     fixed.update(fire.values)
     return fixed
 

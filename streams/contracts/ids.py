@@ -6,6 +6,7 @@ partition share is hashed once: an id costs 1 µs instead of 4, and a result nee
 
 import hashlib
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID, uuid5
 
 from sluicegate.schemas.json import canonical
@@ -15,7 +16,7 @@ Identify = Callable[[GroupNumber], str]
 """The id of the message or group with this number."""
 
 NAMESPACE = UUID("9c1f6a52-6f0e-5d0b-8a53-0f7d3c1f2e64")
-_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 def timeout_id(call: str, index: int) -> UUID:
@@ -33,13 +34,17 @@ def schedule_id(app: str, *parts: str | None) -> UUID:
     return uuid5(NAMESPACE, canonical(["schedule", app, *parts]).decode())
 
 
-def _numbered(*parts: str | int) -> Identify:
+def _hashed(*parts: str | int) -> Callable[[], Any]:
+    """A function that copies the hash of the canonical array [*parts, ...]."""
+    return hashlib.sha1(NAMESPACE.bytes + canonical(parts)[:-1] + b",", usedforsecurity=False).copy
+
+
+def _numbered(shared: Callable[[], Any]) -> Identify:
     """As uuid.uuid5 of the canonical array [*parts, number], or of [*parts, *numbers]. All parts except the numbers are
     hashed in advance."""
-    shared = hashlib.sha1(NAMESPACE.bytes + canonical(parts)[:-1] + b",", usedforsecurity=False)
 
     def identify(number: GroupNumber) -> str:
-        digest = shared.copy()
+        digest = shared()
         digest.update(b"%d]" % number if isinstance(number, int) else b"%s]" % ",".join(map(str, number)).encode())
         return _text(digest.hexdigest())
 
@@ -47,25 +52,31 @@ def _numbered(*parts: str | int) -> Identify:
 
 
 def _text(digest: str) -> str:
-    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{_VARIANT[digest[16]]}{digest[17:20]}-{digest[20:32]}"
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{VARIANT[digest[16]]}{digest[17:20]}-{digest[20:32]}"
 
 
-_output = hashlib.sha1(NAMESPACE.bytes + b'["output","', usedforsecurity=False)
+output_hash = hashlib.sha1(NAMESPACE.bytes + b'["output","', usedforsecurity=False).copy
+"""Copies the hash of the id of an output, before the id of its fire."""
+
+
+def fire_hash(partition: Partition, topic_id: str) -> Callable[[], Any]:
+    """Copies the hash of the id of a fire, before the number of the group."""
+    return _hashed("fire", partition.app, partition.agent, partition.topic, topic_id, partition.number)
 
 
 def fire_ids(partition: Partition, topic_id: str) -> Identify:
     """The ids of fires by the number of the group."""
-    return _numbered("fire", partition.app, partition.agent, partition.topic, topic_id, partition.number)
+    return _numbered(fire_hash(partition, topic_id))
 
 
 def dead_ids(partition: Partition, topic_id: str) -> Identify:
     """The ids of dead letters by the record's offset."""
-    return _numbered("dead", partition.app, partition.agent, partition.topic, topic_id, partition.number)
+    return _numbered(_hashed("dead", partition.app, partition.agent, partition.topic, topic_id, partition.number))
 
 
 def output_id(fire: str, index: int) -> str:
     """The id of output number `index` of a fire, counted from 0."""
-    digest = _output.copy()
+    digest = output_hash()
     digest.update(b'%s",%d]' % (fire.encode(), index))  # the id of a fire contains no character that JSON escapes
     return _text(digest.hexdigest())
 

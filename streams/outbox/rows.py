@@ -49,16 +49,17 @@ from sluicegate.streams.contracts.headers import (
     revision_headers,
     window_headers,
 )
-from sluicegate.streams.contracts.ids import Identify, dead_ids, fire_ids, history_id, output_id, retry_id
+from sluicegate.streams.contracts.ids import Identify, dead_ids, fire_hash, fire_ids, history_id, output_id, retry_id
 from sluicegate.streams.contracts.origin import OriginalRecord, original
 from sluicegate.streams.contracts.record import Header, Headers, Record
 from sluicegate.streams.contracts.record import headers as headers_of
 from sluicegate.streams.contracts.stores import OutputFacts
-from sluicegate.streams.contracts.values import OutboxRow, Partition
+from sluicegate.streams.contracts.values import GroupNumber, OutboxRow, Partition
 from sluicegate.streams.errors import ProduceStopped, SluicegateError
 from sluicegate.streams.observe.release import version
 from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.outbox.history import unreported
+from sluicegate.streams.outbox.row_loop import RowValues, form_of, row_loop
 from sluicegate.streams.outbox.sizes import cut
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.topic_names import plain, reads
@@ -108,9 +109,11 @@ class Rows:
         "_dead_id",
         "_envelopes",
         "_facts",
+        "_hash",
         "_history",
         "_letters",
         "_lineage",
+        "_loop",
         "_most",
         "_partition",
         "_place",
@@ -135,6 +138,8 @@ class Rows:
         self._letters = target(agent.dead_letters, letters_codec(agent, codec))
         self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
+        plain = self._targets or (self._to is not None and self._to.envelope is None)
+        self._loop = row_loop(form_of(agent, bool(self._targets))).call if plain and agent.grouped else None
         self._sender: Header = (AGENT, agent.name.encode())
         self._place = b"%s/%d/" % (partition.topic.encode(), partition.number)
         self._rule: Header = (RULE, rule_of(agent).short.encode())
@@ -145,41 +150,67 @@ class Rows:
         """Set the claim of the next rows. `topic_id` is as in sluicegate.streams.contracts.values.Source.name."""
         self._lineage, self.number = lineage, number
         self.fire_id: Identify = fire_ids(self._partition, topic_id)
+        self._hash = fire_hash(self._partition, topic_id)
         self._dead_id = dead_ids(self._partition, topic_id)
-        self._topics: dict[str, tuple[bytes, int]] = {}
+        self._topics: dict[str, tuple[Header, int]] = {}
 
     def make(self, events: Sequence[Event]) -> list[OutboxRow]:
         """The rows of these events, in order. Timeouts make no rows. The end of a group makes one only if no other
         event reports it. Raises SystemNotReady if an output topic cannot be described, and EngineFault."""
-        rows: list[OutboxRow] = []
-        event: Event | None = None
         self._topics.clear()
-        unreported_ends = unreported(self._agent, events)
+        exactly = partial(self._exactly, unreported(self._agent, events))
+        if self._loop is None:
+            return [row for event in events for row in exactly(event, self.number)[0]]
+        to = self._to or self._letters  # routes need neither
+        values = RowValues(
+            self._lineage,
+            self._place,
+            self._sender,
+            self._rule if self.under_rule else None,
+            self._hash,
+            to.topic,
+            to.encode,
+            self._targets,
+            self._most - OVERHEAD,
+            self._topics,
+            self._shard,
+            self._facts.partition_of,
+            _of_window,
+        )
+        rows: list[OutboxRow]
+        rows, self.number = self._loop(events, self.number, exactly, *values)
+        return rows
+
+    def _exactly(self, unreported_ends: set[GroupNumber], event: Event, number: int) -> tuple[Sequence[OutboxRow], int]:
+        """The rows of one event, the first of them with the number after `number`, and the last number."""
+        self.number = number
         try:
-            for event in events:
-                if isinstance(event, Fire):
-                    try:
-                        rows += (self._fire(event, None),) if event.outputs is None else self._routed(event)
-                    except _LeftOut:  # the last result will report the error
-                        continue
-                elif isinstance(event, Sent):
-                    rows.append(self._sent(event))
-                elif isinstance(event, Unhandled):
-                    why = (event.stage, event.reason, event.error, event.attempts, event.where, event.clause)
-                    rows.append(self._fire(event.fire, why))
-                elif isinstance(event, BadItem):
-                    rows.append(self._bad_item(event))
-                elif isinstance(event, TimeMark):
-                    rows += self._marks(event)
-                elif isinstance(event, Refused):
-                    rows.append(self._dead(event))
-                elif isinstance(event, GroupEnded) and event.fire.number in unreported_ends:
-                    rows.append(self._ended(event))
+            return self._rows(event, unreported_ends), self.number
         except SluicegateError:
             raise
         except Exception as error:
             raise fault(error, event) from error
-        return rows
+
+    def _rows(self, event: Event, unreported_ends: set[GroupNumber]) -> Sequence[OutboxRow]:
+        if isinstance(event, Fire):
+            try:
+                return (self._fire(event, None),) if event.outputs is None else self._routed(event)
+            except _LeftOut:  # the last result will report the error
+                return ()
+        if isinstance(event, Sent):
+            return (self._sent(event),)
+        if isinstance(event, Unhandled):
+            why = (event.stage, event.reason, event.error, event.attempts, event.where, event.clause)
+            return (self._fire(event.fire, why),)
+        if isinstance(event, BadItem):
+            return (self._bad_item(event),)
+        if isinstance(event, TimeMark):
+            return self._marks(event)
+        if isinstance(event, Refused):
+            return (self._dead(event),)
+        if isinstance(event, GroupEnded) and event.fire.number in unreported_ends:
+            return (self._ended(event),)
+        return ()
 
     def _routed(self, fire: Fire) -> list[OutboxRow]:
         """One row for each output. Raises _LeftOut."""
@@ -391,19 +422,21 @@ class Rows:
     ) -> OutboxRow:
         """A row with the next number. `place` None: the partition of the key; without a key, a fixed partition."""
         self.number = number = self.number + 1
-        shard, count = self._topics.get(topic) or self._topic(topic)
+        shard, count = self._shard(topic)
         if place is None:
             if key is not None:
                 place = self._facts.partition_of(key, count)
             else:
-                place = zlib.crc32(shard.partition(b">")[0]) % count
-        ours: list[Header] = [(ID, identity.encode()), (SHARD, shard), (NUMBER, b"%d" % number)]
+                place = zlib.crc32((shard[1] or b"").partition(b">")[0]) % count
+        ours: list[Header] = [(ID, identity.encode()), shard, (NUMBER, b"%d" % number)]
         return OutboxRow(number, self._lineage, identity, topic, place, key, value, ours + headers)
 
-    def _topic(self, topic: str) -> tuple[bytes, int]:
-        """The shard of rows to the topic, and its number of partitions, which `make` requests once."""
-        shard = shard_name(self._partition, topic, self._lineage)
-        known = self._topics[topic] = shard, self._facts.partitions(topic)
+    def _shard(self, topic: str) -> tuple[Header, int]:
+        """The header with the shard of rows to the topic, and its number of partitions, which `make` requests once."""
+        known = self._topics.get(topic)
+        if known is None:
+            shard = SHARD, shard_name(self._partition, topic, self._lineage)
+            known = self._topics[topic] = shard, self._facts.partitions(topic)
         return known
 
 

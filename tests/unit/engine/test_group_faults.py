@@ -12,6 +12,7 @@ import structlog
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Handler, Window
 from sluicegate.streams.aggregation import group_faults
+from sluicegate.streams.aggregation.compiler import MadeFunction
 from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
@@ -19,6 +20,7 @@ from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.dead import dead_groups
 from sluicegate.streams.operations.dead.dead_letters import letters
+from sluicegate.streams.outbox import rows
 from sluicegate.streams.outbox.rows import Rows
 from tests.mutation.twins import without
 from tests.unit.engine import handlers, scene
@@ -61,6 +63,7 @@ def in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         return fire(self, event, dead)
 
     monkeypatch.setattr(Rows, "_fire", raises)
+    monkeypatch.setattr(rows, "row_loop", lambda form: MadeFunction(None, ""))  # type: ignore[arg-type]
 
 
 PLACES: list[Callable[[pytest.MonkeyPatch], None]] = [in_values, in_results, in_rows]

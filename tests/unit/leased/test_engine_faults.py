@@ -9,8 +9,10 @@ import structlog
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Outbox, Reducer
 from sluicegate.streams.aggregation import accept
+from sluicegate.streams.aggregation.compiler import MadeFunction
 from sluicegate.streams.aggregation.group_faults import DEATHS
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.outbox import rows
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.shared import shared_firing, shared_runs
 from sluicegate.streams.testing.driver import TestDriver
@@ -51,6 +53,7 @@ def in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         return fire(self, event, dead)
 
     monkeypatch.setattr(Rows, "_fire", raises)
+    monkeypatch.setattr(rows, "row_loop", lambda form: MadeFunction(None, ""))  # type: ignore[arg-type]
 
 
 def in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
