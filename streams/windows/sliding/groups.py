@@ -58,9 +58,10 @@ class SlidingGroups(WindowGroups):
         others = self.cold.count + sum(len(elder.states) for elder in self.elders)
         return self.rule.aggregation.max_groups - others
 
-    def tells_plainly(self) -> bool:
-        """Whether a result is an event as it is: no expression decides about it, and nothing else is noted."""
-        return self.rule.results is None and not self.notes and not self.faults
+    def tells_plainly(self, decides: bool) -> bool:
+        """Whether a result is an event as it is: no expression decides about it, and nothing else is noted. `decides`:
+        the loop evaluates `having`, the only expression."""
+        return (decides or self.rule.results is None) and not self.notes and not self.faults
 
     @property
     def order(self) -> list[tuple[int, int, bytes]]:

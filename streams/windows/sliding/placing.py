@@ -6,15 +6,18 @@ records are processed with every check. `room` is the number of records at which
 """
 
 import ast
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from sluicegate.streams.aggregation.clauses import clause
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import traceparent
 from sluicegate.streams.aggregation.layout import FIRST, OPENED, TRACE
 from sluicegate.streams.aggregation.loop import Placing
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.expressions.scope import NamePath, roots
 from sluicegate.streams.expressions.templates import expression, name, statements
+from sluicegate.streams.expressions.typed import NotTyped, TypedCode
 from sluicegate.streams.windows.placing import PASSED
 from sluicegate.streams.windows.sliding.totals import (
     AT,
@@ -33,7 +36,7 @@ event = groups.event
 furthest = latest_of(groups, now)
 states = groups.states
 size, grace, soon, most_records = groups.reach.size, groups.reach.grace, groups.soon, groups.reach.most
-plainly = groups.tells_plainly()
+plainly = groups.tells_plainly(decides)
 send = groups.events.append
 """
 _AGAIN = """
@@ -85,15 +88,32 @@ if leads and order and order[0][0] <= time:
 _CAREFULLY = "groups.tell_window(bare, totals.state(entry), [], now, BEGINS)"
 _PLAINLY = """
 CHECKED
-opener = totals.first[0][2]
-opened = opener[OPENED]
 if PLAIN:
-    closing = Closing(BEGINS, time, "event", event.watermark, 1, -1, False, True)
-    closed = now if now >= opened else opened
-    many, first, trace = totals.many, opener[FIRST], state[TRACE]
-    send(Fire(bare, many, reason, first, offset, opened, closed, trace, VALUES, (), None, closing))
+    SENDS
 else:
     CAREFULLY
+"""
+_DECIDED = """
+CHECKED
+try:
+    holds = HAVING if PLAIN else None
+except Exception:
+    holds = None
+if holds:
+    groups.outcomes["having", "true"] += 1
+    SENDS
+elif holds is None:
+    CAREFULLY
+else:
+    groups.outcomes["having", "false"] += 1
+"""
+_SENDS = """
+opener = totals.first[0][2]
+opened = opener[OPENED]
+closing = Closing(BEGINS, time, "event", event.watermark, 1, -1, False, True)
+closed = now if now >= opened else opened
+many, first, trace = totals.many, opener[FIRST], state[TRACE]
+send(Fire(bare, many, reason, first, offset, opened, closed, trace, VALUES, (), None, closing))
 """
 _SUM_ENTERS = """
 amount = state[SLOT]
@@ -124,6 +144,8 @@ if best and best[0] is gone:
 _TOTAL = "N = PART.sum.integers if not PART.sum.many else PART.sum.value"
 _FINITE = "-1e300 < N < 1e300"
 """A result can represent a total up to this limit, and a mean of it."""
+_NUMBER = "T if -1e300 < (T := N) < 1e300 else unproven()"
+_NUMBERS = frozenset(("count", "sum", "mean", "min", "max"))
 _BEFORE, _TOO_MANY = "entries[at][0] < begins", "len(entries) - at > most_records"
 _WORSE = {
     Least: "best[-1][2][SLOT] >= amount",
@@ -141,7 +163,9 @@ def in_line(rule: Rule, timed: Placing) -> Placing | None:
     until = rule.ending is not None or rule.until is not None
     if rule.plan.bags or rule.plan.folds or until or rule.aggregation.emit is not None:
         return None
+    having = _having(rule)
     names = {"Closing": Closing, "Fire": Fire, "traceparent": traceparent, "reason": WINDOW}
+    names |= {"decides": having is not None, **(having.names if having is not None else {})}
     names |= {"most_items": rule.aggregation.max_items}
     return Placing(
         find=timed.find + _FIND,
@@ -206,46 +230,58 @@ class _Part:
         return expression(pattern, PART=self.local, SLOT=self.slot)
 
 
+class _Having(NamedTuple):
+    """The code of `having`, and the values of its free names."""
+
+    code: ast.expr
+    names: Mapping[str, Any]
+
+
 def _result(rule: Rule) -> list[ast.stmt]:
     """The code that adds the record to its line, and makes the result."""
-    compute, lenient = rule.aggregation.compute, rule.aggregation.on_missing == "ignore"
-    parts = [_Part(at, total) for at, total in enumerate(placed_totals(compute, lenient))]
-    window = rule.aggregation.window
+    parts, window = _parts(rule), rule.aggregation.window
     assert window is not None
     begins: ast.expr = name("begins")
     outside = [expression(_BEFORE)] if window.size else []
     if window.last:
         begins, outside = expression("line.start"), [*outside, expression(_TOO_MANY)]
-    carefully = statements(_CAREFULLY, BEGINS=begins)
-    values = _values(rule, parts)
-    tells = carefully
-    if values is not None:
-        sums = [part.local for part in parts if part.kind is SumTotal]
-        checked = [made for part in sums for made in statements(_TOTAL, N=f"sum_{part}", PART=part)]
-        finite = [expression(_FINITE, N=f"sum_{part}") for part in sums]
-        tells = statements(
-            _PLAINLY,
-            CHECKED=checked,
-            PLAIN=ast.BoolOp(ast.And(), [name("plainly"), *finite]) if finite else name("plainly"),
-            VALUES=values,
-            BEGINS=begins,
-            CAREFULLY=carefully,
-            OPENED=ast.Constant(OPENED),
-            FIRST=ast.Constant(FIRST),
-            TRACE=ast.Constant(TRACE),
-        )
     return statements(
         _RESULT,
         PARTS=[made for part in parts for made in part.local_part()],
         LEFT=outside[0] if len(outside) == 1 else ast.BoolOp(ast.Or(), outside),
         ENTERS=[made for part in parts for made in part.enters()],
         LEAVES=[made for part in parts for made in part.leaves()],
-        TELLS=tells,
+        TELLS=_tells(rule, parts, begins),
     )
 
 
-def _values(rule: Rule, parts: Sequence[_Part]) -> ast.Dict | None:
-    """The code of the computed fields. None: one of them is not inlined."""
+def _parts(rule: Rule) -> list[_Part]:
+    lenient = rule.aggregation.on_missing == "ignore"
+    return [_Part(at, total) for at, total in enumerate(placed_totals(rule.aggregation.compute, lenient))]
+
+
+def _tells(rule: Rule, parts: Sequence[_Part], begins: ast.expr) -> list[ast.stmt]:
+    """The code that sends the result if nothing but `having` decides about it."""
+    carefully, values = statements(_CAREFULLY, BEGINS=begins), _values(rule, parts)
+    if len(values) < len(rule.aggregation.compute):
+        return carefully
+    sums = [part.local for part in parts if part.kind is SumTotal]
+    finite = [expression(_FINITE, N=f"sum_{part}") for part in sums]
+    fields = ast.Dict([ast.Constant(field) for field in values], [*values.values()])
+    slots = {hole: ast.Constant(slot) for hole, slot in (("OPENED", OPENED), ("FIRST", FIRST), ("TRACE", TRACE))}
+    having = _having(rule)
+    return statements(
+        _PLAINLY if having is None else _DECIDED,
+        CHECKED=[made for part in sums for made in statements(_TOTAL, N=f"sum_{part}", PART=part)],
+        PLAIN=ast.BoolOp(ast.And(), [name("plainly"), *finite]) if finite else name("plainly"),
+        SENDS=statements(_SENDS, VALUES=fields, BEGINS=begins, **slots),
+        CAREFULLY=carefully,
+        **({} if having is None else {"HAVING": having.code}),
+    )
+
+
+def _values(rule: Rule, parts: Sequence[_Part]) -> dict[str, ast.expr]:
+    """The code of the computed fields that are inlined."""
     by_slot = {(part.place.at, part.kind): part for part in parts}
     at = {place.reducer.name: place.at for place in rule.places}
     values: dict[str, ast.expr] = {}
@@ -255,6 +291,24 @@ def _values(rule: Rule, parts: Sequence[_Part]) -> ast.Dict | None:
             values[reducer.name] = expression("totals.many")
         elif part is not None and part.inline:
             values[reducer.name] = part.value(reducer.kind)
-        else:
-            return None
-    return ast.Dict([ast.Constant(field) for field in values], [*values.values()])
+    return values
+
+
+def _having(rule: Rule) -> _Having | None:
+    """None: no `having`, or its code cannot be made. It reads numbers that a result can represent, and nothing else."""
+    if not rule.agent.having or rule.results is None or rule.results.routes is not None:
+        return None
+    numbers = {reducer.name for reducer in rule.aggregation.compute if reducer.kind in _NUMBERS}
+    values = {"count": expression("totals.many"), **_values(rule, _parts(rule))}
+    known: dict[NamePath, ast.expr] = {
+        (field,): expression(_NUMBER, T=f"number{at}", N=value)
+        for at, (field, value) in enumerate(values.items())
+        if field == "count" or field in numbers
+    }
+    node = clause("having", rule.agent.having).node
+    try:
+        code = TypedCode({}, roots(node), known, roots(node))
+        made = code.condition(node)
+    except NotTyped:
+        return None
+    return _Having(made, code.constants()) if code.largest() >= rule.max_record_bytes else None
