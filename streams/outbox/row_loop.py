@@ -1,21 +1,23 @@
-"""Generates the loop that makes the rows of results: ids, document, headers and partition in one function.
+"""Generates the loop that makes the rows of results, or of sent messages: id, document, headers and partition in one
+function.
 
 The loop makes what `Rows` makes from a result that it can send, and raises an error before anything has changed if it
 cannot prove that. `exactly` then makes the rows of the event: `Rows` defines the meaning, the loop computes the same,
 faster. A result that its destination cannot take, a dead letter and every other event are made by `exactly`.
 
-The code depends on the windows of the agent, on whether it has early results, and on whether its results have routes.
-Everything else is a value, so agents of the same form share one function.
+The code for results depends on the windows of the agent, on whether it has early results, and on whether its results
+have routes. Everything else is a value, so agents of the same form share one function.
 """
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any, Literal, NamedTuple
+from zlib import crc32
 
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
-from sluicegate.streams.aggregation.events import EARLY, EMPTY, MERGED, REASONS, WINDOW, Fire
+from sluicegate.streams.aggregation.events import EARLY, EMPTY, MERGED, REASONS, WINDOW, Fire, Sent
 from sluicegate.streams.aggregation.results import of_milliseconds, rfc3339, window_times
 from sluicegate.streams.contracts.headers import CLOSED, COUNT, FINAL, FIRE, FIRST, ID, LAST, NUMBER, REASON, REVISION
 from sluicegate.streams.contracts.headers import WINDOW as WINDOW_HEADER
@@ -28,12 +30,9 @@ from sluicegate.streams.expressions.typed import unproven
 _LOOP = """
 rows, following = [], number
 for event in events:
-    if type(event) is Fire:
+    if type(event) is KIND:
         try:
-            key, first, last = event.key, event.first, event.last
-            FORM
-            IDENTITY
-            RESULTS
+            MAKES
         except Exception:
             pass
         else:
@@ -43,6 +42,25 @@ for event in events:
     rows += careful
     following = number
 return rows, number
+"""
+_RESULT = """
+key, first, last = event.key, event.first, event.last
+FORM
+IDENTITY
+RESULTS
+"""
+_SENT = """
+topic, key, fire = event.topic, event.key, event.fire.encode()
+if envelopes[event.output][0] is not None:
+    unproven()
+OUTPUT
+following += 1
+shard, partitions = topics.get(topic) or shard_of(topic)
+headers = [(N_ID, output.encode()), shard, (N_NUMBER, b"%d" % following), *event.headers, (N_FIRE, fire), sender]
+if event.trace is not None and not any(name == "traceparent" for name, _ in headers):
+    headers.append(("traceparent", event.trace.encode("ascii", "replace")))
+at = fixed_partition(shard, partitions) if key is None else partition_of(key, partitions)
+rows.append(OutboxRow(following, lineage, output, topic, at, key, event.value, headers))
 """
 _PLAIN = """
 if event.window is not None:
@@ -139,8 +157,17 @@ _NAMES: dict[str, Any] = {
         "NUMBER": NUMBER,
     }.items()
 }
+
+
+def fixed_partition(shard: Header, partitions: int) -> int:
+    """The partition of messages without a key."""
+    return crc32((shard[1] or b"").partition(b">")[0]) % partitions
+
+
 _FREE: dict[str, Any] = {
     "Fire": Fire,
+    "Sent": Sent,
+    "fixed_partition": fixed_partition,
     "OutboxRow": OutboxRow,
     "unproven": unproven,
     "variant": VARIANT,
@@ -159,8 +186,9 @@ class RowValues(NamedTuple):
 
     `sender` and `rule` are the headers that name the agent and its rule; `rule` is None if it is not known. `fire_hash`
     makes the hash of the ids of results. `topic` and `encode` are of the destination of whole results, `targets` of the
-    routes. `most` is the size of a key and a value. `shard_of` gives the header and the number of partitions of a
-    topic; `topics` has those that are known. `of_window` makes the headers of any window.
+    routes, `envelopes` of the outputs of sent messages. `most` is the size of a key and a value. `shard_of` gives the
+    header and the number of partitions of a topic; `topics` has those that are known. `of_window` makes the headers of
+    any window.
     """
 
     lineage: str
@@ -171,6 +199,7 @@ class RowValues(NamedTuple):
     topic: str
     encode: Callable[[Any], bytes]
     targets: Sequence[Any]
+    envelopes: Sequence[Any]
     most: int
     topics: Mapping[str, tuple[Header, int]]
     shard_of: Callable[[str], tuple[Header, int]]
@@ -187,27 +216,39 @@ class RowForm(NamedTuple):
     routed: bool
 
 
-def form_of(agent: Agent, routed: bool) -> RowForm:
+def form_of(agent: Agent, routed: bool) -> RowForm | None:
+    """None: the outputs of the agent are sent messages."""
     rule = agent.aggregation
-    window = rule.window if rule is not None else None
+    if rule is None or agent.handler is not None:
+        return None
     windows: Literal["none", "own", "shared"] = "none"
-    if window is not None:
-        windows = "own" if window.kind == "sliding" else "shared"
-    return RowForm(windows, rule is not None and rule.emit is not None, routed)
+    if rule.window is not None:
+        windows = "own" if rule.window.kind == "sliding" else "shared"
+    return RowForm(windows, rule.emit is not None, routed)
 
 
 @cache
-def row_loop(form: RowForm) -> MadeFunction:
-    """The loop for agents of this form."""
-    hashed = partial(statements, _HASHED)
-    identity = [*hashed(HASH="fire_hash", NAME=_number(form), MADE="fire"), *statements("fire = fire.encode()")]
+def row_loop(form: RowForm | None) -> MadeFunction:
+    """The loop for results of this form; None: for sent messages."""
+    makes, kind = (_sent(), "Sent") if form is None else (_result(form), "Fire")
+    parameters = "events", "number", "exactly", *RowValues._fields
+    return function("rows", parameters, statements(_LOOP, KIND=kind, MAKES=makes), _FREE)
+
+
+def _sent() -> list[ast.stmt]:
+    name = expression("b'%s\",%d]' % (fire, event.index)")
+    output = statements(_HASHED, HASH="output_hash", NAME=name, MADE="output")
+    return statements(_SENT, OUTPUT=[stage("id"), *output], **_NAMES)
+
+
+def _result(form: RowForm) -> list[ast.stmt]:
+    fire = statements(_HASHED, HASH="fire_hash", NAME=_number(form), MADE="fire")
     if form.routed:
         results = statements(_ROUTED, ROW=_row(form, "routed", "b'%s\",%d]' % (fire, index)"))
     else:
         results = statements(_WHOLE, DOCUMENT=_document(form), ROW=_row(form, "rows", "b'%s\",0]' % fire"))
-    body = statements(_LOOP, FORM=_form(form), IDENTITY=[stage("id"), *identity], RESULTS=[stage("result"), *results])
-    parameters = "events", "number", "exactly", *RowValues._fields
-    return function("rows", parameters, body, _FREE)
+    identity = [stage("id"), *fire, *statements("fire = fire.encode()")]
+    return statements(_RESULT, FORM=_form(form), IDENTITY=identity, RESULTS=[stage("result"), *results])
 
 
 def _form(form: RowForm) -> list[ast.stmt]:

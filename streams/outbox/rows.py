@@ -1,6 +1,5 @@
 """Converts events to outbox rows: result documents and dead letters with their ids, headers and output partitions."""
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -59,7 +58,7 @@ from sluicegate.streams.errors import ProduceStopped, SluicegateError
 from sluicegate.streams.observe.release import version
 from sluicegate.streams.outbox.connect_headers import connect_headers
 from sluicegate.streams.outbox.history import unreported
-from sluicegate.streams.outbox.row_loop import RowValues, form_of, row_loop
+from sluicegate.streams.outbox.row_loop import RowValues, fixed_partition, form_of, row_loop
 from sluicegate.streams.outbox.sizes import cut
 from sluicegate.streams.rules import rule_of
 from sluicegate.streams.topic_names import plain, reads
@@ -138,8 +137,8 @@ class Rows:
         self._letters = target(agent.dead_letters, letters_codec(agent, codec))
         self._history = target(agent.history, named_codec("json"))
         self._to = target(agent.to.topic, codec, agent.to.envelope) if agent.to else None
-        plain = self._targets or (self._to is not None and self._to.envelope is None)
-        self._loop = row_loop(form_of(agent, bool(self._targets))).call if plain and agent.grouped else None
+        form, plain = form_of(agent, bool(self._targets)), self._to is not None and self._to.envelope is None
+        self._loop = row_loop(form).call if form is None or form.routed or plain else None
         self._sender: Header = (AGENT, agent.name.encode())
         self._place = b"%s/%d/" % (partition.topic.encode(), partition.number)
         self._rule: Header = (RULE, rule_of(agent).short.encode())
@@ -161,7 +160,7 @@ class Rows:
         exactly = partial(self._exactly, unreported(self._agent, events))
         if self._loop is None:
             return [row for event in events for row in exactly(event, self.number)[0]]
-        to = self._to or self._letters  # routes need neither
+        to = self._to or self._letters  # routes and messages need neither
         values = RowValues(
             self._lineage,
             self._place,
@@ -171,6 +170,7 @@ class Rows:
             to.topic,
             to.encode,
             self._targets,
+            self._envelopes,
             self._most - OVERHEAD,
             self._topics,
             self._shard,
@@ -427,7 +427,7 @@ class Rows:
             if key is not None:
                 place = self._facts.partition_of(key, count)
             else:
-                place = zlib.crc32((shard[1] or b"").partition(b">")[0]) % count
+                place = fixed_partition(shard, count)
         ours: list[Header] = [(ID, identity.encode()), shard, (NUMBER, b"%d" % number)]
         return OutboxRow(number, self._lineage, identity, topic, place, key, value, ours + headers)
 

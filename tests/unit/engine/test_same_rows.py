@@ -10,7 +10,8 @@ from msgspec.structs import replace as changed
 
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Agent, Emit, EventEnvelope, Window
-from sluicegate.streams.aggregation.events import REASONS, Closing, Event, Fire, GroupEnded, Unhandled
+from sluicegate.streams.aggregation.events import REASONS, Closing, Event, Fire, GroupEnded, Sent, Unhandled
+from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.errors import GroupFault, SluicegateError
 from sluicegate.streams.outbox.row_loop import RowForm, form_of, row_loop
 from sluicegate.streams.outbox.rows import Rows
@@ -124,3 +125,27 @@ def test_the_loop_makes_the_rows_that_each_result_has(
         in_loop += careful[exact] - careful[fast]
     judged.wrong.clear()  # the values are no results of a rule
     assert in_loop > SEEDS
+
+
+def a_message(random_: random.Random) -> Sent:
+    headers: list[Header] = [("mine", b"\xfe"), ("none", None), ("traceparent", b"00-1"), ("sluicegate-id", b"x")]
+    topic, key = random_.choice(("out", "other")), random_.choice((None, b"", b"key", b"\xff"))
+    value = random_.choice((None, b"", b"{}", b"x" * 5000))
+    rest = topic, key, value, headers[: random_.randrange(5)], random_.choice((None, "00-4bf9", "ü"))
+    return Sent(f"fire-{random_.randrange(100)}", random_.randrange(5), *rest, random_.choice((-1, 0, 1)))
+
+
+def test_the_loop_makes_the_rows_that_each_message_has() -> None:
+    for seed in range(SEEDS):
+        random_ = random.Random(seed)
+        to = an_agent().outputs[0]
+        routes = replace(to, where="true"), replace(to, topic="other", envelope=EventEnvelope("binary", "t"))
+        agent = replace(an_agent(), aggregation=None, to=None, routes=routes)
+        fast, exact = (Rows(PLACE, agent, codec("json"), Facts(), 4_000) for _ in range(2))
+        assert fast._loop is row_loop(None).call
+        exact._loop = None
+        for rows in (fast, exact):
+            rows.begin("lineage-1", 41, TOPIC_ID)
+        for _ in range(5):
+            events: list[Event] = [a_message(random_) for _ in range(random_.randrange(9))]
+            assert made(fast, events) == made(exact, events)
