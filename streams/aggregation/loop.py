@@ -360,7 +360,7 @@ def _compiled(
     kept = any(map(reads_messages, rule.aggregation.compute))
     if rule.aggregation.table or (rule.ending and plan.folds):
         return None
-    if _tells_changes(rule) and (placing is not BY_KEY or rule.ending):
+    if _tells_changes(rule) and rule.ending:
         return None
     try:
         values = _Values(rule, asks, dedupes)
@@ -718,7 +718,7 @@ def _collected(bag: Bagged, bags: int, values: _Values) -> list[ast.stmt]:
 
 
 def _tells_changes(rule: Rule) -> bool:
-    """Whether a group has an early result when its fields change. These rules have a loop only without windows."""
+    """Whether a group has an early result when its fields change."""
     return rule.aggregation.emit is not None and bool(rule.aggregation.emit.on)
 
 

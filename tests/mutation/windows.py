@@ -190,6 +190,13 @@ GUARDS = (
         ENGINE,
     ),
     Guard(
+        "windows: the compiled loop tells only windows whose fields changed",
+        "streams/aggregation/loop.py",
+        "before = computable(state, groups.bags.get(key, [])) if state[COUNT] else None",
+        "before = None",
+        ("tests/unit/windows/test_fold.py",),
+    ),
+    Guard(
         "windows: the compiled loop takes no record while a closed window waits",
         "streams/windows/placing.py",
         "    return 0 if windows.full or next_end <= windows.event.watermark else ",

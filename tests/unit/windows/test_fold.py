@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from sluicegate.schemas import codec
-from sluicegate.streams.agent import Agent, Aggregation, Destination, Reducer, Until, Window
+from sluicegate.streams.agent import Agent, Aggregation, Destination, Emit, Reducer, Until, Window
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.testing.log import LogRecord
@@ -30,6 +30,9 @@ RULES: dict[str, dict[str, Any]] = {
     "few groups": {"compute": STATS, "max_groups": 2},
     "skip": {"compute": STATS, "on_missing": "skip"},
     "few groups, dead letters": {"compute": STATS, "max_groups": 2, "on_full": "dead-letter"},
+    "changes": {"compute": STATS[2:], "emit": Emit(on="change")},
+    "changes, mixed": {"compute": MIXED, "emit": Emit(on="change", final=False)},
+    "changes, count": {"compute": STATS, "emit": Emit(on="change"), "count": 3},
     "full groups": {"compute": STATS, "max_items": 4, "on_full": "dead-letter"},
 }
 WINDOWS = {
@@ -52,7 +55,8 @@ WINDOWS = {
 ORIGINS = [f"re/phones/{number}" for number in range(3)]
 
 WHOLE = {"amend", "session", "new session", "merged amend", "merged session"}
-PARTS = {"count", "until"}  # rules that do not go together with WHOLE
+PARTS = {"count", "until", "changes, count"}  # rules that do not go together with WHOLE
+PANES = {"hopping", "merged hopping"}  # with early results, such windows are kept one by one
 
 
 def a_record(chance: random.Random, offset: int) -> LogRecord:
@@ -145,6 +149,7 @@ def differing(seeds: int, windows: Collection[str] = tuple(WINDOWS)) -> list[tup
     """What the hot loop and the careful way do not agree on."""
     cases = [(rule, window, seed) for rule in RULES for window in windows for seed in range(seeds)]
     cases = [(rule, window, seed) for rule, window, seed in cases if window not in WHOLE or rule not in PARTS]
+    cases = [(rule, window, seed) for rule, window, seed in cases if window not in PANES or "emit" not in RULES[rule]]
     return [case for case in cases if outcome(*case, True) != outcome(*case, False)]
 
 
