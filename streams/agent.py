@@ -677,7 +677,8 @@ class Agent(AgentSettings):
         window, periodic = rule.window, rule.emit is not None and rule.emit.every is not None
         if window is None:
             return True
-        return window.windower.pageable and window.late in ("dead-letter", "skip") and not periodic
+        alarmed = periodic and window.windower.extends  # the deadline of its row is a watermark
+        return window.windower.pageable and window.late in ("dead-letter", "skip") and not alarmed
 
     @property
     def keeps_rows(self) -> bool:

@@ -144,14 +144,17 @@ class WindowGroups(Groups):
 
     def _age(self, key: bytes, state: GroupState) -> None:
         """Note from when the age of a group that was cold is measured."""
-        if (at := self.due_at(key)) < inf:
+        if (at := self._aged_at(key)) < inf:
             heappush(self.heap, (at, key))
+
+    def _aged_at(self, key: bytes) -> float:
+        """The owner's time at which the group has been open for `at_most`; infinity for never."""
+        at_most = self.window.at_most
+        return inf if at_most is None else self.since(self.states[key]) + at_most
 
     def due_at(self, key: bytes) -> float:
         """As in Groups, and the time at which the group has been open for `at_most`."""
-        at_most = self.window.at_most
-        due = super().due_at(key)
-        return due if at_most is None else min(due, self.since(self.states[key]) + at_most)
+        return min(super().due_at(key), self._aged_at(key))
 
     def put_first(self, keys: Sequence[bytes]) -> None:
         """Does nothing: the group whose window closes next fires first when room is needed."""
@@ -486,7 +489,7 @@ class WindowGroups(Groups):
         first, states, at_most = next(iter(self.states), None), self.states, self.window.at_most
         while self.heap and at_most is not None:
             at, group = self.heap[0]
-            if group in states and self.due_at(group) == at:
+            if group in states and self._aged_at(group) == at:
                 return group if first is None or at < self.since(states[first]) + at_most else first
             heappop(self.heap)
         return first
@@ -570,7 +573,7 @@ class WindowGroups(Groups):
         heapify(self._order)
         if self.heap:
             self.heap[:] = [
-                (self.due_at(group), group) for group in {each for _, each in self.heap} & self.states.keys()
+                (self._aged_at(group), group) for group in {each for _, each in self.heap} & self.states.keys()
             ]
             heapify(self.heap)
         self.early.rearm()

@@ -110,6 +110,23 @@ GROUPS = {
         ),
         (*orders(5, at=20), *orders(6, key="y", at=50), *LATER),
     ),
+    "cold windows with early results": Feature(
+        agent(
+            "window: {tumbling: 60s, time: {field: at, unit: s}}, hot_groups: 1, compute: {s: {sum: amount}}",
+            "    emit: {every: 30s}\n",
+        ),
+        (
+            *orders(1, at=0),
+            20.0,
+            *orders(2, key="x", at=5),
+            15.0,
+            *orders(3, key="y", at=35),
+            1.0,
+            *orders(4, at=36),
+            1.0,
+        ),
+        (10.0, 10.0, 20.0, *orders(5, at=40), *LATER),
+    ),
     "cold sessions": Feature(
         agent("window: {session: 30s, time: {field: at, unit: s}}, hot_groups: 1, compute: {s: {sum: amount}}"),
         (

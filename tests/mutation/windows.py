@@ -601,7 +601,7 @@ GUARDS = (
     Guard(
         "cold windows: a group that was cold ends at_most then",
         "streams/windows/groups.py",
-        "        if (at := self.due_at(key)) < inf:\n            heappush(self.heap, (at, key))\n",
+        "        if (at := self._aged_at(key)) < inf:\n            heappush(self.heap, (at, key))\n",
         "",
         COLD,
     ),
@@ -615,8 +615,8 @@ GUARDS = (
     Guard(
         "cold windows: a row has the time at which its group has been open for at_most",
         "streams/windows/groups.py",
-        "        return due if at_most is None else min(due, ",
-        "        return due if at_most is not None else min(due, ",
+        "        return min(super().due_at(key), self._aged_at(key))\n",
+        "        return super().due_at(key)\n",
         COLD,
     ),
     Guard(
@@ -699,8 +699,8 @@ GUARDS = (
     Guard(
         "cold windows: another at_most counts for cold groups",
         "streams/aggregation/durable/paging.py",
-        "        return (*ends, at_most(groups), *([window.grace] if groups.by_close else []))\n",
-        "        return ends\n",
+        "        ends = (*ends, at_most(groups), *([window.grace] if groups.by_close else []))\n",
+        "        ends = (*ends, *([window.grace] if groups.by_close else []))\n",
         COLD,
     ),
     Guard(
@@ -732,10 +732,24 @@ GUARDS = (
         COLD,
     ),
     Guard(
+        "cold windows: another interval of early results counts for cold groups",
+        "streams/aggregation/durable/paging.py",
+        "    return ends if every == inf else (*ends, every)\n",
+        "    return ends if every == inf or window is not None else (*ends, every)\n",
+        COLD,
+    ),
+    Guard(
+        "cold windows: the age of a group is not the time of its early result",
+        "streams/windows/groups.py",
+        "        if (at := self._aged_at(key)) < inf:\n",
+        "        if (at := self.due_at(key)) < inf:\n",
+        COLD,
+    ),
+    Guard(
         "cold windows: groups over a repartitioned topic are rows of the store",
         "streams/agent.py",
-        '"skip") and not periodic',
-        '"skip") and not (window.origins or periodic)',
+        '"skip") and not alarmed',
+        '"skip") and not (window.origins or alarmed)',
         COLD_ORIGINS,
     ),
     Guard(

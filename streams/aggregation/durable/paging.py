@@ -259,9 +259,15 @@ def at_most(groups: Groups) -> float:
 def ends_of(groups: Groups) -> tuple[float, ...]:
     """The settings that determine when a group ends, beside its state and its window."""
     completion, every, window = groups.rule.completion, groups.early.every, groups.rule.aggregation.window
-    ends = completion.count, completion.most, completion.since_first, completion.since_last, groups.idle
+    ends: tuple[float, ...] = (
+        completion.count,
+        completion.most,
+        completion.since_first,
+        completion.since_last,
+        groups.idle,
+    )
     if window is not None:
-        return (*ends, at_most(groups), *([window.grace] if groups.by_close else []))
+        ends = (*ends, at_most(groups), *([window.grace] if groups.by_close else []))
     if completion.from_data:
         return *ends, every, 1.0
     return ends if every == inf else (*ends, every)

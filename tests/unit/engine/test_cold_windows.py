@@ -162,6 +162,43 @@ def test_a_shorter_at_most_counts_for_cold_groups() -> None:
     assert sorted(key for key, *_ in results(scene.log)) == KEYS
 
 
+def test_cold_groups_have_early_results_and_after_a_takeover_too() -> None:
+    agent = paged_agent(replace(MINUTE, idle=None), emit=Emit(every=30.0))
+    scene = Scene(agent)
+    scene.driver = scene.started(agent)
+    assert (scene.cold, results(scene.log)) == (KEYS[:16], [])
+    scene.driver.later(30).turns(8)
+    early = sorted(results(scene.log))
+    assert early == [(key, 0, number, None) for number, key in enumerate(KEYS)]
+    scene.feed(("key-03", 5, 100))
+    assert len(scene.cold) == 16
+    scene.driver = scene.started(agent)
+    scene.driver.later(31).turns(6)
+    assert results(scene.log)[20:] == [("key-03", 0, 103, None)]
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(6)
+    assert sorted(each for each in results(scene.log)[21:]) == [
+        (key, 0, number + 100 * (number == 3), "event") for number, key in enumerate(KEYS)
+    ]
+
+
+def test_early_results_that_are_due_more_often_are_so_for_cold_groups() -> None:
+    scene = Scene(paged_agent(replace(MINUTE, idle=None), emit=Emit(every=200.0)))
+    scene.driver = scene.started(paged_agent(replace(MINUTE, idle=None), emit=Emit(every=20.0)))
+    scene.driver.later(20).turns(8)
+    assert sorted(key for key, *_ in results(scene.log)) == KEYS
+
+
+def test_an_early_result_of_a_cold_group_hides_no_group_that_is_open_for_at_most() -> None:
+    scene = Scene(paged_agent(replace(MINUTE, idle=None, at_most=100.0), emit=Emit(every=40.0, final=False)))
+    for _ in range(110):
+        scene.driver.later(1).turns(2)
+        scene.feed(("key-19", 30, 0))
+    ended = [key for key, _, _, by in results(scene.log) if by == "at_most"]
+    assert (ended, scene.owner.groups.open) == (["key-19"], 1)
+    assert {key for key, *_ in results(scene.log)} == set(KEYS)
+
+
 def test_the_group_that_was_opened_first_ends_first_if_it_was_cold() -> None:
     scene = Scene(paged_agent(replace(MINUTE, idle=None, at_most=100.0)))
     scene.feed(*[(key, 30, 0) for key in ("key-02", "key-01", "key-00")])
@@ -223,7 +260,7 @@ def test_no_more_windows_have_cold_groups_than_a_commit_may_write(monkeypatch: p
         paged_agent(replace(MINUTE, kind="session", late="new", gather=5.0)),
         paged_agent(replace(MINUTE, late="amend", keep=60.0, gather=5.0)),
         paged_agent(replace(MINUTE, late="new", gather=5.0)),
-        paged_agent(emit=Emit(every=5.0)),
+        paged_agent(replace(MINUTE, kind="session"), emit=Emit(every=5.0)),
     ],
     ids=["hopping", "session", "amend", "new", "emit"],
 )

@@ -4,6 +4,7 @@ late, as when all groups are in memory. One to three groups stay hot."""
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, cast
 
 import pytest
@@ -17,6 +18,7 @@ from sluicegate.streams.contracts.values import ColdGroup, Partition
 from sluicegate.streams.ownership.paged import ColdReads
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.windows.tumbling import key_of, name
+from tests.unit.windows import test_same_early
 from tests.unit.windows.oracle import Step
 from tests.unit.windows.test_same_windows import a_log, a_window, expected, played
 from tests.unit.windows.turning import TOTAL, Turned, opened, rule_of
@@ -136,6 +138,18 @@ def test_what_is_cold_changes_no_result(kind: str) -> None:
     assert evicted > LOGS
 
 
+def test_cold_groups_have_the_early_results_of_the_oracle() -> None:
+    partitions: list[PagedTurned] = []
+
+    def paged(window: Window, **more: Any) -> PagedTurned:
+        partitions.append(PagedTurned(window, 1 + len(partitions) % 3, **more))
+        return partitions[-1]
+
+    assert [seed for seed in range(LOGS) if test_same_early.tumbling(seed, paged)] == []
+    periodic = [partition for partition in partitions if partition.groups.early.every < inf]
+    assert sum(partition.evicted for partition in periodic) > LOGS
+
+
 def test_a_group_that_was_cold_ends_at_most_then_when_the_heaps_are_made_anew() -> None:
     partition = PagedTurned(Window(5.0, grace=1e6, idle=None, at_most=10.0), 2)
     for offset, key in enumerate((b"a", b"b", b"c", b"a")):
@@ -146,6 +160,18 @@ def test_a_group_that_was_cold_ends_at_most_then_when_the_heaps_are_made_anew() 
     partition.look(11.5)
     partition.commit(11.5, 4)
     assert [(each.key, each.closed_by) for each in partition.results] == [(b"a", "at_most")]
+
+
+def test_a_group_that_was_cold_ends_at_most_then_though_it_has_an_early_result_before() -> None:
+    partition = PagedTurned(Window(5.0, grace=1e6, idle=None, at_most=10.0), 2, emit=Emit(every=4.0))
+    for offset, key in enumerate((b"a", b"b", b"c", b"a")):
+        partition.take(offset, [Step(1.0 + offset, key, 0, 1)])
+        partition.commit(1.0 + offset, offset + 1)
+    partition.look(6.0)
+    partition.look(11.5)
+    partition.commit(11.5, 4)
+    assert [each.key for each in partition.results if each.closed_by == "at_most"] == [b"a"]
+    assert sorted(each.key for each in partition.results if not each.closed_by) == [b"a", b"b", b"c"]
 
 
 def test_a_record_that_finds_no_room_moves_no_watermark_while_cold_groups_of_a_closed_window_wait() -> None:

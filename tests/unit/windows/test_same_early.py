@@ -3,7 +3,7 @@ naive oracles over 1,000 random logs of each kind."""
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -116,12 +116,12 @@ def groups(seed: int) -> bool:
     return wrong(partition, emit, steps) or taken != [at for at, step in enumerate(steps) if step.key is not None]
 
 
-def tumbling(seed: int) -> bool:
+def tumbling(seed: int, turned: Callable[..., Turned] = Turned) -> bool:
     chance = random.Random(seed)
     emit, window, steps = an_emit(chance), a_window(chance), numbered(a_log(chance), chance)
     count = chance.choice([3, 10_000])
     ends = None if count > 100 else count
-    partition = played(Turned(window, lambda fire: fire, emit=emit, count=ends, compute=COMPUTE), steps, chance)
+    partition = played(turned(window, told=lambda fire: fire, emit=emit, count=ends, compute=COMPUTE), steps, chance)
     last = sorted((f.key, f.window.start, f.reason, f.first, f.last, f.count) for f in partition.results if f.final)
     oracle = expected(window, steps, count)
     same = last == sorted((e.key, e.start, e.reason, e.first, e.last, e.count) for e in oracle.results)
