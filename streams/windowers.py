@@ -175,7 +175,13 @@ _HOPPING = Windower(
     costly=_many,
 )
 _OVERLAPPING = _HOPPING._replace(
-    name="overlapping", groups="overlapping:OverlappingGroups", slots=0, merged=False, apart="", together=False
+    name="overlapping",
+    groups="overlapping:OverlappingGroups",
+    slots=0,
+    merged=False,
+    apart="",
+    together=False,
+    pageable=True,
 )
 _SESSION = Windower(
     "session",

@@ -746,6 +746,13 @@ GUARDS = (
         COLD,
     ),
     Guard(
+        "cold windows: the store is asked for all hopping windows of a record",
+        "streams/windows/overlapping.py",
+        "return [name(start, key) for start in starts if closes(start) > self.event.watermark]",
+        "return [name(start, key) for start in starts[:1] if closes(start) > self.event.watermark]",
+        COLD,
+    ),
+    Guard(
         "cold windows: groups over a repartitioned topic are rows of the store",
         "streams/agent.py",
         '"skip") and not alarmed',

@@ -410,6 +410,7 @@ def test_many_windows_that_stay_are_warned_of(tmp_path: Path) -> None:
         ("{tumbling: 5m, late: {new: 10s}}", "", True),
         ("{tumbling: 5m}", "emit: {every: 10s}", False),
         ("{hopping: 1h, every: 5m}", "", True),
+        ("{hopping: 1h, every: 5m}", "emit: {every: 10s}", False),
         ("{session: 5m}", "", False),
         ("{session: 5m, late: {new: 10s}}", "", True),
         ("{session: 5m}", "emit: {every: 10s}", True),

@@ -182,6 +182,24 @@ def test_cold_groups_have_early_results_and_after_a_takeover_too() -> None:
     ]
 
 
+def test_a_record_joins_its_cold_hopping_windows_and_each_closes_with_its_groups() -> None:
+    agent = paged_agent(replace(MINUTE, kind="overlapping", every=30.0), count=100)
+    scene = Scene(agent)
+    assert len(scene.cold) == 36
+    scene.driver = scene.started(agent)
+    scene.feed(("key-03", 29, 100))
+    scene.feed(("other", 40, 1))  # the first of the windows of all records closes
+    scene.driver.turns(6)
+    totals = [(key, number + 100 * (number == 3)) for number, key in enumerate(KEYS)]
+    assert sorted(results(scene.log)) == [(key, -30, total, "event") for key, total in totals]
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(6)
+    assert sorted(each for each in results(scene.log)[20:] if each[0] != "other") == [
+        (key, 0, total, "event") for key, total in totals
+    ]
+    assert dead(scene.log) == []
+
+
 def test_early_results_that_are_due_more_often_are_so_for_cold_groups() -> None:
     scene = Scene(paged_agent(replace(MINUTE, idle=None), emit=Emit(every=200.0)))
     scene.driver = scene.started(paged_agent(replace(MINUTE, idle=None), emit=Emit(every=20.0)))

@@ -4,6 +4,7 @@ late, as when all groups are in memory. One to three groups stay hot."""
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.windows.tumbling import key_of, name
 from tests.unit.windows import test_same_early
 from tests.unit.windows.oracle import Step
+from tests.unit.windows.test_same_overlapping import outcomes
 from tests.unit.windows.test_same_windows import a_log, a_window, expected, played
 from tests.unit.windows.turning import TOTAL, Turned, opened, rule_of
 
@@ -138,14 +140,27 @@ def test_what_is_cold_changes_no_result(kind: str) -> None:
     assert evicted > LOGS
 
 
-def test_cold_groups_have_the_early_results_of_the_oracle() -> None:
+def test_hopping_windows_of_their_own_are_those_of_the_oracle() -> None:
+    evicted = 0
+    for seed in range(LOGS):
+        oracle, partition = outcomes("count", seed, partial(PagedTurned, hot=1 + seed % 4))
+        assert isinstance(partition, PagedTurned)
+        assert sorted(partition.results) == sorted(oracle.results), seed
+        assert partition.refused == oracle.refused, seed
+        assert (partition.groups.states, partition.groups.cold.count, partition.store.rows.groups) == ({}, 0, {}), seed
+        evicted += partition.evicted
+    assert evicted > 2 * LOGS
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "hopping"])
+def test_cold_groups_have_the_early_results_of_the_oracle(kind: str) -> None:
     partitions: list[PagedTurned] = []
 
     def paged(window: Window, **more: Any) -> PagedTurned:
         partitions.append(PagedTurned(window, 1 + len(partitions) % 3, **more))
         return partitions[-1]
 
-    assert [seed for seed in range(LOGS) if test_same_early.tumbling(seed, paged)] == []
+    assert [seed for seed in range(LOGS) if getattr(test_same_early, kind)(seed, paged)] == []
     periodic = [partition for partition in partitions if partition.groups.early.every < inf]
     assert sum(partition.evicted for partition in periodic) > LOGS
 

@@ -128,12 +128,13 @@ def tumbling(seed: int, turned: Callable[..., Turned] = Turned) -> bool:
     return wrong(partition, emit, steps) or not same
 
 
-def hopping(seed: int) -> bool:
+def hopping(seed: int, turned: Callable[..., Turned] = Turned) -> bool:
     chance = random.Random(seed)
     emit, window, steps = an_emit(chance), a_window(chance), numbered(a_log(chance), chance)
     window = replace(window, size=3 * window.size, every=window.size, kind="overlapping")
     window = replace(window, at_most=window.size + 100.0)
-    return wrong(played(Turned(window, lambda fire: fire, emit=emit, compute=COMPUTE), steps, chance), emit, steps)
+    partition = played(turned(window, told=lambda fire: fire, emit=emit, compute=COMPUTE), steps, chance)
+    return wrong(partition, emit, steps)
 
 
 def sessions(seed: int) -> bool:

@@ -87,13 +87,13 @@ def added(chance: random.Random, window: Window) -> tuple[Window, Series, dict[s
 KINDS = {"count": counted, "amend": amended, "new": added}
 
 
-def outcomes(kind: str, seed: int) -> tuple[Series, Turned]:
+def outcomes(kind: str, seed: int, turned: Callable[..., Turned] = Turned) -> tuple[Series, Turned]:
     chance = random.Random(seed)
     window, oracle, rule = KINDS[kind](chance, replace(a_hopping(chance), kind="overlapping"))
     steps = a_late_log(chance)
     for offset, step in enumerate(steps):
         oracle.look(step.now) if step.key is None else oracle.take(offset, step)
-    return oracle, played(Turned(window, **rule), steps, chance)
+    return oracle, played(turned(window, **rule), steps, chance)
 
 
 def differences(kind: str, logs: int = LOGS) -> int:
