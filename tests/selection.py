@@ -57,13 +57,13 @@ CORE = (
     # Groups are never lost and never wait for traffic.
     "tests/integration/test_dispatcher.py::test_what_a_handler_schedules_comes_back_to_its_agent[sqlite:///state.db]",
     "tests/chaos/test_twins.py::test_the_judge_finds_what_happens_without[keep-state-before-commit-lost-redis-lost]",
-    # Loud gaps.
+    # A gap halts.
     "tests/integration/test_kafka_consumer.py::test_an_offset_that_retention_passed",
     "tests/integration/test_kafka_consumer.py::test_a_log_that_ends_before_what_its_epoch_held_is_truncated",
     "tests/integration/test_kafka_consumer.py::test_a_topic_made_again_has_another_id",
     "tests/chaos/test_gaps.py::test_a_partition_halts_loudly_with_its_code[changelog-incomplete-sqlite]",
     "tests/chaos/test_gaps.py::test_the_judge_finds_what_happens_without[restore-numbers",
-    # Honest level.
+    # Durability is checked.
     "tests/chaos/test_power_loss.py::test_what_was_sent_survives_a_power_loss_and_nothing_is_lost_or_repeated",
     "tests/chaos/test_power_loss.py::test_after_a_power_loss_on_a_disk_that_lied_the_partitions_halt",
     # What cannot be handled becomes a dead letter.

@@ -1,4 +1,4 @@
-"""Loud gaps: going on would lose or repeat silently, so this partition halts, says so, and the others go on."""
+"""A gap halts its partition with a named error, because going on would lose or repeat records. Others go on."""
 
 import copy
 from collections.abc import Callable
