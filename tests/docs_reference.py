@@ -158,7 +158,9 @@ def choices(annotation: Any) -> list[list[str]]:
     return [words for part in get_args(annotation) for words in choices(part)]
 
 
-LEVELS = ("debug", "info", "warning", "error", "exception")
+ANY_LEVEL = "log"
+"""The method whose first argument is the level. It passes on what a library logs: warnings and errors."""
+LEVELS = ("debug", "info", "warning", "error", "exception", ANY_LEVEL)
 
 
 def logged() -> dict[str, tuple[set[str], set[str]]]:
@@ -167,9 +169,11 @@ def logged() -> dict[str, tuple[set[str], set[str]]]:
     for file, tree in sources(PROJECT):
         if file.startswith("streams/"):
             for call in filter(_logs, ast.walk(tree)):
-                for name in _events(call.args[0]):  # type: ignore[attr-defined]
+                level = call.func.attr.replace("exception", "error")  # type: ignore[attr-defined]
+                first = call.args[level == ANY_LEVEL]  # type: ignore[attr-defined]
+                for name in _events(first):
                     levels, fields = found.setdefault(name, (set(), set()))
-                    levels.add(call.func.attr.replace("exception", "error"))  # type: ignore[attr-defined]
+                    levels |= {"warning", "error"} if level == ANY_LEVEL else {level}
                     fields.update(each.arg for each in call.keywords if each.arg)  # type: ignore[attr-defined]
     return found
 

@@ -237,7 +237,7 @@ def _line(answer: dict[str, Any]) -> str:
     if "answer" in answer:
         return _text(answer["answer"]) + (f" ({answer['warning']})" if "warning" in answer else "")
     if "problem" not in answer:
-        return "not asked: it sees results, give one with --result"
+        return "not evaluated: it sees results; add --result"
     other = f"{answer['failed']}: " if answer["failed"] not in ("", answer["clause"]) else ""
     return f"failed ({answer['reason']}): {other}{answer['problem']}"
 

@@ -81,7 +81,7 @@ class BrokerTopics:
         failed = [text for outcome, text in reports if outcome != "delivered"]
         if unsent or failed or len(reports) < len(rows):
             why = (failed or ["no answer"])[0]
-            raise SystemNotReady(f"Kafka: not all is acknowledged ({why}): the same call again finishes it")
+            raise SystemNotReady(f"Kafka did not acknowledge all messages ({why}): run the same command again")
 
 
 class Counts:

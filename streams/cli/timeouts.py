@@ -121,7 +121,7 @@ def _first(when: str | None, every: str | None) -> datetime:
 
 def _require(exists: bool, id: str) -> None:
     if not exists:
-        raise ConfigurationError(f"no timeout {id} is armed; `sluicegate timeouts ls` lists those that are")
+        raise ConfigurationError(f"there is no pending timeout {id}; `sluicegate timeouts ls` lists them")
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -50,7 +50,7 @@ class DemoRun:
         while not self.port:
             self.turn()
             if time.monotonic() > deadline:
-                raise SystemNotReady(f"the HTTP port did not open; the run's log ends so:\n{self.log_end()}")
+                raise SystemNotReady(f"the HTTP port did not open; the end of its log:\n{self.log_end()}")
             time.sleep(0.05)
         return self.port
 
@@ -78,7 +78,7 @@ class DemoRun:
 
     def _require(self, code: int | None, wanted: int | None) -> None:
         if code != wanted:
-            raise SystemNotReady(f"`sluicegate run` ended with exit code {code}; its log ends so:\n{self.log_end()}")
+            raise SystemNotReady(f"`sluicegate run` ended with exit code {code}; the end of its log:\n{self.log_end()}")
 
     def log_end(self) -> str:
         return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-10:])

@@ -128,7 +128,7 @@ def serve(settings: Http, pages: dict[str, Page], calls: HttpCalls = NO_CALLS) -
     except OSError as error:
         place, why = f"{settings.host}:{settings.port}", error.strerror or error
         raise SystemNotReady(
-            f"the HTTP port {place} cannot be had ({why}); set http.port, 0 takes a free one"
+            f"the HTTP port {place} cannot be opened ({why}); set http.port; 0 takes a free one"
         ) from error
     threading.Thread(target=port.serve_forever, args=(0.1,), name="http", daemon=True).start()
     structlog.get_logger().info("http.listening", host=settings.host, port=port.number)

@@ -28,6 +28,7 @@ EVENTS: Mapping[str, str] = {
     "kernel.chosen": "Which code reads plain Avro records: `native`, or `python` with the reason.",
     "level.changed": "The durability that the store promises has changed.",
     "metrics.not_sent": "An exporter of OpenTelemetry failed with an unexpected error. The next export follows.",
+    "library.logged": "A library logged `text`, such as a driver or the Kafka client. The level is the library's own.",
     "outbox.lane_lost": "A dispatcher lost a lane to another, or to an error.",
     "outbox.lanes_unchanged": "The store keeps its number of lanes, although the file says another.",
     "outbox.not_swept": "Rows that were sent could not be deleted. It is tried again.",

@@ -127,7 +127,7 @@ class Forward(logging.Handler):
         try:
             level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
             structlog.get_logger().log(
-                level, "library.said", logger=record.name, text=record.getMessage(), exc_info=record.exc_info
+                level, "library.logged", logger=record.name, text=record.getMessage(), exc_info=record.exc_info
             )
         except Exception:
             self.handleError(record)

@@ -69,7 +69,7 @@ def test_a_lost_connection_leaves_no_traceback_of_a_library(
     kind: str, request: pytest.FixtureRequest, log: Path
 ) -> None:
     said = loses(kind, request.getfixturevalue(URLS[kind]), log)
-    assert "library.said" not in said
+    assert "library.logged" not in said
     assert "Traceback" not in said
 
 

@@ -109,7 +109,7 @@ def _exit_findings(listed: str | None, no_replay: bool, options: ReplayOptions) 
     """The findings that end the command with exit code 4. Raises ConfigurationError for a finding that the command does
     not compute."""
     if no_replay and options.any:
-        raise ConfigurationError("--last, --from, --to, --key and --rate are of the replay: leave out --no-replay")
+        raise ConfigurationError("--last, --from, --to, --key and --rate belong to the replay: leave out --no-replay")
     if listed is None:
         return {*DEFAULT.split(",")}
     names = {word.strip() for word in listed.split(",") if word.strip()}

@@ -88,7 +88,7 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not terminal():
-        raise ConfigurationError(f"{question} Nothing was changed: there is no terminal to ask at; add --yes to do it")
+        raise ConfigurationError(f"{question} Nothing was changed: there is no terminal to ask at; add --yes")
     try:
         agreed = typer.confirm(question, err=True)
     except typer.Abort:

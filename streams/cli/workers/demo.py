@@ -193,7 +193,7 @@ class DemoStage:
         moves = now - self._moved_at <= PATIENCE
         if not moves and committed < self._total:
             text = f"nothing moved for {PATIENCE:g} s at {self.recount.delays.claimed} flights"
-            raise SystemNotReady(f"{text}; the run's log ends so:\n{self.run.log_end()}")
+            raise SystemNotReady(f"{text}; the end of its log:\n{self.run.log_end()}")
         return moves
 
     def _take(self, wait: float) -> None:

@@ -304,12 +304,12 @@ def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
         yield FileFinding(source, "names a topic twice", "name each topic once", (source,))
     for at, each in agent.outputs.items():
         if each.topic in topics:
-            what, to = "is a topic that this agent reads: it would feed on its own results", (*path, *at, "topic")
+            what, to = "is a topic that this agent reads: it would read its own results", (*path, *at, "topic")
             yield FileFinding(to, what, "write to another topic", (source, to))
     own = agent.dead_letters is not None and agent.dead_letters.topic is not None
     dead = (*path, "dead_letters") if own else ("dead_letters",)
     if dead_letters(file, agent) in topics:
-        what = "is a topic that this agent reads: a dead letter would come back for ever"
+        what = "is a topic that this agent reads: it would read its own dead letters"
         at = dead if letters(file, agent).topic else source
         yield FileFinding(at, what, "let dead letters go to another topic", (source, dead, ("app",)))
 

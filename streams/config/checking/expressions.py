@@ -375,7 +375,7 @@ def _never_reached(agent: AgentModel, to: Path) -> Iterator[FileFinding]:
             same = route is not DROP and conditions[number] == conditions[before]
             if not other.continue_ and conditions[before] == EVERYTHING:
                 hint = "give the route before it a `where`, or `continue: true`"
-                yield FileFinding((*to, number), f"is never reached: {other.topic} takes everything", hint, (to,))
+                yield FileFinding((*to, number), f"is never reached: {other.topic} takes every record", hint, (to,))
                 return
             if same and not other.continue_:
                 what = f"is never reached: route {before + 1}, {other.topic}, has the same `where`"

@@ -117,9 +117,9 @@ def _pattern(value: str) -> str:
     except ValueError as error:
         raise refused(str(error), "see https://github.com/google/re2/wiki/Syntax") from None
     if CLUSTER in value:
-        raise refused("has an @, which no name of a topic has", "write {cluster: NAME, pattern: REGEX}")
+        raise refused("has an @, which a topic name cannot contain", "write {cluster: NAME, pattern: REGEX}")
     if value.startswith(OF_KAFKA):
-        raise refused("matches topics of Kafka itself, which no pattern does", "name such a topic in full")
+        raise refused("matches internal topics of Kafka, which a pattern must not match", "name such a topic in full")
     return value
 
 

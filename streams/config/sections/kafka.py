@@ -249,7 +249,9 @@ def warnings(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding
 def _login_findings(path: Path, login: str, settings: Mapping[str, object]) -> Iterator[FileFinding]:
     """Settings that contradict the login, and settings that it needs."""
     if settings.get("bootstrap.servers") == EMBEDDED:
-        yield FileFinding((*path, LOGIN), "is not for the embedded broker, which admits everybody", "leave it out")
+        yield FileFinding(
+            (*path, LOGIN), "cannot be used with the embedded broker, which needs no login", "leave it out"
+        )
     for name in (*BY_THE_LOGIN, *(BY_THE_CLOUD if login != OIDC else ())):
         if name in settings:
             hint = "leave it out, or leave out login"

@@ -177,5 +177,5 @@ class Aggregate(FilePart, GroupSettings, frozen=True):
                 last=self.debounce.period, first=self.debounce.at_most
             )
         elif self.debounce is not None:
-            raise refused("has both timeout and debounce: they are one thing", "leave one of them out")
+            raise refused("has both timeout and debounce, which have the same meaning", "leave one of them out")
         return self

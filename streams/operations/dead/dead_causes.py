@@ -113,7 +113,10 @@ def select(seen: DeadListing, cause: str | None, where: str | None) -> tuple[lis
     if cause is not None:
         dead = [item for item in dead if item.cause == cause]
         if not dead:
-            raise ConfigurationError(f"nothing dead has the cause {cause}; `sluicegate dead ls --by cause` lists them")
+            raise ConfigurationError(
+                f"no dead letter and no dead row has the cause {cause}; "
+                "`sluicegate dead ls --by cause` lists the causes"
+            )
     return (dead, 0) if where is None else _matching(dead, where)
 
 

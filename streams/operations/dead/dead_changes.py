@@ -114,7 +114,7 @@ def select_ids(
         if id not in seen.ids and id not in done:
             missing = f"dead letters cannot be read: {seen.missing}"
             hint = missing if seen.missing else "`sluicegate dead ls` lists what is there"
-            raise ConfigurationError(f"nothing dead has the id {id}; {hint}")
+            raise ConfigurationError(f"no dead letter and no dead row has the id {id}; {hint}")
     rows = [output for output in seen.rows if output.row.id in ids]
     return rows, [letter for letter in seen.letters if letter.place in ids or letter.id in ids]
 

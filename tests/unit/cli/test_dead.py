@@ -149,11 +149,11 @@ def test_without_kafka_rows_are_shown_and_retried_all_the_same(
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (("show", "a", "in/0/7"), "nothing dead has the id in/0/7"),
+        (("show", "a", "in/0/7"), "no dead letter and no dead row has the id in/0/7"),
         (("show", "x", "in/0/7"), "there is no agent 'x'"),
         (("retry", "a"), "name what to change"),
         (("retry", "a", "in/0/0", "--all"), "name what to change"),
-        (("retry", "a", "in/0/0", "in/0/7"), "nothing dead has the id in/0/7"),
+        (("retry", "a", "in/0/0", "in/0/7"), "no dead letter and no dead row has the id in/0/7"),
         (("ls", "x"), "there is no agent 'x'"),
     ],
 )

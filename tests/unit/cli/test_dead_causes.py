@@ -145,7 +145,7 @@ def test_a_wrong_expression_is_a_usage_error(dead: Dead, where: str, problem: st
 
 def test_a_cause_that_nothing_has_is_a_usage_error(dead: Dead) -> None:
     result = dead("retry", "a", "--cause", "00000000")
-    assert (result.exit_code, "nothing dead has the cause 00000000" in result.stderr) == (2, True)
+    assert (result.exit_code, "no dead letter and no dead row has the cause 00000000" in result.stderr) == (2, True)
 
 
 def test_what_is_dropped_is_listed_no_more_and_noted(dead: Dead, log: Log, tmp_path: Path) -> None:

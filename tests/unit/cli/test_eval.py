@@ -339,7 +339,7 @@ def test_in_words(plain: Callable[..., Result]) -> None:
     ]
     assert said[5:7] == ["  key: failed (expression-failed): let.total: * of text and integer", "the result: taken"]
     assert said[-1] == '  -> small: {"key": "DE", "spent": 50}'
-    assert "having: not asked: it sees results, give one with --result" in plain("sums", "--value", "{}").stdout
+    assert "having: not evaluated: it sees results; add --result" in plain("sums", "--value", "{}").stdout
 
 
 @pytest.mark.parametrize(

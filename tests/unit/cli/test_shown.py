@@ -96,8 +96,7 @@ def test_without_a_terminal_nothing_is_dropped_and_the_option_that_does_it_is_na
     refused = sluicegate("groups", "drop", file, "a", "x")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert (
-        "in/0: forget 2 records of x? Nothing was changed: there is no terminal to ask at; add --yes to do it"
-        in refused.stderr
+        "in/0: forget 2 records of x? Nothing was changed: there is no terminal to ask at; add --yes" in refused.stderr
     )
     assert "forget 1 record of y?" in sluicegate("groups", "drop", file, "a", "y").stderr
     assert sluicegate("groups", "drop", file, "a", "x", "--yes").returncode == 0

@@ -270,7 +270,7 @@ AGENT = [
     (
         f"from: totals\n{COUNT}\n{TO}",
         [
-            "9:10: agents.a.to.topic: is a topic that this agent reads: it would feed on its own results; write to "
+            "9:10: agents.a.to.topic: is a topic that this agent reads: it would read its own results; write to "
             "another topic"
         ],
     ),
@@ -312,7 +312,7 @@ AGENT = [
     (
         f"from: shop.dead\n{COUNT}\n{TO}",
         [
-            "4:1: dead_letters: is a topic that this agent reads: a dead letter would come back for ever; let dead "
+            "4:1: dead_letters: is a topic that this agent reads: it would read its own dead letters; let dead "
             "letters go to another topic"
         ],
     ),

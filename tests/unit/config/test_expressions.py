@@ -100,15 +100,15 @@ WRONG = [
     ),
     (
         grouped(to="to: [{topic: t}, {topic: u}]"),
-        "10:22: agents.a.to[1]: is never reached: t takes everything; give the route before it a `where`",
+        "10:22: agents.a.to[1]: is never reached: t takes every record; give the route before it a `where`",
     ),
     (
         grouped(to='to: [{topic: t, where: "true"}, {topic: u, where: spent > 1}]'),
-        "10:37: agents.a.to[1]: is never reached: t takes everything; ",
+        "10:37: agents.a.to[1]: is never reached: t takes every record; ",
     ),
     (
         grouped(to="to: [{topic: t, where: spent > 1}, {topic: v}, {topic: u, where: spent>1}]"),
-        "agents.a.to[2]: is never reached: v takes everything; ",
+        "agents.a.to[2]: is never reached: v takes every record; ",
     ),
     (
         grouped(to="to: [{topic: t, where: spent > 1}, {topic: u, where: spent>1}, drop]"),
@@ -118,7 +118,7 @@ WRONG = [
         grouped(to="to: [{topic: t, continue: true, select: [key]}, {topic: t, select: [key]}]"),
         "10:53: agents.a.to[1]: is the same as route 1: every result would be written twice; leave one of them out",
     ),
-    (grouped(to="to: [{topic: t}, drop]"), "agents.a.to[1]: is never reached: t takes everything"),
+    (grouped(to="to: [{topic: t}, drop]"), "agents.a.to[1]: is never reached: t takes every record"),
     (
         grouped(to="to: {topic: t, select: [key, spent, key]}"),
         "10:20: agents.a.to.select: names key twice; keep one of them",
@@ -133,7 +133,7 @@ WRONG = [
     ),
     (handled(to="to: [{topic: t, where: a + }]"), "agents.a.to[0].where: "),
     (handled(to="to: [{topic: t, where: lower(a) > 1}]"), "agents.a.to[0].where: "),
-    (handled(to="to: [{topic: t}, {topic: t}]"), "agents.a.to[1]: is never reached: t takes everything"),
+    (handled(to="to: [{topic: t}, {topic: t}]"), "agents.a.to[1]: is never reached: t takes every record"),
     (
         grouped("let: {total: message.offset}", "key: customer", "repartition: by-customer"),
         "agents.a.let.total: asks for message.offset, but is computed of the record that repartition wrote anew; ",
@@ -201,7 +201,7 @@ WRONG = [
         forwarded(to="to: [{topic: t, continue: true}, {topic: t}]"),
         "agents.a.to[1]: is the same as route 1: every record would be written twice; leave one of them out",
     ),
-    (forwarded(to="to: [{topic: t}, {topic: u}]"), "agents.a.to[1]: is never reached: t takes everything; "),
+    (forwarded(to="to: [{topic: t}, {topic: u}]"), "agents.a.to[1]: is never reached: t takes every record; "),
     (forwarded(to="to: {topic: orders}"), "agents.a.to.topic: is a topic that this agent reads: "),
     (grouped("on_error: {expression: wait}"), "agents.a.on_error.expression: must be dead-letter, skip or stop; "),
     (grouped("where:"), "9:5: agents.a.where: is empty; write an expression, such as amount > 100, or leave it out"),

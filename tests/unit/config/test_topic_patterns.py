@@ -55,7 +55,7 @@ def test_an_app_in_python_means_the_same(tmp_path: Path, source: str) -> None:
         ("{pattern: 'a(b'}", "pattern: is not a regular expression of RE2"),
         (r"{pattern: '(?=a)b'}", "pattern: is not a regular expression of RE2"),
         ("{pattern: ''}", "pattern: is not of 1 to 1000 characters"),
-        ("{pattern: '__.*'}", "pattern: matches topics of Kafka itself, which no pattern does"),
+        ("{pattern: '__.*'}", "pattern: matches internal topics of Kafka, which a pattern must not match"),
         ("{pattern: a, topic: b}", "from: has both topic and pattern; write {topic: NAME} or {pattern: REGEX}"),
         ("{dedupe: sluicegate}", "from: names no topic; write {topic: NAME} or {pattern: REGEX}"),
         ("[{pattern: 'o.*'}, {pattern: 'o.*'}]", "from: names a topic twice"),

@@ -137,7 +137,7 @@ WRONG = {
     ),
     "circle": (
         having(topics=("out",)),
-        "agents.a.to.topic: is a topic that this agent reads: it would feed on its own results; write to another topic",
+        "agents.a.to.topic: is a topic that this agent reads: it would read its own results; write to another topic",
     ),
     "to": (
         having(to="out"),

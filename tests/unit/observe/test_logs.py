@@ -140,8 +140,8 @@ def test_drivers_that_log_by_themselves_come_in_the_same_shape(logged: Callable[
     logging.getLogger("driver").info("chatter")
     logging.getLogger("driver").log(35, "odd level")
     assert [(line["event"], line["logger"], line["text"]) for line in lines()] == [
-        ("library.said", "driver", "lost redis://***@host"),
-        ("library.said", "driver", "odd level"),
+        ("library.logged", "driver", "lost redis://***@host"),
+        ("library.logged", "driver", "odd level"),
     ]
 
 
