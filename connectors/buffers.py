@@ -1,25 +1,30 @@
 """Code that the buffers of all stores share: decoding of rows, deadlines, errors, and completion of batches."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from sluicegate.connectors.times import length
+from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     DueSince,
     Entry,
     EntryDue,
+    Filled,
     Gate,
+    InsertResult,
+    Pack,
     SealedBatch,
     Types,
     WatermarkMove,
     resolved,
+    singles,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 
 End = tuple[SealedBatch, Sequence[OutboxMessage]]
-Complete = Callable[[str, Sequence[End]], Sequence[bool]]
 Member = TypeVar("Member")
 SET_BACK = 5_000
 """Groups whose deadlines one call sets back."""
@@ -144,29 +149,6 @@ def row_leased(name: str, correlation_id: str) -> ConcurrencyError:
     return ConcurrencyError(f"buffer {name}: the row of {correlation_id} is leased; force removes it all the same")
 
 
-def complete_one(complete_all: Complete, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> int:
-    """Complete one batch; returns how many rows it had. Raises ConcurrencyError when the caller does not hold it."""
-    [done] = complete_all(name, [(batch, outbox)])
-    if not done:
-        raise lease_lost(name, "batch")
-    return len(batch.ids)
-
-
-def renew_each(
-    renew: Callable[[str, str, timedelta], object], name: str, tokens: Sequence[str], lease: timedelta
-) -> list[bool]:
-    """Renews the leases one by one, in a store where a call costs little."""
-    done = []
-    for token in tokens:
-        try:
-            renew(name, token, lease)
-        except ConcurrencyError:
-            done.append(False)
-        else:
-            done.append(True)
-    return done
-
-
 def complete_together(complete: Callable[[Sequence[End]], Sequence[bool]], ends: Sequence[End]) -> Sequence[bool]:
     """Complete all batches in one call of `complete`. It raises ConcurrencyError when a batch has lost rows since it
     was sealed; each batch is then completed by itself. False: the caller does not hold the batch."""
@@ -186,3 +168,57 @@ def held_batches(ends: Sequence[End], tokens: dict[str, str]) -> list[bool]:
             del tokens[batch.id]
         done.append(mine)
     return done
+
+
+class BufferCalls(ABC):
+    """The calls of a buffer that follow from its other calls. A store whose server does more in one call has its
+    own."""
+
+    @abstractmethod
+    def insert_and_seal(
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        gate: Gate | None,
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
+    ) -> Filled:
+        """Same as sluicegate.streams.contracts.leased.BufferIntake.insert_and_seal. Without a gate nothing is
+        sealed."""
+
+    @abstractmethod
+    def complete_all(self, name: str, ends: Sequence[End]) -> Sequence[bool]: ...
+    @abstractmethod
+    def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime: ...
+
+    def insert(
+        self,
+        name: str,
+        entries: Sequence[Entry],
+        progress: WatermarkMove | None = None,
+        keep_keys: timedelta = NOT_KEPT,
+    ) -> InsertResult:
+        return self.insert_and_seal(name, entries, None, progress, keep_keys).result
+
+    def insert_packs(
+        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
+    ) -> Sequence[SealedBatch]:
+        return self.insert_and_seal(name, singles(packs), gate, progress).batches
+
+    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
+        [done] = self.complete_all(name, [(batch, outbox)])
+        if not done:
+            raise lease_lost(name, "batch")
+        return len(batch.ids)
+
+    def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
+        """Renews the leases one by one, in a store where a call costs little."""
+        done = []
+        for token in tokens:
+            try:
+                self.renew(name, token, lease)
+            except ConcurrencyError:
+                done.append(False)
+            else:
+                done.append(True)
+        return done

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 from sluicegate.connectors import buffers
+from sluicegate.connectors.buffers import BufferCalls
 from sluicegate.connectors.memory.buffered import Buffered, BufferRow, StoredBatch, has_decoder
 from sluicegate.connectors.times import clock, length, moment
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
@@ -15,18 +16,16 @@ from sluicegate.streams.contracts.leased_values import (
     Filled,
     Gate,
     InsertResult,
-    Pack,
     SealedBatch,
     Snapshot,
     Types,
     WatermarkMove,
     positive,
-    singles,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
 
 
-class MemoryBuffer:
+class MemoryBuffer(BufferCalls):
     """`names` are the buffers of the store, `lock` is the store's, `write` adds messages to its outbox."""
 
     at_once = 1_000
@@ -41,17 +40,6 @@ class MemoryBuffer:
     ) -> None:
         self._lock, self._clock, self._types, self._write = lock, clock, types, write
         self._names: dict[str, Buffered] = {} if names is None else names
-
-    def insert(
-        self,
-        name: str,
-        entries: Sequence[Entry],
-        progress: WatermarkMove | None = None,
-        keep_keys: timedelta = NOT_KEPT,
-    ) -> InsertResult:
-        with self._lock:
-            new = self._insert(name, entries, progress, keep_keys, self._now())
-            return InsertResult(len(new), len(entries) - len(new))
 
     def _insert(
         self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None, keep_keys: timedelta, now: int
@@ -77,13 +65,16 @@ class MemoryBuffer:
         self,
         name: str,
         entries: Sequence[Entry],
-        gate: Gate,
+        gate: Gate | None,
         progress: WatermarkMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         with self._lock:
             now, buffer = self._now(), self._buffer(name)
             new = self._insert(name, entries, progress, keep_keys, now)
+            result = InsertResult(len(new), len(entries) - len(new))
+            if gate is None:
+                return Filled(result, [])
             ends = buffers.may_end(gate, new, buffer.first, now)
             ids = []
             for group in dict.fromkeys(entry.group for entry in entries):
@@ -98,16 +89,7 @@ class MemoryBuffer:
                 ):
                     ids.append(buffer.seal(name, group, reason, rows))
                 buffer.set_deadline(group, gate)
-            result = InsertResult(len(new), len(entries) - len(new))
             return Filled(result, [self._handed_out(buffer, id, gate, now) for id in ids])
-
-    def insert_packs(
-        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
-    ) -> Sequence[SealedBatch]:
-        return self.insert_and_seal(name, singles(packs), gate, progress).batches
-
-    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        return buffers.complete_one(self.complete_all, name, batch, outbox)
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
         with self._lock:
@@ -224,9 +206,6 @@ class MemoryBuffer:
                 if isinstance(item, StoredBatch) and attempts is not None:
                     item.attempts = attempts
             return moment(now + length(lease))
-
-    def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
-        return buffers.renew_each(self.renew, name, tokens, lease)
 
     def get_data(self, name: str) -> Sequence[Entry]:
         with self._lock:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import buffers
+from sluicegate.connectors.buffers import BufferCalls
 from sluicegate.connectors.mongodb import buffered
 from sluicegate.connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
 from sluicegate.connectors.mongodb.connection import Document
@@ -24,13 +25,11 @@ from sluicegate.streams.contracts.leased_values import (
     Filled,
     Gate,
     InsertResult,
-    Pack,
     SealedBatch,
     Snapshot,
     Types,
     WatermarkMove,
     positive,
-    singles,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
 
@@ -41,7 +40,7 @@ _AT_ONCE = 10_000
 T = TypeVar("T")
 
 
-class MongoBuffer:
+class MongoBuffer(BufferCalls):
     """Messages are written for `app`. Any thread may call."""
 
     at_once = 1_000
@@ -57,15 +56,6 @@ class MongoBuffer:
         key = f"buffer/{name}"
         counts = ({"$inc": {"last": last}} if last else {}) | ({"$max": {"keep": keep}} if keep else {})
         return self._steps.run(lambda session: work(locked(self._data, key, session, counts), session), key)
-
-    def insert(
-        self,
-        name: str,
-        entries: Sequence[Entry],
-        progress: WatermarkMove | None = None,
-        keep_keys: timedelta = NOT_KEPT,
-    ) -> InsertResult:
-        return self.insert_and_seal(name, entries, None, progress, keep_keys).result
 
     def insert_and_seal(
         self,
@@ -101,14 +91,6 @@ class MongoBuffer:
             return Filled(result, self._sealing(name, gate, now, session).full(groups, new, first))
 
         return self._run(name, work, len(wanted), length(keep_keys))
-
-    def insert_packs(
-        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
-    ) -> Sequence[SealedBatch]:
-        return self.insert_and_seal(name, singles(packs), gate, progress).batches
-
-    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        return buffers.complete_one(self.complete_all, name, batch, outbox)
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
         """Completes all batches in one transaction."""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from sluicegate.connectors import buffers
+from sluicegate.connectors.buffers import BufferCalls
 from sluicegate.connectors.redis import packs
 from sluicegate.connectors.redis import scripts_buffer as scripts
 from sluicegate.connectors.redis import scripts_packs as packing
@@ -46,7 +47,7 @@ _DUE_SINCE = {"epoch": 0, "first": 1, "last": 2, "never": 3}
 _row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes, list[Header]]]).decode
 
 
-class RedisBuffer:
+class RedisBuffer(BufferCalls):
     """Messages are written for `app`. `types` have decoders."""
 
     at_once = 30_000
@@ -54,15 +55,6 @@ class RedisBuffer:
     def __init__(self, server: RedisServer, types: Types | None, app: str) -> None:
         self._server, self._types = server, types
         self._run = script_runner(server, app)
-
-    def insert(
-        self,
-        name: str,
-        entries: Sequence[Entry],
-        progress: WatermarkMove | None = None,
-        keep_keys: timedelta = NOT_KEPT,
-    ) -> InsertResult:
-        return self.insert_and_seal(name, entries, None, progress, keep_keys).result
 
     def insert_and_seal(
         self,
@@ -158,7 +150,7 @@ class RedisBuffer:
         return None if sealed is None else self._batch(name, sealed)
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        removed = buffers.complete_one(self.complete_all, name, batch, outbox)
+        removed = super().complete(name, batch, outbox)
         return sum(map(packs.items, batch.ids)) if packs.is_packed(batch.ids) else removed
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
@@ -186,9 +178,6 @@ class RedisBuffer:
         if ends is None:
             raise buffers.lease_lost(name, "lease")
         return instant(ends)
-
-    def renew_all(self, name: str, tokens: Sequence[str], lease: timedelta = LEASE) -> Sequence[bool]:
-        return buffers.renew_each(self.renew, name, tokens, lease)
 
     def get_data(self, name: str) -> Sequence[Entry]:
         return [entry for raw in self.iter_raw(name) if (entry := resolved(raw, self._types)) is not None]

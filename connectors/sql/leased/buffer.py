@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Row, Select, case, delete, func, select, update
 
 from sluicegate.connectors import buffers
+from sluicegate.connectors.buffers import BufferCalls
 from sluicegate.connectors.outboxes import space_of
 from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.leased import buffer_rows, buffer_seals
@@ -28,13 +29,11 @@ from sluicegate.streams.contracts.leased_values import (
     Filled,
     Gate,
     InsertResult,
-    Pack,
     SealedBatch,
     Snapshot,
     Types,
     WatermarkMove,
     positive,
-    singles,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
 
@@ -43,7 +42,7 @@ T = TypeVar("T")
 _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 
 
-class SqlBuffer:
+class SqlBuffer(BufferCalls):
     """The buffers of a database. Messages are written for `app`."""
 
     at_once = 1_000
@@ -66,32 +65,13 @@ class SqlBuffer:
 
     # -- intake ------------------------------------------------------------------------------------------------------
 
-    def insert(
-        self,
-        name: str,
-        entries: Sequence[Entry],
-        progress: WatermarkMove | None = None,
-        keep_keys: timedelta = NOT_KEPT,
-    ) -> InsertResult:
-        return self._fill(name, entries, None, progress, keep_keys).result
-
     def insert_and_seal(
         self,
         name: str,
         entries: Sequence[Entry],
-        gate: Gate,
+        gate: Gate | None,
         progress: WatermarkMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
-    ) -> Filled:
-        return self._fill(name, entries, gate, progress, keep_keys)
-
-    def _fill(
-        self,
-        name: str,
-        entries: Sequence[Entry],
-        gate: Gate | None,
-        progress: WatermarkMove | None,
-        keep_keys: timedelta,
     ) -> Filled:
         def work(connection: Connection) -> Filled:
             at = buffer_rows.locked_or_added(connection, lambda: self._now(connection), name, taking=gate is not None)
@@ -111,14 +91,6 @@ class SqlBuffer:
 
     def _handed_out(self, at: Locked, holds: Sequence[buffer_seals.Hold], gate: Gate) -> Sequence[SealedBatch]:
         return buffer_seals.handed_out(at, holds, gate, self._types)
-
-    def insert_packs(
-        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
-    ) -> Sequence[SealedBatch]:
-        return self.insert_and_seal(name, singles(packs), gate, progress).batches
-
-    def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
-        return buffers.complete_one(self.complete_all, name, batch, outbox)
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
         def together(some: Sequence[buffers.End]) -> Sequence[bool]:
