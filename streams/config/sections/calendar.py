@@ -1,15 +1,19 @@
 """Windows of a calendar, as the file writes them: a unit in place of a size, with `zone` and `week_starts`."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from sluicegate.streams import units, zones
 from sluicegate.streams.agent import Window
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import Duration, Text, any_of, duration_or, refused, unless_unknown
 from sluicegate.streams.config.text.problems import FileFinding, Path
-from sluicegate.streams.windowers import CALENDAR, WEEKDAYS, Weekday, Windower
+from sluicegate.streams.windowers import CALENDAR, WEEKDAYS, Weekday
+
+if TYPE_CHECKING:
+    from sluicegate.streams.config.sections.windows import WindowModel
 
 UTC = "UTC"
 WEEK = "week"
@@ -48,7 +52,7 @@ ZoneField = Annotated[Text, AfterValidator(_zone), unless_unknown(UTC)]
 WeekdayField = Annotated[Weekday, unless_unknown(WEEKDAYS[0])]
 
 
-class DatedKeys(BaseModel):
+class DatedKeys(FilePart, frozen=True):
     """The keys that belong to a unit of the calendar."""
 
     zone: Annotated[ZoneField | None, BeforeValidator(_named)] = Field(
@@ -66,24 +70,7 @@ class DatedKeys(BaseModel):
     )
 
 
-class WrittenWindow(Protocol):
-    """The window of the file."""
-
-    @property
-    def zone(self) -> str | None: ...
-    @property
-    def week_starts(self) -> str | None: ...
-    @property
-    def extent(self) -> float | str: ...
-    @property
-    def named(self) -> str: ...
-    @property
-    def word(self) -> str: ...
-    @property
-    def windower(self) -> Windower: ...
-
-
-def dated(window: WrittenWindow) -> dict[str, Any]:
+def dated(window: "WindowModel") -> dict[str, Any]:
     """The calendar fields of Window."""
     if not isinstance(window.extent, str):
         return {}
@@ -91,7 +78,7 @@ def dated(window: WrittenWindow) -> dict[str, Any]:
     return {"calendar": window.extent, "zone": window.zone or UTC, "week_starts": week}
 
 
-def zone_and_week(window: WrittenWindow, at: Path) -> Iterator[FileFinding]:
+def zone_and_week(window: "WindowModel", at: Path) -> Iterator[FileFinding]:
     """Keys of the calendar that have no effect with this size of windows."""
     extent, word = window.extent, window.word
     sized = window.named if window.windower.dated else f"{word} of one length, which no zone changes"

@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Iterator, Mapping, Set
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.cases import (
     ANYTHING,
@@ -22,6 +22,7 @@ from sluicegate.streams.cases import (
     SendCase,
     SetupFile,
 )
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import (
     AnyValue,
     ClusterField,
@@ -41,7 +42,6 @@ from sluicegate.streams.contracts.headers import DEAD_STAGE
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.units import DURATION, TIME, duration, moment
 
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 KINDS = ("setup", "handlers", "row", "deploy", "send", "expect", "advance", "expect_nothing", "expect_rows")
 PartitionNumber = Annotated[int, Field(ge=0, le=PARTITIONS - 1), unless_unknown(0)]
 Times = Annotated[int, Field(ge=1, le=100_000), unless_unknown(1)]
@@ -84,10 +84,9 @@ MomentField = Annotated[Any, BeforeValidator(_as_moment), WithJsonSchema(_MOMENT
 HeadersField = Annotated[dict[str, Text], BeforeValidator(_empty_map)]
 
 
-class SendStep(BaseModel):
+class SendStep(FilePart, frozen=True):
     """One record, or `times` equal records. The value is written in the format of the agent that reads the topic."""
 
-    model_config = _CLOSED
     topic: TopicField = Field(description="The topic that the record is sent to.", examples=["orders"])
     cluster: ClusterField | None = Field(
         default=None,
@@ -123,10 +122,9 @@ class SendStep(BaseModel):
         return self
 
 
-class ExpectStep(BaseModel):
+class ExpectStep(FilePart, frozen=True):
     """The next output of the topic; with a key, the next output of that key."""
 
-    model_config = _CLOSED
     topic: TopicField = Field(description="The topic of the output.", examples=["baskets"])
     cluster: ClusterField | None = Field(
         default=None,
@@ -151,20 +149,18 @@ class ExpectStep(BaseModel):
     _of_cluster = model_validator(mode="before")(of_cluster)
 
 
-class ExpectRowsStep(BaseModel):
+class ExpectRowsStep(FilePart, frozen=True):
     """The rows of a query in the tables of the test: exactly these, in this order."""
 
-    model_config = _CLOSED
     sql: Text = Field(description="The query.", examples=["select id, amount from orders"])
     rows: list[dict[str, AnyValue]] = Field(
         description="The rows that it finds, in this order.", examples=[[{"id": "a", "amount": 3}]]
     )
 
 
-class RowStep(BaseModel):
+class RowStep(FilePart, frozen=True):
     """A row of the table, the collection or the hash of a lookup. Null deletes it."""
 
-    model_config = _CLOSED
     table: Text | None = Field(default=None, description="The table of a lookup.", examples=["customers"])
     collection: Text | None = Field(default=None, description="The collection of a lookup.", examples=["customers"])
     hash: Text | None = Field(
@@ -190,20 +186,19 @@ class RowStep(BaseModel):
         return self.table or self.collection or self.hash or ""
 
 
-class DeployModel(BaseModel):
+class DeployModel(FilePart, frozen=True):
     """The rules of another file become the ones that run."""
 
-    model_config = _CLOSED
     file: Text = Field(description="The file whose rules become the ones that run.", examples=["shop-2.yaml"])
     open: Literal["finish", "convert", "rewind", "flush", "drop"] | None = Field(
         default=None, description="What happens to the groups that are open.", examples=["convert"]
     )
 
 
-class StepModel(BaseModel):
+class StepModel(FilePart, frozen=True):
     """One step. Exactly one key is set; `_as_step` checks it."""
 
-    model_config = ConfigDict(**_CLOSED, json_schema_extra={"minProperties": 1, "maxProperties": 1})
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
     setup: Text | None = Field(
         default=None, description="A file of SQL statements that make the tables of the test.", examples=["orders.sql"]
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from sluicegate.schemas.codecs import SCHEMA_FORMATS
 from sluicegate.streams import agent as run
@@ -16,6 +16,7 @@ from sluicegate.streams.aggregation.ending import over_legs
 from sluicegate.streams.config.sections import correlating_time
 from sluicegate.streams.config.sections.correlating_time import CorrelationTimeout, TimeoutField
 from sluicegate.streams.config.sections.dedupe import DedupeField, DeduplicationModel
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import (
     Count,
     DurationOrZero,
@@ -24,6 +25,7 @@ from sluicegate.streams.config.sections.fields import (
     Start,
     TopicField,
     refused,
+    short_form,
     unless_unknown,
 )
 from sluicegate.streams.config.sections.models_topics import TOPICS_SCHEMA, Sources
@@ -41,7 +43,6 @@ from sluicegate.streams.units import spoken_duration
 if TYPE_CHECKING:
     from sluicegate.streams.config.sections.models_agent import AgentModel
 
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 CORRELATE = "correlate"
 FEWEST, MOST = 2, 16  # legs
 KEEPS = {"first": "first", "last": "last", "all": "collect"}
@@ -100,18 +101,13 @@ class LegModel(ReadModel, frozen=True):
     )
 
 
-def _as_leg(value: object) -> object:
-    return value if isinstance(value, dict) else {"from": value}
-
-
 _LEG_SCHEMA = {"anyOf": [*TOPICS_SCHEMA["anyOf"], LegModel.model_json_schema()]}
-LegField = Annotated[LegModel, BeforeValidator(_as_leg), WithJsonSchema(_LEG_SCHEMA)]
+LegField = Annotated[LegModel, short_form("from"), WithJsonSchema(_LEG_SCHEMA)]
 
 
-class CorrelateModel(BaseModel):
+class CorrelateModel(FilePart, frozen=True):
     """`complete` None: each leg has a record. `through` None: the topic APP.AGENT.legs."""
 
-    model_config = _CLOSED
     legs: Annotated[dict[str, LegField], unless_unknown(dict)] = Field(
         description="The legs by name: a topic each, or a mapping with `from` and how its records are read.",
         examples=[{"order": "orders", "payment": {"from": "payments", "key": "order_id"}}],

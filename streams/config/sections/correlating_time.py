@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from sluicegate.streams import units
 from sluicegate.streams.agent import Aggregation, Window
 from sluicegate.streams.config.sections import windows
-from sluicegate.streams.config.sections.fields import Duration, DurationOrNever, unless_unknown
+from sluicegate.streams.config.sections.entries import FilePart
+from sluicegate.streams.config.sections.fields import Duration, DurationOrNever, short_form, unless_unknown
 from sluicegate.streams.config.sections.windows import SLACK, TIMESTAMP, TimeModel, or_none
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.config.text.scalars import Native
@@ -18,15 +19,13 @@ from sluicegate.streams.windowers import CORRELATION
 
 EVENT = "event"
 IDLE = 10.0  # seconds; a group waits at least this long for a leg whose topic is silent
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 SinceLeg = Annotated[Literal["first", "last"], unless_unknown("first")]
 ClockOfLegs = Annotated[Literal["event", "wall"], unless_unknown(EVENT)]
 
 
-class CorrelationTimeout(BaseModel):
+class CorrelationTimeout(FilePart, frozen=True):
     """`at_most` None: the default, which depends on `after`. A limit is infinite for `never`."""
 
-    model_config = _CLOSED
     after: Duration = Field(description="The time within which all legs of a key must come.", examples=["15m"])
     since: SinceLeg = Field(
         default="first",
@@ -58,14 +57,10 @@ class CorrelationTimeout(BaseModel):
     )
 
 
-def _as_timeout(value: object) -> object:
-    return value if isinstance(value, dict) else {"after": value}
-
-
 _TIMEOUT_SCHEMA = {"anyOf": [{"type": "string", "pattern": units.DURATION}, CorrelationTimeout.model_json_schema()]}
 TimeoutField = Annotated[
     CorrelationTimeout,
-    BeforeValidator(_as_timeout),
+    short_form("after"),
     unless_unknown(lambda: CorrelationTimeout.model_construct(after=60.0)),
     WithJsonSchema(_TIMEOUT_SCHEMA),
 ]

@@ -2,19 +2,19 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from sluicegate.streams.config.sections.described import described
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import TOPIC, TopicField, unless_unknown
 
 HEADERS = ("sluicegate", "connect")
 LetterHeaders = Annotated[Literal["sluicegate", "connect"], unless_unknown("sluicegate")]
 
 
-class DeadLettersModel(BaseModel):
+class DeadLettersModel(FilePart, frozen=True):
     """`headers: connect` adds the headers of Kafka Connect's dead letters to Sluicegate's own headers."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     topic: TopicField | None = Field(
         default=None, description="The topic that dead letters are written to.", examples=["shop.dead"]
     )

@@ -15,6 +15,7 @@ from sluicegate.streams.config.sections.fields import (
     Expression,
     Unit,
     refused,
+    short_form,
     unless_unknown,
 )
 from sluicegate.streams.config.text.scalars import Native
@@ -135,15 +136,10 @@ class DebounceModel(FilePart, frozen=True):
     )
 
 
-def _as_debounce(value: object) -> object:
-    """The short form is the period."""
-    return value if isinstance(value, dict) else {"period": value}
-
-
 _DEBOUNCE_SCHEMA = {"anyOf": [{"type": "string", "pattern": units.DURATION}, DebounceModel.model_json_schema()]}
 DebounceField = Annotated[
     DebounceModel,
-    BeforeValidator(_as_debounce),
+    short_form("period"),
     unless_unknown(lambda: DebounceModel.model_construct(period=1.0, at_most=None)),
     WithJsonSchema(_DEBOUNCE_SCHEMA),
 ]

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from sluicegate.streams import agent as run
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import Text, unless_unknown
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.config.text.scalars import Unknown
@@ -17,10 +18,9 @@ SourceEnvelope = Annotated[Literal["cloudevents", "debezium"], unless_unknown("c
 Mode = Annotated[Literal["binary", "structured"], unless_unknown("binary")]
 
 
-class EnvelopeModel(BaseModel):
+class EnvelopeModel(FilePart, frozen=True):
     """`cloudevents` is the mode; `type` and `source` are attributes of each event."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     cloudevents: Mode = Field(
         description="The mode: `binary` has the attributes in headers, `structured` in the value.", examples=["binary"]
     )

@@ -88,6 +88,15 @@ def _matching(pattern: str, what: str, hint: str, longest: int) -> AfterValidato
     return AfterValidator(validate)
 
 
+def _like(pattern: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": pattern})
+
+
+def short_form(key: str) -> BeforeValidator:
+    """Takes a value that is no mapping for the value of this key."""
+    return BeforeValidator(lambda value: value if isinstance(value, dict) else {key: value})
+
+
 def cluster_named(name: str, info: ValidationInfo) -> str:
     """The name of the cluster in topics; the default cluster has none. Raises for a name that `kafka` does not have."""
     clusters = info.context
@@ -156,14 +165,14 @@ AnyValue = Annotated[Any, BeforeValidator(plain), WithJsonSchema({})]
 NameField = Annotated[
     str,
     _matching(NAME, "is not a name", f"use only letters, digits and . _ - (at most {LONGEST_NAME})", LONGEST_NAME),
-    WithJsonSchema({"type": "string", "pattern": NAME}),
+    _like(NAME),
     WrapValidator(_known_text),
 ]
 TopicField = Annotated[
     str,
     _matching(TOPIC, "is not a topic name", "use only letters, digits and . _ - (at most 249)", 249),
     AfterValidator(_topic),
-    WithJsonSchema({"type": "string", "pattern": TOPIC}),
+    _like(TOPIC),
     WrapValidator(_known_text),
 ]
 CLUSTER_NAME = r"^[A-Za-z0-9._-]{1,64}$"
@@ -171,7 +180,7 @@ ClusterField = Annotated[
     str,
     _matching(CLUSTER_NAME, "is not the name of a cluster", "write a name that kafka has", 64),
     AfterValidator(cluster_named),
-    WithJsonSchema({"type": "string", "pattern": CLUSTER_NAME}),
+    _like(CLUSTER_NAME),
     WrapValidator(_known_text),
 ]
 
@@ -192,13 +201,11 @@ PatternField = Annotated[
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_PATTERN}),
     WrapValidator(_known_text),
 ]
-FieldPath = Annotated[
-    str, AfterValidator(_field_path), WithJsonSchema({"type": "string", "pattern": FIELD}), WrapValidator(_known_text)
-]
+FieldPath = Annotated[str, AfterValidator(_field_path), _like(FIELD), WrapValidator(_known_text)]
 Function = Annotated[
     str,
     _matching(FUNCTION, "is not an import path", "write module:function", 1000),
-    WithJsonSchema({"type": "string", "pattern": FUNCTION}),
+    _like(FUNCTION),
     WrapValidator(_known_text),
     BeforeValidator(_no_object),
 ]
@@ -208,7 +215,7 @@ ErrorNames = Annotated[
         Annotated[
             str,
             _matching(ERROR, "is not a class of errors", "write package.Name, such as httpx.TransportError", 1000),
-            WithJsonSchema({"type": "string", "pattern": ERROR}),
+            _like(ERROR),
             WrapValidator(_known_text),
         ]
     ],
@@ -294,19 +301,21 @@ def _an_amount(amount: int) -> None:
         raise refused("is out of range", "write at least 1B and at most 1048576GiB")
 
 
-Duration = Annotated[
-    float,
-    unless_unknown(1.0),
-    _parsed(
-        units.duration,
-        _number,
-        "is not a duration",
-        "write one number and ms, s, m, h or d, such as 30s",
-        "write the number of seconds, such as 30.0",
-        _a_time,
-    ),
-    WithJsonSchema({"type": "string", "pattern": units.DURATION}),
-]
+def _time(
+    bounded: Callable[[Any], None],
+    parse: Callable[[str], object] = units.duration,
+    known: Callable[[object], object] = _number,
+    other: str = "",
+    native: str = "",
+) -> BeforeValidator:
+    """A duration. `other` says what else the file may have, and `native` what else a program may give."""
+    hint = f"write one number and ms, s, m, h or d, such as 30s{other}"
+    return _parsed(
+        parse, known, "is not a duration", hint, f"write the number of seconds, such as 30.0{native}", bounded
+    )
+
+
+Duration = Annotated[float, unless_unknown(1.0), _time(_a_time), _like(units.DURATION)]
 
 
 def any_of(words: Sequence[str]) -> str:
@@ -327,14 +336,7 @@ def duration_or(words: Sequence[str]) -> BeforeValidator:
         if isinstance(value, float):
             _a_time(value)
 
-    return _parsed(
-        parsed,
-        known,
-        "is not a duration",
-        f"write one number and ms, s, m, h or d, such as 30s, or {any_of(words)}",
-        "write the number of seconds, such as 30.0, or one of the words",
-        bounded,
-    )
+    return _time(bounded, parsed, known, f", or {any_of(words)}", ", or one of the words")
 
 
 def _a_time_or_zero(seconds: float) -> None:
@@ -347,31 +349,16 @@ def _a_time_or_never(seconds: float) -> None:
         _a_time(seconds)
 
 
-DurationOrZero = Annotated[
-    float,
-    unless_unknown(0.0),
-    _parsed(
-        units.duration,
-        _number,
-        "is not a duration",
-        "write one number and ms, s, m, h or d, such as 30s",
-        "write the number of seconds, such as 30.0",
-        _a_time_or_zero,
-    ),
-    WithJsonSchema({"type": "string", "pattern": units.DURATION}),
-]
+def _or_never(text: str) -> float | None:
+    return math.inf if text == "never" else units.duration(text)
+
+
+DurationOrZero = Annotated[float, unless_unknown(0.0), _time(_a_time_or_zero), _like(units.DURATION)]
 DurationOrNever = Annotated[
     float,
     unless_unknown(1.0),
-    _parsed(
-        lambda text: math.inf if text == "never" else units.duration(text),
-        _number,
-        "is not a duration",
-        "write one number and ms, s, m, h or d, such as 30s, or never",
-        "write the number of seconds, such as 30.0, or None for never",
-        _a_time_or_never,
-    ),
-    WithJsonSchema({"type": "string", "pattern": f"{units.DURATION}|^never$"}),
+    _time(_a_time_or_never, _or_never, other=", or never", native=", or None for never"),
+    _like(f"{units.DURATION}|^never$"),
 ]
 SpanField = Annotated[
     tuple[float, float],
@@ -383,7 +370,7 @@ SpanField = Annotated[
         "write the shortest and the longest, such as 1s..60s",
         "write the shortest and the longest as numbers of seconds, such as 1.0 and 60.0",
     ),
-    WithJsonSchema({"type": "string", "pattern": units.SPAN}),
+    _like(units.SPAN),
 ]
 SizeField = Annotated[
     int,
@@ -396,7 +383,7 @@ SizeField = Annotated[
         "write the whole number of bytes, such as 4_194_304",
         _an_amount,
     ),
-    WithJsonSchema({"type": "string", "pattern": units.SIZE}),
+    _like(units.SIZE),
 ]
 LONGEST_WINDOW = 86400.0
 
@@ -410,9 +397,7 @@ def _limit(value: str) -> str:
     return value
 
 
-LimitField = Annotated[
-    str, AfterValidator(_limit), WithJsonSchema({"type": "string", "pattern": units.LIMIT}), unless_unknown("5% of 1m")
-]
+LimitField = Annotated[str, AfterValidator(_limit), _like(units.LIMIT), unless_unknown("5% of 1m")]
 UNITS = ("s", "ms", "us", "rfc3339")
 Unit = Annotated[Literal["s", "ms", "us", "rfc3339"], unless_unknown("rfc3339")]
 """What a number of a time means, or that it is text."""
@@ -504,10 +489,7 @@ def _hosts(hosts: str) -> bool:
 
 
 StoreUrl = Annotated[
-    str,
-    AfterValidator(_store),
-    WithJsonSchema({"type": "string", "pattern": f"^({'|'.join(map(re.escape, STORES))})://"}),
-    WrapValidator(_known_text),
+    str, AfterValidator(_store), _like(f"^({'|'.join(map(re.escape, STORES))})://"), WrapValidator(_known_text)
 ]
 
 

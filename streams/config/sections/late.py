@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from sluicegate.streams import units
 from sluicegate.streams.agent import Window
 from sluicegate.streams.config.sections.described import described
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import Duration, refused
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.config.text.scalars import Native, Unknown
@@ -23,8 +24,7 @@ GATHER = 60.0
 _HINT = "write dead-letter, skip, {new: 10s}, or {amend: 12h, every: 1m}"
 
 
-class LateModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+class LateModel(FilePart, frozen=True):
     new: Duration | None = Field(
         default=None,
         description="Late records of a key and a window gather for this time and make a further result.",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from sluicegate.schemas import json
 from sluicegate.streams.agent import OutboxSettings, RecurringMessage, Timeouts
@@ -90,8 +90,7 @@ def _recurring(value: str) -> str:
     return value
 
 
-class ScheduleModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+class ScheduleModel(FilePart, frozen=True):
     every: Annotated[Text, AfterValidator(_recurring), unless_unknown("1h")] = Field(
         description="When: a duration, or the five fields of cron, which a time zone may follow.",
         examples=["0 2 * * mon-fri Europe/Vienna"],

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.agent import Lookup
 from sluicegate.streams.config.sections import deadlines
 from sluicegate.streams.config.sections.described import described
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import (
     REDIS,
     Duration,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from sluicegate.streams.config.sections.models import FileModel
     from sluicegate.streams.config.sections.models_agent import AgentModel
 
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 COLUMN = r"[A-Za-z_][A-Za-z0-9_$]*"
 TABLE = rf"{COLUMN}(\.{COLUMN})?"
 PLACEHOLDER = "{key}"
@@ -46,10 +46,9 @@ MOST_LOOKUPS = 8
 RESERVED = ("message", "group")
 
 
-class MissingRow(BaseModel):
+class MissingRow(FilePart, frozen=True):
     """The fate of a record without a row. `wait` is the longest time that a record waits for its row."""
 
-    model_config = _CLOSED
     then: Literal["null", "dead-letter", "wait"] = Field(
         default="null", description="What happens without a row.", examples=["null"]
     )
@@ -88,10 +87,9 @@ def _as_columns(value: object) -> object:
 _COLUMNS_SCHEMA = {"type": "array", "minItems": 1, "items": {"type": "string"}}
 
 
-class LookupModel(BaseModel):
+class LookupModel(FilePart, frozen=True):
     """A lookup. Exactly one of `table`, `collection`, `hash` and `topic` is the source of the row."""
 
-    model_config = _CLOSED
     table: Text | None = Field(
         default=None, description="The table that has the row, as `TABLE` or `SCHEMA.TABLE`.", examples=["customers"]
     )

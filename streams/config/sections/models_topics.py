@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from sluicegate.streams.config.sections.described import described
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.envelopes import EnvelopeField, SourceEnvelope
 from sluicegate.streams.config.sections.fields import (
     CLUSTER_NAME,
@@ -29,17 +30,15 @@ from sluicegate.streams.config.text.problems import printable
 from sluicegate.streams.config.text.scalars import as_written
 from sluicegate.streams.topic_names import name_of, on_cluster
 
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
 SendersField = Annotated[Literal["sluicegate"], unless_unknown("sluicegate")]
 Framing = Annotated[Literal["none", "confluent"], unless_unknown("none")]
 
 
-class SourceModel(BaseModel):
+class SourceModel(FilePart, frozen=True):
     """A `topic` or a `pattern`. `dedupe: sluicegate`: another Sluicegate writes this topic, and its repeats are
     dropped. `envelope: cloudevents`: its records are CloudEvents; `debezium`: change events of a table."""
 
-    model_config = _CLOSED
     topic: TopicField | None = Field(default=None, description="The topic.", examples=["orders"])
     pattern: PatternField | None = Field(
         default=None,
@@ -135,11 +134,10 @@ SelectField = Annotated[
 ]
 
 
-class DestinationModel(BaseModel):
+class DestinationModel(FilePart, frozen=True):
     """`schema` and what follows belong to formats with schemas; `where` and `continue` to one of several. `subject` and
     `register` belong to `schema_registry`."""
 
-    model_config = _CLOSED
     topic: TopicField = Field(description="The topic that outputs are written to.", examples=["baskets"])
     cluster: ClusterField | None = Field(
         default=None,

@@ -5,14 +5,14 @@ from pathlib import Path as FilePath
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from sluicegate.streams import agent as run
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import Duration, FlagField, Text, refused, unless_unknown
 from sluicegate.streams.config.text.problems import FileFinding, Path
 from sluicegate.streams.config.text.scalars import Unknown
 
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 SUBJECTS = {"topic": "{topic}-value", "record": "{record}", "topic-record": "{topic}-{record}"}
 """The name of the subject by strategy. Parts in braces are placeholders."""
 AT: Path = ("schema_registry",)
@@ -21,11 +21,10 @@ Strategy = Annotated[Literal["topic", "record", "topic-record"], unless_unknown(
 RegisterField = FlagField
 
 
-class RegistryAuth(BaseModel):
+class RegistryAuth(FilePart, frozen=True):
     """A user name with a password, a bearer token, or OAuth client credentials: `token_url`, `client_id`,
     `client_secret` and what belongs to them."""
 
-    model_config = _CLOSED
     username: Text | None = Field(
         default=None, description="The user name for HTTP basic authentication.", examples=["shop"]
     )
@@ -79,10 +78,9 @@ Urls = Annotated[
 ]
 
 
-class RegistryModel(BaseModel):
+class RegistryModel(FilePart, frozen=True):
     """`ca`, `certificate` and `key` are files, relative to the folder of the file."""
 
-    model_config = _CLOSED
     url: Urls = Field(
         repr=False, description="The URL of the registry, or a list of URLs.", examples=["https://registry:8081"]
     )

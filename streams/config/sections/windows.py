@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from sluicegate.streams.agent import Aggregation, Window
 from sluicegate.streams.config.sections import late
 from sluicegate.streams.config.sections.calendar import DatedKeys, Fixed, SizeOrUnit, dated, spoken_unit, zone_and_week
 from sluicegate.streams.config.sections.described import described
+from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import (
     FIELD,
     UNITS,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from sluicegate.streams.config.sections.models_agent import AgentModel
     from sluicegate.streams.config.sections.models_groups import Aggregate
 
-_CLOSED = ConfigDict(extra="forbid", frozen=True, strict=True)
 SLACK = 3600.0
 """Seconds that `at_most` is longer than a window and its grace if the file does not say it."""
 WINDOW = "window"
@@ -46,10 +46,9 @@ OF_KINDS = {key.name: (entry, key) for entry in WRITTEN for key in entry.keys}
 """The keys of the kinds, each with its kind."""
 
 
-class TimeModel(BaseModel):
+class TimeModel(FilePart, frozen=True):
     """The field that holds the time of a record; None: Kafka's timestamp."""
 
-    model_config = _CLOSED
     field: FieldPath | None = Field(
         default=None, description="The field that holds the time of a record.", examples=["created_at"]
     )
@@ -100,7 +99,7 @@ def _one_kind(schema: dict[str, Any]) -> None:
     schema["oneOf"] = [*({"required": [kind]} for kind in KINDS), by_number]
 
 
-class KeysOfKinds(DatedKeys):
+class KeysOfKinds(DatedKeys, frozen=True):
     """The keys of the kinds of windows, in front of the keys of the class. Each has one entry in
     sluicegate.streams.windowers."""
 
@@ -118,10 +117,10 @@ class KeysOfKinds(DatedKeys):
             setattr(cls, name, Field(default=None, description=key.text, examples=[key.example]))
 
 
-class WindowModel(KeysOfKinds):
+class WindowModel(KeysOfKinds, frozen=True):
     """`at_most` None: the default, which depends on the size and on `grace`. A limit is infinite for `never`."""
 
-    model_config = ConfigDict(**_CLOSED, json_schema_extra=_one_kind)
+    model_config = ConfigDict(json_schema_extra=_one_kind)
     last: Count | None = Field(
         default=None,
         description=(
