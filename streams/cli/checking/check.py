@@ -9,7 +9,6 @@ import typer
 from sluicegate.streams.agent import App
 from sluicegate.streams.cli.checking.sample import in_words, samples
 from sluicegate.streams.cli.opening import extras
-from sluicegate.streams.cli.opening.files import connected
 from sluicegate.streams.cli.terminal.outcome import DONE, SYSTEM, USAGE, complain
 from sluicegate.streams.cli.terminal.output import print_json, print_text
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
@@ -77,42 +76,14 @@ def _with_clients(file: str, loaded: "Loaded") -> "Loaded":
         return loaded
     from sluicegate.streams.config import Problem
 
-    for section, refusal in (("schema_registry", _of_registry), ("kafka", _of_kafka), ("store", _of_store)):
+    for section, make in extras.CLIENTS.items():
         try:
-            wrong = refusal(app)
+            make(app)
         except ConfigurationError as error:
-            wrong = str(error)
-        if wrong is not None:
-            what, _, hint = wrong.partition(": ")
+            what, _, hint = str(error).partition(": ")
             problem = Problem(file, *loaded.sections[section], section, what, hint or "correct the URL")
             return replace(loaded, app=None, problems=(problem,))
     return loaded
-
-
-def _of_registry(app: App) -> str | None:
-    """Makes a client of the registry. Raises ConfigurationError."""
-    from sluicegate.connectors import open_registry
-
-    if app.registry is not None:
-        open_registry(app.registry)
-    return None
-
-
-def _of_kafka(app: App) -> str | None:
-    """Makes clients of Kafka. Raises ConfigurationError."""
-    from sluicegate.connectors.kafka import logins
-
-    for settings in (app.kafka, *app.clusters.values()):
-        logins.require(settings)
-    return None
-
-
-def _of_store(app: App) -> str | None:
-    """The missing extras of the store. Raises ConfigurationError."""
-    if app.store.startswith("memory:"):
-        return None
-    with connected(app):
-        return extras.lacking(app)
 
 
 def _with_telemetry(file: str, loaded: "Loaded") -> "Loaded":

@@ -36,23 +36,41 @@ def remedy(error: ModuleNotFoundError) -> str | None:
     return None if extra is None else f'{error.name} is not installed: pip install "sluicegate[{extra}]"'
 
 
-def require(app: "App") -> None:
-    """Raises ConfigurationError for a missing driver of the store or of the schema registry, for a missing library of
-    the login to Kafka, and for what `lacking` finds."""
-    from sluicegate.connectors import open_registry, open_store
+def _registry(app: "App") -> None:
+    from sluicegate.connectors import open_registry
+
+    if app.registry is not None:
+        open_registry(app.registry)
+
+
+def _kafka(app: "App") -> None:
     from sluicegate.connectors.kafka import logins
 
     for settings in (app.kafka, *app.clusters.values()):
         logins.require(settings)
-    if app.registry is not None:
-        open_registry(app.registry)
-    if wrong := lacking(app):
+
+
+def _store(app: "App") -> None:
+    from sluicegate.connectors import open_store
+
+    if wrong := _lacking(app):
         raise ConfigurationError(wrong)
     if not app.store.startswith("memory:"):
         open_store(app.store, app.folder).close()
 
 
-def lacking(app: "App") -> str | None:
+CLIENTS = {"schema_registry": _registry, "kafka": _kafka, "store": _store}
+"""By section of the file, a function that makes its clients. It raises ConfigurationError for a missing driver or
+library, and for a value that the client refuses."""
+
+
+def require(app: "App") -> None:
+    """Makes all clients. Raises ConfigurationError."""
+    for make in CLIENTS.values():
+        make(app)
+
+
+def _lacking(app: "App") -> str | None:
     """The missing extra that the app needs, as `feature: remedy`. None: nothing is missing."""
     if not app.store.startswith("sqlite:") or find_spec("sqlalchemy") is not None:
         return None
