@@ -1,7 +1,7 @@
 """Windows of a calendar, as the file writes them: a unit in place of a size, with `zone` and `week_starts`."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
@@ -10,10 +10,7 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import Duration, Text, any_of, duration_or, refused, unless_unknown
 from sluicegate.streams.config.text.problems import FileFinding, Path
-from sluicegate.streams.windowers import CALENDAR, WEEKDAYS, Weekday
-
-if TYPE_CHECKING:
-    from sluicegate.streams.config.sections.windows import WindowModel
+from sluicegate.streams.windowers import CALENDAR, WEEKDAYS, Weekday, Windower
 
 UTC = "UTC"
 WEEK = "week"
@@ -70,7 +67,24 @@ class DatedKeys(FilePart, frozen=True):
     )
 
 
-def dated(window: "WindowModel") -> dict[str, Any]:
+class WrittenWindow(Protocol):
+    """The window of the file."""
+
+    @property
+    def zone(self) -> str | None: ...
+    @property
+    def week_starts(self) -> str | None: ...
+    @property
+    def extent(self) -> float | str: ...
+    @property
+    def named(self) -> str: ...
+    @property
+    def word(self) -> str: ...
+    @property
+    def windower(self) -> Windower: ...
+
+
+def dated(window: WrittenWindow) -> dict[str, Any]:
     """The calendar fields of Window."""
     if not isinstance(window.extent, str):
         return {}
@@ -78,7 +92,7 @@ def dated(window: "WindowModel") -> dict[str, Any]:
     return {"calendar": window.extent, "zone": window.zone or UTC, "week_starts": week}
 
 
-def zone_and_week(window: "WindowModel", at: Path) -> Iterator[FileFinding]:
+def zone_and_week(window: WrittenWindow, at: Path) -> Iterator[FileFinding]:
     """Keys of the calendar that have no effect with this size of windows."""
     extent, word = window.extent, window.word
     sized = window.named if window.windower.dated else f"{word} of one length, which no zone changes"
