@@ -330,7 +330,7 @@ class RateLimitSettings(LimitSettings):
     """Keys of `rate_limit`."""
 
     over: Annotated[
-        Literal["dead-letter", "drop"], FileKey("What becomes of a message or a group beyond the limit.", "drop")
+        Literal["dead-letter", "drop"], FileKey("What happens to a message or a group beyond the limit.", "drop")
     ] = "dead-letter"
 
 

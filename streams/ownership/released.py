@@ -19,7 +19,7 @@ from sluicegate.streams.handlers.values import Message
 from sluicegate.streams.ownership.setting import AgentRuntime
 
 ENDED = "the process ended while the handler was running, as many times as the handler has attempts"
-ENDED_HERE = "the process ended three times while it decided what becomes of the retried group"
+ENDED_HERE = "the process ended three times while it decided what happens to the retried group"
 
 
 def sealed_of(setting: AgentRuntime, place: TopicPartition) -> Sealed:

@@ -101,7 +101,7 @@ class ShadowJudge:
             fire = replace(fire, opened=live.opened, closed=fire.closed if live.closed is None else live.closed)
         looked_up = known_rows(self._agent, self._published, live) if self._agent.lookups else None
         if self._agent.lookups and looked_up is None and self._agent.handler is None:
-            certain = certain and live is None and not self._chooses  # else the row decides what becomes of the result
+            certain = certain and live is None and not self._chooses  # else the row decides what happens to the result
         rows = self._rows_of(fire, looked_up)
         self.verdicts.given += bool(rows)
         if not self.verdicts.comparable:

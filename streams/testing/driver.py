@@ -138,7 +138,7 @@ class TestDriver:
 
     def deploy(self, app: App | str | Path, open: str | None = None) -> None:
         """Makes the rules of another file the ones that run, as `sluicegate deploy`. A relative path starts at the
-        folder of the app. `open` is finish, convert, rewind, flush or drop: what becomes of open groups. Raises
+        folder of the app. `open` is finish, convert, rewind, flush or drop: what happens to open groups. Raises
         ConfigurationError for what `sluicegate deploy` refuses."""
         changed = opened(app if isinstance(app, App) else Path(self.app.folder, app))
         if changed.name != self.app.name:

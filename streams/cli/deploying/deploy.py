@@ -28,7 +28,7 @@ POLL = 0.5  # seconds between two looks at the store
 
 def deploy(
     file: FileArgument,
-    policy: Annotated[OpenPolicy | None, typer.Option("--open", help="What becomes of open groups.")] = None,
+    policy: Annotated[OpenPolicy | None, typer.Option("--open", help="What happens to open groups.")] = None,
     agent: Annotated[list[str] | None, typer.Option(metavar="A", help="Only this agent; may be repeated.")] = None,
     expect: Annotated[int | None, typer.Option(min=0, help="Refuse unless this version runs now.")] = None,
     leave: Annotated[

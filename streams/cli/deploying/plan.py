@@ -46,7 +46,7 @@ def plan(
         str | None, typer.Option(metavar="OLD", help="Compare with this file, not the deployed rules.")
     ] = None,
     agent: AgentOption = None,
-    policy: Annotated[OpenPolicy | None, typer.Option("--open", help="What becomes of open groups.")] = None,
+    policy: Annotated[OpenPolicy | None, typer.Option("--open", help="What happens to open groups.")] = None,
     no_replay: Annotated[bool, typer.Option("--no-replay", help="Compare the files and ask the store only.")] = False,
     last: Annotated[str | None, typer.Option(metavar="DURATION", help="Replay the newest records, as 1h.")] = None,
     since: Annotated[

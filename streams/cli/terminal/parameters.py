@@ -16,4 +16,4 @@ def _named(file: str) -> str:
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The declarative file (YAML).", callback=_named)]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for machines.")]
 OpenPolicy = StrEnum("OpenPolicy", ["finish", "convert", "rewind", "flush", "drop"])
-"""What becomes of the groups that are open when a rule changes."""
+"""What happens to the groups that are open when a rule changes."""

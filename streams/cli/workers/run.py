@@ -39,7 +39,7 @@ def run(
         bool, typer.Option("--deploy", help="Deploy the file first, also when it is an earlier version.")
     ] = False,
     policy: Annotated[
-        OpenPolicy | None, typer.Option("--open", help="With --deploy: what becomes of open groups.")
+        OpenPolicy | None, typer.Option("--open", help="With --deploy: what happens to open groups.")
     ] = None,
     leave: Annotated[
         list[str] | None,
