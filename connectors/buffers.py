@@ -8,12 +8,15 @@ from typing import NamedTuple, TypeVar
 from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
+    NO_RESULTS,
     DueSince,
+    EarlyPast,
     Entry,
     EntryDue,
     Filled,
     Gate,
     InsertResult,
+    OpenBatch,
     Pack,
     SealedBatch,
     Types,
@@ -25,6 +28,7 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.errors import AggregationNotFound, ConcurrencyError, WatermarkMoved
 
 End = tuple[SealedBatch, Sequence[OutboxMessage]]
+EarlyEnd = tuple[OpenBatch, Sequence[OutboxMessage]]
 Member = TypeVar("Member")
 SET_BACK = 5_000
 """Groups whose deadlines one call sets back."""
@@ -86,6 +90,17 @@ def deadline(gate: Gate, first: int, last: int, newest: KnownDue | None = None) 
     ends = [start + length(after) for start, after in times if after is not None]
     due = None if newest is None else newest.due(first)
     return min(ends if due is None else [*ends, due], default=None)
+
+
+def past_of(early: tuple[int, int] | None, last: int) -> EarlyPast:
+    """The early results of a group whose newest row has the number `last`. `early` is their number, and the last row
+    that they cover."""
+    return NO_RESULTS if early is None else EarlyPast(early[0], early[1] == last)
+
+
+def latest_early(gate: Gate, now: int) -> int:
+    """The latest time at which an early result can be due, or its lease can end, if the clock was not ahead."""
+    return now + max(length(gate.lease), 0 if gate.every is None else length(gate.every))
 
 
 def may_end(gate: Gate, new: Iterable[Entry], first_of: Callable[[str], int], now: int) -> dict[str, dict[str, Entry]]:

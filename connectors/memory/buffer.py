@@ -12,10 +12,12 @@ from sluicegate.connectors.times import clock, length, moment
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
+    EarlyPast,
     Entry,
     Filled,
     Gate,
     InsertResult,
+    OpenBatch,
     SealedBatch,
     Snapshot,
     Types,
@@ -89,6 +91,7 @@ class MemoryBuffer(BufferCalls):
                 ):
                     ids.append(buffer.seal(name, group, reason, rows))
                 buffer.set_deadline(group, gate)
+                buffer.expect_early(group, gate, now)
             return Filled(result, [self._handed_out(buffer, id, gate, now) for id in ids])
 
     def complete_all(self, name: str, ends: Sequence[buffers.End]) -> Sequence[bool]:
@@ -148,6 +151,7 @@ class MemoryBuffer(BufferCalls):
                 ):
                     ids.append(buffer.seal(name, group, "timeout", ready[: gate.count]))
                     buffer.set_deadline(group, gate)
+                    buffer.expect_early(group, gate, now)
             return [self._handed_out(buffer, id, gate, now) for id in ids]
 
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
@@ -157,6 +161,7 @@ class MemoryBuffer(BufferCalls):
                 return None
             id = buffer.seal(name, group, "manual", ready[: gate.count])
             buffer.set_deadline(group, gate)
+            buffer.expect_early(group, gate, now)
             return self._handed_out(buffer, id, gate, now)
 
     def _handed_out(self, buffer: Buffered, id: str, gate: Gate, now: int) -> SealedBatch:
@@ -164,7 +169,41 @@ class MemoryBuffer(BufferCalls):
         batch.token, batch.attempts = uuid.uuid4().hex, batch.attempts + 1
         batch.leased_at, batch.expires = now, now + length(gate.lease)
         content = self._decoded(batch.rows)
-        return SealedBatch(id, batch.group, batch.reason, *content, batch.token, moment(batch.expires), batch.attempts)
+        lease = batch.token, moment(batch.expires), batch.attempts
+        return SealedBatch(id, batch.group, batch.reason, *content, *lease, batch.past)
+
+    def early(self, name: str, gate: Gate, limit: int = 100) -> Sequence[OpenBatch]:
+        with self._lock:
+            now, buffer = self._now(), self._buffer(name)
+            buffer.set_early_back(gate, now)
+            dues = [(early.due_at, group) for group, early in buffer.early.items() if early.due_at is not None]
+            batches: list[OpenBatch] = []
+            for due_at, group in sorted(dues):
+                if due_at > now or len(batches) >= limit:
+                    break
+                if rows := buffer.ready(group, self._types, now):
+                    state, last = buffer.early[group], rows[-1].id
+                    state.token, state.due_at = uuid.uuid4().hex, now + length(gate.lease)
+                    past = EarlyPast(state.count, last == state.covered)
+                    batches.append(OpenBatch(group, self._decoded(rows).entries, last, past, state.token))
+            return batches
+
+    def complete_early(self, name: str, gate: Gate, ends: Sequence[buffers.EarlyEnd]) -> Sequence[bool]:
+        with self._lock:
+            now, buffer = self._now(), self._buffer(name)
+            return [self._complete_early(buffer, gate, batch, outbox, now) for batch, outbox in ends]
+
+    def _complete_early(
+        self, buffer: Buffered, gate: Gate, batch: OpenBatch, outbox: Sequence[OutboxMessage], now: int
+    ) -> bool:
+        state = buffer.early.get(batch.group)
+        if state is None or state.token != batch.token:
+            return False
+        if outbox:
+            self._write(outbox)
+        state.count, state.covered, state.due_at, state.token = state.count + 1, batch.last, None, ""
+        buffer.expect_early(batch.group, gate, now)
+        return True
 
     def _complete(self, buffer: Buffered, batch: SealedBatch, outbox: Sequence[OutboxMessage]) -> bool:
         rows = {str(row.id): row for row in self._ours(buffer, batch)}

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from itertools import chain, takewhile
 
 from sluicegate.connectors import buffers
-from sluicegate.streams.contracts.leased_values import Entry, Gate, Types, batch_id
+from sluicegate.connectors.times import length
+from sluicegate.streams.contracts.leased_values import NO_RESULTS, EarlyPast, Entry, Gate, Types, batch_id
 
 
 @dataclass(slots=True)
@@ -33,6 +34,18 @@ class StoredBatch:
     leased_at: int = 0
     expires: int = 0
     attempts: int = 0
+    past: EarlyPast = NO_RESULTS
+
+
+@dataclass(slots=True)
+class OpenResults:
+    """The early results of an open group: how many it had, the last row that they cover, when the next one is due
+    (None: a row must come first), and the token of the worker that makes it."""
+
+    count: int = 0
+    covered: int = 0
+    due_at: int | None = None
+    token: str = ""
 
 
 @dataclass(slots=True)
@@ -48,6 +61,7 @@ class Buffered:
     open: dict[str, dict[int, BufferRow]] = field(default_factory=dict)
     deadlines: dict[str, int] = field(default_factory=dict)
     batches: dict[str, StoredBatch] = field(default_factory=dict)
+    early: dict[str, OpenResults] = field(default_factory=dict)
     watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def knows(self, key: str, now: int) -> bool:
@@ -110,6 +124,7 @@ class Buffered:
         if not group:
             self.open.pop(row.entry.group, None)
             self.deadlines.pop(row.entry.group, None)
+            self.early.pop(row.entry.group, None)
 
     def ready(self, group: str, types: Types | None, now: int) -> list[BufferRow]:
         """The rows that a gate counts, oldest first."""
@@ -120,8 +135,9 @@ class Buffered:
         return next(iter(self.open[group].values())).at
 
     def seal(self, name: str, group: str, reason: str, rows: list[BufferRow]) -> str:
-        id = batch_id(name, group, str(rows[0].id))
-        self.batches[id] = StoredBatch(group, reason, rows)
+        id, early = batch_id(name, group, str(rows[0].id)), self.early.pop(group, OpenResults())
+        past = EarlyPast(early.count, rows[-1].id == early.covered)
+        self.batches[id] = StoredBatch(group, reason, rows, past=past)
         for row in rows:
             row.batch, row.token, row.expires = id, "", 0
             self._close(row)
@@ -136,6 +152,21 @@ class Buffered:
             self.deadlines.pop(group, None)
         else:
             self.deadlines[group] = until
+
+    def expect_early(self, group: str, gate: Gate, now: int) -> None:
+        """The next early result is due one period from now, if it waits for a row and the group has one that no result
+        covers."""
+        if gate.every is None or not (rows := self.open.get(group)):
+            return
+        early = self.early.setdefault(group, OpenResults())
+        if early.due_at is None and next(reversed(rows)) > early.covered:
+            early.due_at = now + length(gate.every)
+
+    def set_early_back(self, gate: Gate, now: int) -> None:
+        """A time that is later than any that the gate sets now was set while the clock was ahead."""
+        latest = buffers.latest_early(gate, now)
+        for early in self.early.values():
+            early.due_at = None if early.due_at is None else min(early.due_at, latest)
 
 
 def has_decoder(entry: Entry, types: Types | None) -> bool:

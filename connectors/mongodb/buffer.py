@@ -9,7 +9,7 @@ from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.buffers import BufferCalls
-from sluicegate.connectors.mongodb import buffered
+from sluicegate.connectors.mongodb import buffered, early
 from sluicegate.connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
 from sluicegate.connectors.mongodb.connection import Document
 from sluicegate.connectors.mongodb.messages import write_rows
@@ -25,6 +25,7 @@ from sluicegate.streams.contracts.leased_values import (
     Filled,
     Gate,
     InsertResult,
+    OpenBatch,
     SealedBatch,
     Snapshot,
     Types,
@@ -171,6 +172,18 @@ class MongoBuffer(BufferCalls):
 
     def _sealing(self, name: str, gate: Gate, now: datetime, session: ClientSession) -> Sealing:
         return Sealing(self._data, name, gate, self._types, now, session)
+
+    def early(self, name: str, gate: Gate, limit: int = 100) -> Sequence[OpenBatch]:
+        def work(lock: Document, session: ClientSession) -> list[OpenBatch]:
+            return early.lease_due(self._data, name, gate, limit, self._types, lock["now"], session)
+
+        return self._run(name, work)
+
+    def complete_early(self, name: str, gate: Gate, ends: Sequence[buffers.EarlyEnd]) -> Sequence[bool]:
+        def work(lock: Document, session: ClientSession) -> list[bool]:
+            return early.complete(self._data, name, gate, ends, lock["now"], session, self._space)
+
+        return self._run(name, work)
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         free = {"token": "", "expires_at": _LONG_AGO, "attempts": batch.attempts if attempts is None else attempts}

@@ -11,7 +11,7 @@ from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import buffers, times
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
-from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, KEY, SEALED
+from sluicegate.connectors.mongodb.migrations import BUFFER, EARLY, GROUP, KEY, SEALED
 from sluicegate.connectors.mongodb.steps import until
 from sluicegate.streams.contracts.leased_values import Entry, Gate, Types
 from sluicegate.streams.contracts.record import Header
@@ -144,13 +144,14 @@ def _tombstone(name: str, document: Document, now: datetime) -> ReplaceOne[Docum
 
 
 def forget(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> None:
-    """Removes the deadlines of those groups that have no open rows."""
-    ids = [{"name": name, "group": group} for group in groups]
-    timed = [each["_id"] for each in data[GROUP].find({"_id": {"$in": ids}}, session=session)]
-    if timed:
-        open_groups = spans(data, name, [each["group"] for each in timed], session)
-        gone = [each for each in timed if each["group"] not in open_groups]
-        data[GROUP].delete_many({"_id": {"$in": gone}}, session=session)
+    """Removes the deadlines and the early results of those groups that have no open rows."""
+    ids = {"_id": {"$in": [{"name": name, "group": group} for group in groups]}}
+    there = [each["_id"] for states in (GROUP, EARLY) for each in data[states].find(ids, {"_id": 1}, session=session)]
+    if there:
+        open_groups = spans(data, name, list({each["group"] for each in there}), session)
+        gone = {"_id": {"$in": [each for each in there if each["group"] not in open_groups]}}
+        for states in (GROUP, EARLY):
+            data[states].delete_many(gone, session=session)
 
 
 class OpenSpan(NamedTuple):

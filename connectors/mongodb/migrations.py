@@ -16,7 +16,7 @@ META, CLAIM, CHANGELOG = "sluicegate_meta", "sluicegate_claim", "sluicegate_chan
 OUTBOX, DEAD, STEP = "sluicegate_outbox", "sluicegate_dead", "sluicegate_step"
 COLD = "sluicegate_cold"
 LOCK, BUFFER, KEY, GROUP = "sluicegate_lock", "sluicegate_buffer", "sluicegate_buffer_key", "sluicegate_buffer_group"
-SEALED, WATERMARK = "sluicegate_buffer_sealed", "sluicegate_watermark"
+SEALED, WATERMARK, EARLY = "sluicegate_buffer_sealed", "sluicegate_watermark", "sluicegate_buffer_early"
 TIMEOUT, MESSAGE = "sluicegate_timeout", "sluicegate_message"
 LEASED = 2
 """The step that the leased contracts need."""
@@ -80,6 +80,10 @@ def _given_deadlines(data: MongoDatabase) -> None:
     _create(data, GROUP, counted)
 
 
+def _early(data: MongoDatabase) -> None:
+    _create(data, EARLY, IndexModel([("name", 1), ("due", 1)]))
+
+
 STEPS: tuple[tuple[str, Callable[[MongoDatabase], None]], ...] = (
     ("collections for claims, changelog, outbox and dead rows", _collections),
     ("collections and indexes for buffers, timeouts and the outbox of applications", _leased),
@@ -87,6 +91,7 @@ STEPS: tuple[tuple[str, Callable[[MongoDatabase], None]], ...] = (
     ("index for how long the keys of a buffer are kept", _kept_keys),
     ("collection for cold groups", _cold),
     ("index for deadlines that the records of a buffer give", _given_deadlines),
+    ("collection for early results of the groups of a buffer", _early),
 )
 
 

@@ -11,6 +11,7 @@ from pymongo import UpdateMany, UpdateOne
 from pymongo.client_session import ClientSession
 
 from sluicegate.connectors import buffers
+from sluicegate.connectors.mongodb import early
 from sluicegate.connectors.mongodb.buffered import (
     FOR_REMOVAL,
     FREED,
@@ -31,7 +32,7 @@ from sluicegate.connectors.mongodb.migrations import BUFFER, GROUP, SEALED
 from sluicegate.connectors.mongodb.steps import until
 from sluicegate.connectors.outboxes import Space
 from sluicegate.connectors.times import micros
-from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Types, batch_id
+from sluicegate.streams.contracts.leased_values import EarlyPast, Entry, Gate, SealedBatch, Types, batch_id
 
 ChosenRows = tuple[str, str, list[Document]]
 """Group, reason, rows of a new batch."""
@@ -64,7 +65,11 @@ class Sealing:
         ]
         batches = self._seal(made)
         self._set_deadlines(groups, buffers.newest_dues(self.gate, new, first, now))
+        self._expect(groups)
         return batches
+
+    def _expect(self, groups: Sequence[str]) -> None:
+        early.expect(self.data, self.name, groups, self.gate, self.now, self.session)
 
     def _set_deadlines(self, groups: Sequence[str], new: Mapping[str, buffers.KnownDue] = buffers.NO_DUES) -> None:
         set_deadlines(self.data, self.name, groups, self.gate, self.now, self.session, new)
@@ -104,6 +109,7 @@ class Sealing:
                 made.append((group, "timeout", rows))
         batches = again + self._seal(made)
         self._set_deadlines([group for group, _, _ in made])
+        self._expect([group for group, _, _ in made])
         return batches
 
     def one(self, group: str) -> SealedBatch | None:
@@ -113,15 +119,19 @@ class Sealing:
             return None
         [batch] = self._seal([(group, "manual", rows)])
         self._set_deadlines([group])
+        self._expect([group])
         return batch
 
     def _seal(self, made: Sequence[ChosenRows]) -> list[SealedBatch]:
         if not made:
             return []
         sealed, writes = [], []
+        results = early.taken(self.data, self.name, [group for group, _, _ in made], self.session)
         for group, reason, rows in made:
             id = batch_id(self.name, group, number(rows[0]))
+            past = buffers.past_of(results.pop(group, None), rows[-1]["_id"]["number"])
             about = {"_id": id, "name": self.name, "group": group, "reason": reason, "attempts": 0}
+            about |= {"past": list(past)} if past.results else {}
             sealed.append(self._leased(about | {"first": rows[0]["_id"]["number"], "count": len(rows)}))
             change = {"$set": {"batch": id}} | FREED
             writes.append(UpdateMany({"_id": {"$in": [row["_id"] for row in rows]}}, change))
@@ -152,7 +162,8 @@ class Sealing:
     def _batch(self, document: Document, rows: Sequence[Document]) -> SealedBatch:
         content = decoded(rows, self.types)
         lease = document["token"], document["expires_at"], document["attempts"]
-        return SealedBatch(document["_id"], document["group"], document["reason"], *content, *lease)
+        past = EarlyPast(*document.get("past", ()))
+        return SealedBatch(document["_id"], document["group"], document["reason"], *content, *lease, past)
 
 
 def complete(

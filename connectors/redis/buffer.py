@@ -14,6 +14,7 @@ from sluicegate.connectors import buffers
 from sluicegate.connectors.buffers import BufferCalls
 from sluicegate.connectors.redis import packs
 from sluicegate.connectors.redis import scripts_buffer as scripts
+from sluicegate.connectors.redis import scripts_early as early
 from sluicegate.connectors.redis import scripts_packs as packing
 from sluicegate.connectors.redis import scripts_snapshots as snapshots
 from sluicegate.connectors.redis.addresses import RedisServer
@@ -24,10 +25,12 @@ from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
+    EarlyPast,
     Entry,
     Filled,
     Gate,
     InsertResult,
+    OpenBatch,
     Pack,
     SealedBatch,
     Snapshot,
@@ -42,7 +45,7 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.record import Header
 
 _PAGE = 1000
-_NO_GATE = ("", 0, "", "", "", "")
+_NO_GATE = ("", 0, "", "", "", "", "")
 _DUE_SINCE = {"epoch": 0, "first": 1, "last": 2, "never": 3}
 _row = msgspec.msgpack.Decoder(tuple[tuple[str, int, str, str, str], tuple[bytes, list[Header]]]).decode
 
@@ -103,14 +106,14 @@ class RedisBuffer(BufferCalls):
             return list(self._server().lrange(key, 0, -1))
 
     def _gated(self, gate: Gate | None) -> Iterator[Any]:
-        """The arguments of the gate: token, lease, count, times, whether records give deadlines, and the types that
-        have decoders."""
+        """The arguments of the gate: token, lease, count, times, whether records give deadlines, the period of early
+        results, and the types that have decoders."""
         if gate is None:
             yield from _NO_GATE
         else:
             yield from (uuid.uuid4().hex, length(gate.lease), gate.count or "")
             yield from ("" if time is None else length(time) for time in (gate.after_first, gate.after_last))
-            yield "1" if gate.dues else ""
+            yield from ("1" if gate.dues else "", "" if gate.every is None else length(gate.every))
         yield from (-1,) if self._types is None else (len(self._types), *self._types)
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
@@ -148,6 +151,21 @@ class RedisBuffer(BufferCalls):
     def seal(self, name: str, group: str, gate: Gate) -> SealedBatch | None:
         sealed = self._run(packing.SEAL, name, *self._gated(gate), group)
         return None if sealed is None else self._batch(name, sealed)
+
+    def early(self, name: str, gate: Gate, limit: int = 100) -> Sequence[OpenBatch]:
+        return [self._open(leased) for leased in self._run(early.EARLY, name, *self._gated(gate), limit)]
+
+    def _open(self, leased: Sequence[Any]) -> OpenBatch:
+        name, results, whole, last, token, rows, stored = leased
+        group, past = text(name), EarlyPast(results, bool(whole))
+        content = self._unpacked(stored, group) if rows is None else self._decoded(rows, stored)
+        return OpenBatch(group, content.entries, last, past, text(token))
+
+    def complete_early(self, name: str, gate: Gate, ends: Sequence[buffers.EarlyEnd]) -> Sequence[bool]:
+        groups = (part for batch, some in ends for part in (batch.group, batch.token, batch.last, len(some)))
+        messages = (part for _, some in ends for part in outbox_arguments(some))
+        arguments = (*self._gated(gate), len(ends), *groups, *messages)
+        return [bool(done) for done in self._run(early.COMPLETE_EARLY, name, *arguments)]
 
     def complete(self, name: str, batch: SealedBatch, outbox: Sequence[OutboxMessage] = ()) -> int:
         removed = super().complete(name, batch, outbox)
@@ -242,11 +260,12 @@ class RedisBuffer(BufferCalls):
         return buffers.Decoded([row.id for row in stored], entries, len(stored) - len(entries))
 
     def _batch(self, name: str, sealed: Sequence[Any]) -> SealedBatch:
-        first, group, reason, attempts, token, ends, rows, stored = sealed
+        first, group, reason, attempts, token, ends, rows, stored, results, whole = sealed
         group = text(group)
         content = self._unpacked(stored, group) if rows is None else self._decoded(rows, stored)
         id = batch_id(name, group, text(first))
-        return SealedBatch(id, group, text(reason), *content, text(token), instant(ends), attempts)
+        lease, past = (text(token), instant(ends), attempts), EarlyPast(results, bool(whole))
+        return SealedBatch(id, group, text(reason), *content, *lease, past)
 
 
 def _arguments(entry: Entry, keep: int) -> Iterator[Any]:

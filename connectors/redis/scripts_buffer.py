@@ -17,12 +17,15 @@ BUFFER = """
 -- given: group -> the newest deadline that a record gave: number of the record, what it counts from (0: 1970, 1: the
 -- group's first record, 2: this record, 3: it takes the deadline away), time from then on, time of the insert ('>dBdd')
 -- since: groups by the time from which that deadline counts; without those that count from 1970
+-- early: group -> its early results: how many, the last record that they cover, token of the worker that makes the next
+-- one (msgpack); early_due: groups by the time at which the next one is due; without those that wait for a record
 -- packed, due, pack and pack-batch: see scripts_packs.py. `order` and `packed` never exist at the same time
 local name = ARGV[1]
 local B = P .. 'buffer:'
 local KINDS = {order = 'zset', rows = 'hash', keys = 'hash', gone = 'zset', types = 'hash', leases = 'hash',
   tokens = 'zset', sealed = 'zset', batches = 'hash', holders = 'hash', deadlines = 'zset', watermarks = 'hash',
-  sequence = 'string', packed = 'hash', due = 'zset', begins = 'zset', keep = 'string', given = 'hash', since = 'zset'}
+  sequence = 'string', packed = 'hash', due = 'zset', begins = 'zset', keep = 'string', given = 'hash', since = 'zset',
+  early = 'hash', early_due = 'zset'}
 local function key(kind) return B .. kind .. ':' .. name end
 local function group_key(group) return B .. 'group:' .. #name .. ':' .. name .. ':' .. group end
 local function pack_key(group) return B .. 'pack:' .. #name .. ':' .. name .. ':' .. group end
@@ -75,6 +78,10 @@ local function forget_given(group)
   redis.call('HDEL', key('given'), group)
   redis.call('ZREM', key('since'), group)
 end
+local function forget_early(group)
+  redis.call('HDEL', key('early'), group)
+  redis.call('ZREM', key('early_due'), group)
+end
 local function delete(rows, stored)
   local keys, gone, types, groups = {}, {}, {}, {}
   for i, each in ipairs(stored) do
@@ -98,6 +105,7 @@ local function delete(rows, stored)
     if redis.call('EXISTS', group_key(group)) == 0 then
       redis.call('ZREM', key('deadlines'), group)
       forget_given(group)
+      if redis.call('EXISTS', pack_key(group)) == 0 then forget_early(group) end
     end
   end
 end
@@ -105,14 +113,15 @@ end
 
 GATE = """
 -- ARGV from 2: token, lease, count, time after the first row, after the last row (each or ''), whether records give
--- deadlines (1 or ''), number of the types that have a decoder (-1: all have one), these types
+-- deadlines (1 or ''), time after which an early result is due (or ''), number of the types that have a decoder (-1:
+-- all have one), these types
 local token, lease, wanted = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local after_first, after_last = tonumber(ARGV[5]), tonumber(ARGV[6])
-local gives, resolving, at = ARGV[7] == '1', nil, 9
-if ARGV[8] ~= '-1' then
+local gives, every, resolving, at = ARGV[7] == '1', tonumber(ARGV[8]), nil, 10
+if ARGV[9] ~= '-1' then
   resolving = {}
-  for i = 9, 8 + ARGV[8] do resolving[ARGV[i]] = true end
-  at = 9 + ARGV[8]
+  for i = 10, 9 + ARGV[9] do resolving[ARGV[i]] = true end
+  at = 10 + ARGV[9]
 end
 local easy = nil  -- whether all rows resolve and no snapshot has a live lease; nil: not known yet
 local function is_easy()
@@ -146,6 +155,32 @@ local function ready(group)  -- its rows that can be sealed, oldest first; call 
   end
   return {count = #rows, take = take}
 end
+-- Early results of open groups
+local any_early = redis.call('EXISTS', key('early')) == 1
+local function early_of(group)  -- how many, the last record that they cover, token; nil: none
+  local stored = any_early and redis.call('HGET', key('early'), group)
+  return stored and cmsgpack.unpack(stored)
+end
+local function last_of(group)  -- the number of its newest open record, nil: it has none
+  local row = redis.call('ZRANGE', group_key(group), -1, -1)[1]
+  if row then return tonumber(row) end
+  local pack = redis.call('LINDEX', pack_key(group), -1)
+  if not pack then return nil end
+  local first, count = struct.unpack('>dd', pack, 9)
+  return first + count - 1
+end
+local function expect_early(groups)
+  for _, group in ipairs(every and groups or {}) do
+    local state, last = early_of(group), last_of(group)
+    if last and not state then
+      any_early = true
+      redis.call('HSET', key('early'), group, cmsgpack.pack({0, 0, ''}))
+      redis.call('ZADD', key('early_due'), text(now + every), group)
+    elseif last and last > state[2] then
+      redis.call('ZADD', key('early_due'), 'NX', text(now + every), group)
+    end
+  end
+end
 local batches = {}
 local function hand_out(first, batch, packs)
   batch[3], batch[4] = batch[3] + 1, token .. ':' .. #batches
@@ -159,7 +194,17 @@ local function hand_out(first, batch, packs)
   for i, each in ipairs(rows and ask('HMGET', key('rows'), batch[5]) or {}) do
     if each then rows[#rows + 1], stored[#stored + 1] = batch[5][i], each end
   end
-  batches[#batches + 1] = {first, batch[1], batch[2], batch[3], batch[4], ends, rows, stored}
+  local results = batch[7] or 0
+  batches[#batches + 1] = {first, batch[1], batch[2], batch[3], batch[4], ends, rows, stored, results, batch[8] or 0}
+end
+-- The members of a new batch. The early results of its group are those of the batch; `last`: its newest record
+local function sealed_of(group, reason, rows, count, last)
+  local state, batch = early_of(group), {group, reason, 0, '', rows, count}
+  if state then
+    forget_early(group)
+    batch[7], batch[8] = state[1], state[2] == last and 1 or 0
+  end
+  return batch
 end
 local function forget_leases(rows)  -- removes the expired leases of snapshots
   for i, lease in ipairs(redis.call('EXISTS', key('tokens')) == 1 and ask('HMGET', key('leases'), rows) or {}) do
@@ -172,7 +217,7 @@ local function seal(group, rows, reason)
   for _, row in ipairs(rows) do leases[#leases + 1], leases[#leases + 2] = row, 'batch:' .. rows[1] end
   write('ZREM', group_key(group), rows)
   write('HSET', key('leases'), leases)
-  hand_out(rows[1], {group, reason, 0, '', rows})
+  hand_out(rows[1], sealed_of(group, reason, rows, false, tonumber(rows[#rows])))
 end
 -- Deadlines that records give
 -- By the number of the record among the arguments: what the deadline counts from, and the time from then on
@@ -285,6 +330,7 @@ local function finish(group, reason)
   if most == 0 then return end
   seal(group, rows.take(most), reason)
   settle({group})
+  expect_early({group})
 end
 """.replace("SET_BACK", str(SET_BACK)).replace("LATEST_DUE", str(LATEST_DUE))
 
@@ -373,6 +419,7 @@ for group, those in pairs(groups) do write('ZADD', group_key(group), those) end
 if ARGV[at + 3] == '1' then
   for i, group in ipairs(touched) do fill(group, counts[i] + #groups[group] / 2, ends[group], firsts[group] or now) end
   settle(touched)
+  expect_early(touched)
 end
 return {'done', #new, batches}
 """)

@@ -62,7 +62,8 @@ local function seal_packs(group, state, most, reason)
   state[1] = state[1] - count
   state[2] = state[1] > 0 and time_of(oldest or redis.call('LINDEX', pack_key(group), 0)) or nil
   local first = text(number_of(packs[1]))
-  hand_out(first, {group, reason, 0, '', {}, count}, packs)
+  local last = number_of(packs[#packs]) + items_of(packs[#packs]) - 1
+  hand_out(first, sealed_of(group, reason, {}, count, last), packs)
 end
 local function settle_packs(groups, states, last)  -- `last`: time of the last record, nil: read it
   local kept, gone, timed, untimed = {}, {}, {}, {}
@@ -112,6 +113,7 @@ local function finish_packs(group, reason)
   if not resolves or state[1] == 0 then return end
   seal_packs(group, state, wanted or math.huge, reason)
   settle_packs({group}, {state})
+  expect_early({group})
 end
 """
 
@@ -160,6 +162,7 @@ for i = at + 5, #ARGV, 2 do
   end
 end
 settle_packs(groups, states, now)
+expect_early(groups)
 return {'done', batches}
 """)
 

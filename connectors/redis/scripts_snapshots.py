@@ -131,8 +131,8 @@ local packed = tonumber(redis.call('HGET', key('types'), 'pack') or '0')
 for _, token in ipairs(tokens) do redis.call('DEL', held_key(token)) end
 for _, group in ipairs(redis.call('HKEYS', key('packed'))) do redis.call('UNLINK', pack_key(group)) end
 for _, first in ipairs(redis.call('HKEYS', key('batches'))) do redis.call('UNLINK', sealed_key(first)) end
-local kinds = 'tokens begins leases sealed batches holders deadlines packed due types given since'
-for kind in string.gmatch(kinds, '%a+') do
+local kinds = 'tokens begins leases sealed batches holders deadlines packed due types given since early early_due'
+for kind in string.gmatch(kinds, '[%a_]+') do
   redis.call('DEL', key(kind))
 end
 return #rows + packed

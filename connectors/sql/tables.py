@@ -140,6 +140,17 @@ _OF_ROWS = Addition(
     _BUFFER_DEADLINE.name, [Column("given", "bytes", True), Column("due_since", "count", True)], [["name", "due_since"]]
 )
 BUFFER_DEADLINE = _BUFFER_DEADLINE._replace(columns=[*_BUFFER_DEADLINE.columns, *_OF_ROWS.columns])
+# The early results of an open group: how many, the last row that they cover, when the next one is due (null: a row must
+# come first), and the token of the worker that makes it.
+BUFFER_EARLY = _table(
+    "buffer_early",
+    "name name, group_name name, results count, covered count, due_at count null, token name",
+    ["name", "group_name"],
+    indexes=[["name", "due_at"]],
+    by_key=True,
+)
+# How many early results the group of a batch had, and 1 if the last one covers all of its rows; null for none.
+_PAST = Addition(_BUFFER_HOLD.name, [Column("results", "count", True), Column("whole", "count", True)], [])
 BUFFER_KEY = _table(
     "buffer_key",
     "name name, idempotency_key name, kept_until count",
@@ -197,6 +208,7 @@ BUFFER_NAME, BUFFER_HOLD, PENDING, LANE = (
     table._replace(columns=[*table.columns, *addition.columns])
     for table, addition in zip((_BUFFER_NAME, _BUFFER_HOLD, _PENDING, _LANE), _BEGINS, strict=True)
 )
+BUFFER_HOLD = BUFFER_HOLD._replace(columns=[*BUFFER_HOLD.columns, *_PAST.columns])
 
 _BUFFERS = (_BUFFER_NAME, BUFFER_ROW, _BUFFER_HOLD, _BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK)
 LEASED = (*_BUFFERS, _TIMEOUT, MESSAGE, _PENDING, SENT, DEAD_MESSAGE, ATTEMPT, _LANE)
@@ -225,6 +237,7 @@ STEPS: tuple[Step, ...] = (
     Step("when a lease began, and how long a buffer keeps keys", (), {}, _BEGINS),
     Step("table for cold groups", (COLD,), {}),
     Step("deadlines that the records of a buffer give", (), {}, [_OF_ROWS]),
+    Step("early results of the groups of a buffer", (BUFFER_EARLY,), {}, [_PAST]),
 )
 
 

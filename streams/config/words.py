@@ -49,7 +49,7 @@ def meaning(agent: Agent) -> list[str]:
             *of_records(agent),
             *_ends(agent, rule),
         ]
-    sentences += [emitting.meaning(rule.emit)] if rule is not None and rule.emit is not None else []
+    sentences += emitting.meaning(agent)
     sentences += of_lookups(agent) + of_results(agent)
     if agent.handler is not None:
         sentences += _handled(agent, agent.handler)

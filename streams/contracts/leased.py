@@ -18,6 +18,7 @@ from sluicegate.streams.contracts.leased_values import (
     Filled,
     Gate,
     InsertResult,
+    OpenBatch,
     Pack,
     SealedBatch,
     Snapshot,
@@ -123,6 +124,22 @@ class BufferBatches(Protocol):
         for example one less than now, when the batch was not tried."""
 
 
+class BufferEarly(Protocol):
+    """Early results of open groups (`Gate.every`). A group counts its results, and each is written once."""
+
+    def early(self, name: str, gate: Gate, limit: int = 100) -> Sequence[OpenBatch]:
+        """Lease up to `limit` open groups whose early result is due, the longest due first. A group that was leased is
+        due again when its lease has ended. Nothing is sealed."""
+
+    def complete_early(
+        self, name: str, gate: Gate, ends: Sequence[tuple[OpenBatch, Sequence[OutboxMessage]]]
+    ) -> Sequence[bool]:
+        """For each batch: count one more result of its group, which covers the entries of the batch, and write the
+        messages, in one transaction. False (nothing changed): another token has the lease, or the group was sealed or
+        removed meanwhile. The next result is due one period from now if there are newer entries, else one period after
+        the next insert."""
+
+
 class BufferLeases(Protocol):
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime:
         """Renew the lease of a snapshot or a batch: all rows of the token, until the time returned. `attempts` is the
@@ -168,6 +185,7 @@ class AggregatorBuffer(
     BufferSnapshots,
     BufferSealing,
     BufferBatches,
+    BufferEarly,
     BufferLeases,
     BufferReading,
     BufferCare,

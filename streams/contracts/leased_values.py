@@ -187,13 +187,16 @@ class WatermarkMove(NamedTuple):
 class Gate:
     """When a group of a buffer is sealed: at `count` resolved entries, or so long after its first or its last entry.
     With `dues` also at the deadline of the newest open entry that has one (`Entry.due`). A deadline that has passed
-    seals the group with the entry that gives it. `lease` is how long the worker that fires the batch may take."""
+    seals the group with the entry that gives it. `lease` is how long the worker that fires the batch may take. With
+    `every` an early result of an open group is due so long after the insert of the first entry that no result
+    covers."""
 
     count: int | None = None
     after_first: timedelta | None = None
     after_last: timedelta | None = None
     lease: timedelta = timedelta(minutes=5)
     dues: bool = False
+    every: timedelta | None = None
 
     @property
     def timed(self) -> bool:
@@ -206,7 +209,7 @@ class Gate:
             raise ValueError("a Gate needs a count or a time")
         if self.count is not None and self.count < 1:
             raise ValueError("the count of a Gate is at least 1")
-        if any(time is not None and time <= timedelta(0) for time in (self.after_first, self.after_last)):
+        if any(time is not None and time <= timedelta(0) for time in (self.after_first, self.after_last, self.every)):
             raise ValueError("the times of a Gate are longer than zero")
 
 
@@ -228,11 +231,33 @@ class Snapshot:
 EMPTY = Snapshot((), (), 0, "", None)
 
 
+class EarlyPast(NamedTuple):
+    """The early results that a group had: how many, and whether the last one covers all entries of the group."""
+
+    results: int = 0
+    whole: bool = False
+
+
+NO_RESULTS = EarlyPast()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBatch:
+    """The entries that an open group has now, leased for an early result by the holder of its `token`. `last` is the
+    number of the newest one. The group stays open: it takes further entries, and may be sealed meanwhile."""
+
+    group: str
+    entries: Sequence[Entry]
+    last: int
+    past: EarlyPast
+    token: str
+
+
 @dataclass(frozen=True, slots=True)
 class SealedBatch:
     """A completed group with fixed members, leased by the holder of its `token`. It is returned unchanged, with the
     same `id`, until it is completed. `reason` is count, until, timeout or manual. `attempts` counts its leases, from 1.
-    """
+    `past` are the early results that it had while it was open."""
 
     id: str
     group: str
@@ -243,6 +268,7 @@ class SealedBatch:
     token: str
     expires_at: datetime
     attempts: int
+    past: EarlyPast = NO_RESULTS
 
 
 def batch_id(name: str, group: str, first: str) -> str:

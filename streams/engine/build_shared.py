@@ -22,6 +22,7 @@ from sluicegate.streams.handlers.values import OutputTarget
 from sluicegate.streams.lookups.handled import ItemRows
 from sluicegate.streams.lookups.rows import Lookups
 from sluicegate.streams.reading.dedupe import IdRule
+from sluicegate.streams.shared.shared_early import SharedEarly
 from sluicegate.streams.shared.shared_fires import UNDER_WAY, SharedFires
 from sluicegate.streams.shared.shared_firing import SharedFiring, aggregation_of
 from sluicegate.streams.shared.shared_intake import SharedIntake
@@ -63,7 +64,14 @@ def intake(
 
     size = SharedSize(name, buffer, BackgroundCalls(parts.pool(1), _nobody), parts.meter, clock)
     least = 1 if may_end(rule) else gate.count or inf
-    return SharedIntake(name, least, buffer, runs, fires, partial(source_of, parts.store, app, agent), size)
+    early = None if gate.every is None else _early(name, gate, firing, parts)
+    return SharedIntake(name, least, buffer, runs, fires, partial(source_of, parts.store, app, agent), size, early)
+
+
+def _early(name: str, gate: Gate, firing: SharedFiring, parts: WorkerDependencies) -> SharedEarly:
+    calls, backoff = BackgroundCalls(parts.pool(1), _nobody), Backoff(0.2, 10.0, parts.random)
+    clock = parts.clock.monotonic
+    return SharedEarly(name, gate, parts.store.buffer, firing, calls, parts.meter, clock, parts.time, backoff)
 
 
 def source_of(store: Reader, app: str, agent: Agent, place: TopicPartition) -> str:
@@ -79,7 +87,9 @@ def gate_of(agent: Agent) -> Gate:
     most = completion(aggregation).most
     times = (aggregation.since_first, aggregation.since_last)
     first, last = (None if seconds is None else timedelta(seconds=seconds) for seconds in times)
-    return Gate(None if most == inf else int(most), first, last, LEASE, aggregation.deadline is not None)
+    period = None if aggregation.emit is None else aggregation.emit.every
+    every = None if period is None else timedelta(seconds=period)
+    return Gate(None if most == inf else int(most), first, last, LEASE, aggregation.deadline is not None, every)
 
 
 def _handling(

@@ -27,10 +27,11 @@ from sluicegate.streams.aggregation.events import (
 )
 from sluicegate.streams.aggregation.group_faults import DEATHS
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.layout import COUNT
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.headers import DEAD_MEMBERS, LAST, OF_ROW
 from sluicegate.streams.contracts.ids import retried_id
-from sluicegate.streams.contracts.leased_values import SealedBatch
+from sluicegate.streams.contracts.leased_values import EarlyPast, OpenBatch, SealedBatch
 from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import ConfigurationError, HandlerStopped, SluicegateError
@@ -173,15 +174,51 @@ class SharedFiring:
         rows = self._rows([event], group.first)
         return Made([self._message(row, group.last, lambda: group.members) for row in rows], [event], {}, 0)
 
+    def early(self, batch: OpenBatch, now: float) -> Made:
+        """The messages of an early result of a group that stays open: none if the last one covers all records, or if
+        the group will end with several results, because it exceeds `max_bytes`. Refused records become dead letters
+        when the group ends."""
+        if batch.past.whole or is_retried(batch.group):
+            return Made((), (), {}, 0)
+        records = unpacked(batch.entries)
+        with self._one_at_a_time:
+            groups = self._filled(records, batch.past, now)
+            several = any(isinstance(event, Fire) for event in groups.drain())
+            groups.outcomes.clear()  # the answers for the records count when the group ends
+            for key in () if several else list(groups.states):
+                groups.tell(key, now)
+        fires: list[Event] = []
+        messages: list[OutboxMessage] = []
+        for group in groups.drain():
+            if isinstance(group, Fire):
+                first, last = records[group.first].origin, records[group.last].origin
+                fire = structs.replace(group, first=first.offset, last=last.offset)
+                fires.append(fire)
+                messages += [self._message(row, last) for row in self._rows([fire], first)]
+        return Made(messages, fires, groups.outcomes, 0)
+
+    def _filled(self, records: Sequence[SharedRecord], past: EarlyPast, now: float) -> Groups:
+        """The groups of these records. They continue the count of the early results, from the first record on: a record
+        may end a part of its group by `max_bytes`."""
+        groups, taken_at, begin = Groups(self._rule), min(map(_taken_at, records), default=now), 0
+        while past.results and begin < len(records) and not groups.states:
+            accept(groups, records[begin : begin + 1], taken_at)
+            begin += 1
+        groups.early.past |= dict.fromkeys(groups.states, (past.results, 0, None))
+        accept(groups, records[begin:], taken_at)
+        alone = len(groups.states) == 1 and not groups.events
+        for key, state in groups.states.items() if past.results else ():
+            groups.early.past[key] = (past.results, state[COUNT] if past.whole and alone else 0, None)
+        return groups
+
     def _groups(self, batch: SealedBatch, records: Sequence[SharedRecord], now: float) -> Groups:
         """The groups of the batch. Their events are one fire, unless the rule has changed since, or the group exceeds
         `max_bytes`."""
         reason = batch.reason
         if reason == "count" and len(records) != self._count:
             reason = "limit" if len(records) < self._count else COUNT_LOWERED
-        groups = Groups(self._rule)
         with self._one_at_a_time:
-            accept(groups, records, min(map(_taken_at, records), default=now))
+            groups = self._filled(records, batch.past, now)
             for key in list(groups.states):
                 groups.fire(key, reason, now)
             return groups

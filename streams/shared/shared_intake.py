@@ -19,6 +19,7 @@ from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import WatermarkMoved
 from sluicegate.streams.handlers.processor import Item, RecordProcessor
 from sluicegate.streams.handlers.values import Message
+from sluicegate.streams.shared.shared_early import SharedEarly
 from sluicegate.streams.shared.shared_fires import SharedFires
 from sluicegate.streams.shared.shared_leases import MOST
 from sluicegate.streams.shared.shared_records import RecordRun, no_records
@@ -51,8 +52,9 @@ class SharedIntake(RecordProcessor):
         fires: SharedFires,
         source_of: Callable[[TopicPartition], str],
         size: SharedSize,
+        early: SharedEarly | None = None,
     ) -> None:
-        self._size = size
+        self._size, self._early = size, early
         self._name, self._least, self._buffer, self._runs, self.fires = name, least, buffer, runs, fires
         self._source_of, self.at_once = source_of, runs.at_once
         self._sources: dict[TopicPartition, SourceProgress] = {}
@@ -118,12 +120,18 @@ class SharedIntake(RecordProcessor):
 
     def turn(self, now: float) -> None:
         self.fires.turn(now)
+        if self._early is not None and self.fires.halt is None:
+            self._early.turn(now)
 
     def measure(self, now: float, first: bool) -> None:
         self._size.turn(now, first)
 
     def stop(self) -> None:
+        if self._early is not None:
+            self._early.stop()
         self.fires.stop()
 
     def finish(self) -> None:
+        if self._early is not None:
+            self._early.finish()
         self.fires.finish()

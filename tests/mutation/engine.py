@@ -12,6 +12,7 @@ HAND_OVER = (f"{E}test_hand_over.py",)
 COLD = ("tests/unit/engine/test_cold_groups.py",)
 COLD_BAGS = ("tests/unit/engine/test_cold_bags.py",)
 CHANGELOG = ("tests/unit/aggregation/test_changelog.py",)
+SHARED_EARLY = ("tests/unit/testing/test_shared_early.py",)
 READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_what_is_read_again_counts_twice",)
 OWNERSHIP, SEEK_AGAIN = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_seek_again.py",)
 
@@ -806,6 +807,34 @@ GUARDS = (
         "            ended.append((group, begins[group], groups.pop(group), ",
         "            ended.append((group, begins[group], groups[group], ",
         ("tests/unit/testing/test_packing.py",),
+    ),
+    Guard(
+        "the last result of a shared group continues the numbers of its early ones",
+        "streams/shared/shared_firing.py",
+        "groups.early.past[key] = (past.results, state[COUNT]",
+        "groups.early.past[key] = (0, state[COUNT]",
+        SHARED_EARLY,
+    ),
+    Guard(
+        "the first part of a shared group continues the numbers of its early results",
+        "streams/shared/shared_firing.py",
+        "        groups.early.past |= dict.fromkeys(groups.states, (past.results, 0, None))\n",
+        "",
+        SHARED_EARLY,
+    ),
+    Guard(
+        "a shared group that ends in parts has no early result of one of them",
+        "streams/shared/shared_firing.py",
+        "            several = any(isinstance(event, Fire) for event in groups.drain())\n",
+        "            several = not list(groups.drain()) and False\n",
+        SHARED_EARLY,
+    ),
+    Guard(
+        "an early result of a shared group that could not be made covers no record",
+        "streams/shared/shared_early.py",
+        "return replace(batch, last=0), Made",
+        "return replace(batch), Made",
+        SHARED_EARLY,
     ),
     Guard(
         "a record gives its group of a shared buffer a deadline",

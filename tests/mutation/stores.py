@@ -15,6 +15,7 @@ BUFFER = (
     f"{C}buffer/test_firing.py",
 )
 TIMEOUTS = tuple(f"{C}timeouts/test_{name}.py" for name in ("leases", "emission", "scheduling", "commits", "apps"))
+EARLY = (f"{C}buffer/test_early.py",)
 BUFFER_CLOCK = (f"{C}buffer/test_clocks.py",)
 OUTBOX_CLOCK = (f"{C}outbox/test_clocks.py",)
 RECURRING = (f"{C}timeouts/test_recurring.py",)
@@ -25,6 +26,94 @@ UPDATE = '\nwhere partition_key = %s and token = %s and version = %s"""\n\n#'
 REDIS_HELD = "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'} end\nlocal kinds"
 
 GUARDS = (
+    Guard(
+        "memory: an early result of a shared buffer is written under its lease",
+        "connectors/memory/buffer.py",
+        "if state is None or state.token != batch.token:",
+        "if state is None:",
+        EARLY,
+        MEMORY,
+    ),
+    Guard(
+        "SQL: an early result of a shared buffer is written under its lease",
+        "connectors/sql/leased/buffer_early.py",
+        "_EARLY.group_name == batch.group, _EARLY.token == batch.token",
+        "_EARLY.group_name == batch.group",
+        EARLY,
+        SQLITE,
+    ),
+    Guard(
+        "Redis: an early result of a shared buffer is written under its lease",
+        "connectors/redis/scripts_early.py",
+        "state and state[3] ~= '' and state[3] == ARGV[place + 1] and 1 or 0",
+        "state and 1 or 0",
+        EARLY,
+        REDIS,
+    ),
+    Guard(
+        "MongoDB: an early result of a shared buffer is written under its lease",
+        "connectors/mongodb/early.py",
+        '"group": batch.group}, "token": batch.token}',
+        '"group": batch.group}}',
+        EARLY,
+        "mongodb",
+    ),
+    Guard(
+        "memory: a batch takes over the early results of its group",
+        "connectors/memory/buffered.py",
+        "StoredBatch(group, reason, rows, past=past)",
+        "StoredBatch(group, reason, rows)",
+        EARLY,
+        MEMORY,
+    ),
+    Guard(
+        "SQL: a batch takes over the early results of its group",
+        "connectors/sql/leased/buffer_seals.py",
+        "*free, *map(int, hold.past)",
+        "*free, *map(int, NO_RESULTS)",
+        EARLY,
+        SQLITE,
+    ),
+    Guard(
+        "Redis: a batch takes over the early results of its group",
+        "connectors/redis/scripts_buffer.py",
+        "    batch[7], batch[8] = state[1], state[2] == last and 1 or 0\n",
+        "",
+        EARLY,
+        REDIS,
+    ),
+    Guard(
+        "MongoDB: a batch takes over the early results of its group",
+        "connectors/mongodb/sealing.py",
+        'about |= {"past": list(past)} if past.results else {}',
+        "about |= {}",
+        EARLY,
+        "mongodb",
+    ),
+    Guard(
+        "memory: early results of a shared buffer wait for no clock that was ahead",
+        "connectors/memory/buffered.py",
+        "min(early.due_at, latest)",
+        "early.due_at",
+        EARLY,
+        MEMORY,
+    ),
+    Guard(
+        "SQL: early results of a shared buffer wait for no clock that was ahead",
+        "connectors/sql/leased/buffer_early.py",
+        "ahead.values(due_at=latest)",
+        "ahead.values(due_at=_EARLY.due_at)",
+        EARLY,
+        SQLITE,
+    ),
+    Guard(
+        "records that come while an early result of a shared buffer is made are in the next one",
+        "connectors/memory/buffer.py",
+        "        buffer.expect_early(batch.group, gate, now)\n        return True\n",
+        "        return True\n",
+        EARLY,
+        MEMORY,
+    ),
     Guard(
         "memory: a read of the first cold groups does not search all of them",
         "connectors/memory/cold.py",

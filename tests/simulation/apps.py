@@ -15,6 +15,7 @@ from tests.simulation import (
     merged,
     routed,
     shared_dues,
+    shared_early,
     silence,
     windowed,
     windows_deployed,
@@ -74,6 +75,7 @@ OF_THEIR_OWN: dict[str, Callable[[Random, float], tuple[Agent, ...]]] = {
     silence.KIND: lambda chance, first: (silence.agent(chance),),
     deadlines.KIND: lambda chance, first: (deadlines.agent(chance),),
     shared_dues.KIND: lambda chance, first: (shared_dues.agent(chance, first),),
+    shared_early.KIND: lambda chance, first: (shared_early.agent(chance, first),),
     early.KIND: lambda chance, first: (early.agent(chance, first),),
     correlated.KIND: lambda chance, first: (correlated.agent(4 * first),),
 }

@@ -78,10 +78,13 @@ from tests.simulation.taken_out_paged import (
 )
 from tests.simulation.taken_out_routed import all_sent, all_taken, first_forwarded, held_back, one_route
 from tests.simulation.taken_out_shared import (
+    any_lease,
+    counted_apart,
     dead_all_the_same,
     hand_outs,
     nobody_looks,
     removed_first,
+    results_forgotten,
     sealed_apart,
     unmarked,
     watermark_first,
@@ -191,6 +194,9 @@ MUTANTS = (
     Mutant("shared-waits-for-a-clock-that-was-ahead", "shared", "buffer-set-back", 1, more=AHEAD),
     Mutant("deadlines-of-shared-records-get-lost", "shared due", "shared-dues"),
     Mutant("shared-deadlines-wait-for-a-clock-that-was-ahead", "shared due", "buffer-set-back", 1, more=AHEAD),
+    Mutant("early-results-counted-before-the-message", "shared early", counted_apart),
+    Mutant("early-results-of-a-batch-forgotten", "shared early", results_forgotten),
+    Mutant("early-results-of-any-lease", "shared early", any_lease),
     Mutant("suspects-run-in-company", "killer", "shared-suspects"),
     Mutant("hand-outs-taken-for-deaths", "killer", hand_outs, 4),
     Mutant("times-alone-not-written", "killer", unmarked),

@@ -14,12 +14,13 @@ from sluicegate.streams.contracts.leased_values import Gate
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.shared.shared_records import buffer_name
-from tests.simulation import shared_dues
+from tests.simulation import shared_dues, shared_early
 from tests.simulation.handlers import DEADLY
 from tests.unit.aggregation.oracle import Oracle
 
 ACTS = frozenset(
     {"insert_packs", "insert_and_seal", "due", "complete", "complete_all", "renew", "renew_all", "release"}
+    | {"early", "complete_early"}
 )
 SHARED = ("shared-inserted", "shared-sealed", "shared-completed")
 
@@ -55,6 +56,8 @@ class Buffer:
         if name == "renew" and len(parts) > 3:
             batches = self._inner._buffer(parts[0]).batches
             self.alone = next(((id, parts[1]) for id, batch in batches.items() if batch.token == parts[1]), None)
+        if name == "complete_early":
+            world.batches |= {message.id: "" for _, messages in parts[2] for message in messages}
         if name == "complete_all":
             world.batches |= {message.id: batch.id for batch, messages in parts[1] for message in messages}
         if name in ACTS and self.late:
@@ -68,6 +71,7 @@ class Buffer:
         if name == "due":
             world.findings.extend(too_far(self._inner, *parts[:2]))
         world.findings.extend(shared_dues.judge(self._inner, process.agent, name, parts, result, sealed))
+        world.findings.extend(shared_early.judge(self._inner, name, parts, result))
         if name in ACTS and self.lost:
             self.lost = False
             world.note("shared reply lost", name)
@@ -119,6 +123,17 @@ def _innocent(world: Any, number: int, crashed: set[int]) -> list[int]:
     ]
 
 
+def _results(world: Any, found: list[str]) -> list[tuple[Any, dict[str, Any], list[int]]]:
+    """The rows of the outbox, their documents, and the records that count with each: those of its group, if no later
+    result of the group is there."""
+    rows = [(row, json.loads(row.message.value)) for row in world.store.outbox._rows.values()]
+    emits = world.plan.agents[0].aggregation.emit is not None
+    wrong = list(shared_early.last_results(world, rows)) if emits else []
+    found += [what for what, _ in wrong if what]
+    replaced = {id for _, id in wrong}
+    return [(row, document, [] if row.message.id in replaced else document["all"]) for row, document in rows]
+
+
 def judge(world: Any) -> list[str]:
     """Every record that can be used is in one result, every other is a dead letter, once each. The group that ends its
     process is a dead letter; another only after three runs alone of which the store did not hear the end."""
@@ -140,9 +155,8 @@ def judge(world: Any) -> list[str]:
         if (until := agent.aggregation.until) is not None:
             ends |= {each["at"] for each in taken if each[until.field] == until.equals}
     got = Counter[int]()
-    for row in world.store.outbox._rows.values():
-        document = json.loads(row.message.value)
-        got.update(document["all"])
+    for row, document, records in _results(world, found):
+        got.update(records)
         letter, runs = row.message.topic == "dead", world.unreported.get(world.batches[row.message.id], set())
         if not letter if DEADLY in document["all"] else letter and len(runs) < 3:
             found.append(f"{row.message.id} went to {row.message.topic}: {document}")

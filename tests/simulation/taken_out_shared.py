@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.memory.buffer import MemoryBuffer
+from sluicegate.connectors.memory.buffered import Buffered
+from sluicegate.streams.contracts.leased_values import NO_RESULTS
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.handlers import attempts
 from sluicegate.streams.shared.shared_intake import SharedIntake
@@ -53,6 +55,45 @@ def sealed_apart(patch: Patch) -> None:
         return fill(self, name, entries, *parts)
 
     patch.setattr(MemoryBuffer, "insert_and_seal", apart)
+
+
+def counted_apart(patch: Patch) -> None:
+    """A group counts its early result, and its message comes in another transaction, if the process lives so long."""
+    complete, times = MemoryBuffer._complete_early, count(1)
+
+    def apart(self: Any, held: Any, gate: Any, batch: Any, outbox: Any, now: int) -> bool:
+        done = complete(self, held, gate, batch, (), now)
+        if next(times) % 20 == 0:
+            raise PersistenceError("by the simulation, between the two")
+        if done:
+            self._write(outbox)
+        return done
+
+    patch.setattr(MemoryBuffer, "_complete_early", apart)
+
+
+def results_forgotten(patch: Patch) -> None:
+    """A group is sealed, and its batch does not know its early results."""
+    seal = Buffered.seal
+
+    def without(self: Any, *parts: Any) -> str:
+        id = seal(self, *parts)
+        self.batches[id].past = NO_RESULTS
+        return id
+
+    patch.setattr(Buffered, "seal", without)
+
+
+def any_lease(patch: Patch) -> None:
+    """A worker whose lease of an open group has ended counts its result all the same."""
+    complete = MemoryBuffer._complete_early
+
+    def held(self: Any, buffer: Any, gate: Any, batch: Any, outbox: Any, now: int) -> bool:
+        state = buffer.early.get(batch.group)
+        token = batch.token if state is None else state.token
+        return complete(self, buffer, gate, replace(batch, token=token), outbox, now)
+
+    patch.setattr(MemoryBuffer, "_complete_early", held)
 
 
 def dead_all_the_same(patch: Patch) -> None:

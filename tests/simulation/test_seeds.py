@@ -128,6 +128,8 @@ with_faults_of_its_own = pytest.mark.parametrize(
         ("shared", 12, {"shared reply lost": 5, "late call lands": 5}),  # each record of a shared buffer counts once
         # no group of a shared buffer ends before the deadline of its records, or waits behind it
         ("shared due", 12, {"shared reply lost": 5, "late call lands": 5}),
+        # each early result of a group of a shared buffer once, numbered without a gap, whoever makes it
+        ("shared early", 24, {"shared reply lost": 5, "late call lands": 5}),
         ("changed", 60, {"file": 600}),  # each group is ended by the rule that filled it, whoever has which file when
         # each record is in one result of one rule, whoever has heard of which version when
         ("deployed", 24, {"deploy-rewind": 30, "deploy-finish": 15, "deploy-flush": 15}),
@@ -154,6 +156,7 @@ with_faults_of_its_own = pytest.mark.parametrize(
         "gaps",
         "shared",
         "shared-due",
+        "shared-early",
         "changed",
         "deployed",
         "windows-deployed",

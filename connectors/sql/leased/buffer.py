@@ -16,9 +16,15 @@ from sluicegate.connectors import buffers
 from sluicegate.connectors.buffers import BufferCalls
 from sluicegate.connectors.outboxes import space_of
 from sluicegate.connectors.sql.database import pages
-from sluicegate.connectors.sql.leased import buffer_rows, buffer_seals
+from sluicegate.connectors.sql.leased import buffer_early, buffer_rows, buffer_seals
 from sluicegate.connectors.sql.leased.buffer_rows import PAGE, READ, SNAPSHOT, Condition, Locked, read
-from sluicegate.connectors.sql.leased.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW, BUFFER_WATERMARK
+from sluicegate.connectors.sql.leased.leased_tables import (
+    BUFFER_DEADLINE,
+    BUFFER_EARLY,
+    BUFFER_HOLD,
+    BUFFER_ROW,
+    BUFFER_WATERMARK,
+)
 from sluicegate.connectors.sql.leased.outbox_rows import write_rows
 from sluicegate.connectors.sql.leased.transactions import TransactionRunner
 from sluicegate.connectors.times import clock, length, moment
@@ -29,6 +35,7 @@ from sluicegate.streams.contracts.leased_values import (
     Filled,
     Gate,
     InsertResult,
+    OpenBatch,
     SealedBatch,
     Snapshot,
     Types,
@@ -122,7 +129,7 @@ class SqlBuffer(BufferCalls):
             return Snapshot((), (), 0, "", None, *elsewhere) if others else EMPTY
         token, until = uuid.uuid4().hex, at.now + length(lease)
         at.connection.execute(update(BUFFER_ROW).where(*free, _ROW.number <= rows[-1].number).values(holder=token))
-        buffer_rows.add_holds(at, [(token, SNAPSHOT, "", rows[0].number, token, until, 1, at.now)])
+        buffer_rows.add_holds(at, [(token, SNAPSHOT, "", rows[0].number, token, until, 1, at.now, None, None)])
         _end(at, at.free[1:])
         return Snapshot(*buffer_rows.decoded(rows, self._types), token, moment(until), *elsewhere)
 
@@ -166,6 +173,16 @@ class SqlBuffer(BufferCalls):
             return next(iter(self._handed_out(at, holds, gate)), None)
 
         return self._changed(name, None, work)
+
+    def early(self, name: str, gate: Gate, limit: int = 100) -> Sequence[OpenBatch]:
+        def work(at: Locked) -> Sequence[OpenBatch]:
+            return buffer_early.lease_due(at, gate, self._types, limit)
+
+        return self._changed(name, [], work)
+
+    def complete_early(self, name: str, gate: Gate, ends: Sequence[buffers.EarlyEnd]) -> Sequence[bool]:
+        nothing = [False] * len(ends)
+        return self._changed(name, nothing, lambda at: buffer_early.complete(at, gate, ends, self._space))
 
     def release(self, name: str, batch: SealedBatch, attempts: int | None = None) -> bool:
         ours: Condition = _HOLD.token == batch.token
@@ -251,7 +268,7 @@ class SqlBuffer(BufferCalls):
 
     def remove_all(self, name: str) -> int:
         def work(at: Locked) -> int:
-            for table in (BUFFER_HOLD, BUFFER_DEADLINE):
+            for table in (BUFFER_HOLD, BUFFER_DEADLINE, BUFFER_EARLY):
                 at.connection.execute(delete(table).where(table.c.name == name))
             return buffer_rows.drop(at)
 

@@ -1,7 +1,8 @@
 """Reads, adds and drops the rows of a buffer in SQL while its name is locked. Times are microseconds since 1970."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from sqlalchemy import (
     Connection,
     bindparam,
     delete,
+    exists,
     false,
     insert,
     literal,
@@ -203,8 +205,8 @@ def decoded(rows: Sequence[Sequence[Any]], types: Types | None) -> buffers.Decod
 
 
 def add_holds(at: Locked, holds: Sequence[Sequence[object]]) -> None:
-    """Adds holders. A holder is an id, reason, group, first row, token, end of the lease, attempts, and begin of the
-    lease."""
+    """Adds holders. A holder is an id, reason, group, first row, token, end of the lease, attempts, begin of the lease,
+    and the early results of the group of a batch: their number, and whether the last one covers all rows."""
     columns = BUFFER_HOLD.c.keys()
     at.connection.execute(insert(BUFFER_HOLD), [dict(zip(columns, (at.name, *hold), strict=True)) for hold in holds])
 
@@ -230,6 +232,35 @@ def set_leases_back(at: Locked) -> None:
 def groups(at: Locked, *conditions: Condition) -> Sequence[str]:
     """The groups of the rows that meet the conditions."""
     return at.connection.scalars(select(BUFFER_ROW.c.group_name).where(*at.rows(*conditions)).distinct()).all()
+
+
+def ready(at: Locked, types: Types | None) -> Sequence[Condition]:
+    """The condition on the rows that a gate counts."""
+    return at.rows(one_of(BUFFER_ROW.c.holder, at.free), BUFFER_ROW.c.broken == 0, *resolvable(types))
+
+
+def open_rows(at: Locked) -> Sequence[Condition]:
+    """The condition on rows that are in no batch, and that no batch returned as undecodable."""
+    return at.rows(BUFFER_ROW.c.holder.in_(at.open), BUFFER_ROW.c.broken == 0)
+
+
+def is_ready(at: Locked, types: Types | None, table: Any) -> Condition:
+    """The condition that the group of a row of another table has rows that a gate counts."""
+    return exists(select(BUFFER_ROW.c.number).where(*ready(at, types), BUFFER_ROW.c.group_name == table.group_name))
+
+
+def is_open(at: Locked, table: Any) -> Condition:
+    """The condition that the group of a row of another table has open rows."""
+    return exists(select(BUFFER_ROW.c.number).where(*open_rows(at), BUFFER_ROW.c.group_name == table.group_name))
+
+
+def rows_of(at: Locked, groups: Sequence[str], types: Types | None) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
+    """The ready rows of each group, oldest first."""
+    whole = select(*READ).where(*ready(at, types)).order_by(BUFFER_ROW.c.group_name, BUFFER_ROW.c.number)
+    for page in pages(groups, PAGE):
+        members = at.connection.execute(whole.where(BUFFER_ROW.c.group_name.in_(page)))
+        for group, rows in groupby(members, lambda row: str(row.group_name)):
+            yield group, list(rows)
 
 
 def resolvable(types: Types | None) -> Sequence[Condition]:

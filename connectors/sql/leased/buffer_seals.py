@@ -1,16 +1,16 @@
 """Sealed batches and deadlines of a buffer in SQL, while its name is locked."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.outboxes import Space
 from sluicegate.connectors.sql.database import pages
+from sluicegate.connectors.sql.leased import buffer_early
 from sluicegate.connectors.sql.leased.buffer_rows import (
     PAGE,
     READ,
@@ -20,13 +20,17 @@ from sluicegate.connectors.sql.leased.buffer_rows import (
     add_holds,
     decoded,
     drop,
+    is_open,
+    is_ready,
     one_of,
-    resolvable,
+    open_rows,
+    ready,
+    rows_of,
 )
-from sluicegate.connectors.sql.leased.leased_tables import BUFFER_DEADLINE, BUFFER_HOLD, BUFFER_ROW
+from sluicegate.connectors.sql.leased.leased_tables import BUFFER_DEADLINE, BUFFER_EARLY, BUFFER_HOLD, BUFFER_ROW
 from sluicegate.connectors.sql.leased.outbox_rows import write_rows
 from sluicegate.connectors.times import length, moment
-from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Types, batch_id
+from sluicegate.streams.contracts.leased_values import NO_RESULTS, EarlyPast, Entry, Gate, SealedBatch, Types, batch_id
 
 _ROW, _HOLD = BUFFER_ROW.c, BUFFER_HOLD.c
 _DUE = BUFFER_DEADLINE.c
@@ -42,11 +46,7 @@ class Hold(NamedTuple):
     reason: str
     attempts: int
     rows: Sequence[Sequence[Any]]
-
-
-def _ready(at: Locked, types: Types | None) -> Sequence[Condition]:
-    """The rows that a gate counts."""
-    return at.rows(one_of(_ROW.holder, at.free), _ROW.broken == 0, *resolvable(types))
+    past: EarlyPast = NO_RESULTS
 
 
 def seal_full(at: Locked, touched: Sequence[str], new: Sequence[Entry], gate: Gate, types: Types | None) -> list[Hold]:
@@ -57,44 +57,42 @@ def seal_full(at: Locked, touched: Sequence[str], new: Sequence[Entry], gate: Ga
     ends = buffers.may_end(gate, new, lambda group: firsts.get(group, at.now), at.now)
     full: dict[str, object] = dict.fromkeys(ends)
     if gate.count is not None:
-        counted = select(_ROW.group_name).where(*_ready(at, types)).group_by(_ROW.group_name)
+        counted = select(_ROW.group_name).where(*ready(at, types)).group_by(_ROW.group_name)
         enough = counted.having(func.count() >= gate.count)
         for page in pages(touched, PAGE):
             full |= dict.fromkeys(at.connection.scalars(enough.where(_ROW.group_name.in_(page))))
     holds = [
         _hold(at, group, reason, batch)
-        for group, rows in _rows_of(at, list(full), types)
+        for group, rows in rows_of(at, list(full), types)
         for reason, batch in buffers.full_batches(
             rows, gate, lambda row: str(row[1]), ends.get(group, {}), firsts.get(group, at.now), at.now
         )
     ]
-    _seal(at, holds, types)
+    sealed = _seal(at, holds, types)
     set_deadlines(at, touched, gate, buffers.newest_dues(gate, new, at.last + 1, at.now))
-    return holds
-
-
-def _rows_of(at: Locked, groups: Sequence[str], types: Types | None) -> Iterator[tuple[str, Sequence[Sequence[Any]]]]:
-    """The ready rows of each group, oldest first."""
-    ready = select(*READ).where(*_ready(at, types)).order_by(_ROW.group_name, _ROW.number)
-    for page in pages(groups, PAGE):
-        members = at.connection.execute(ready.where(_ROW.group_name.in_(page)))
-        for group, rows in groupby(members, lambda row: str(row.group_name)):
-            yield group, list(rows)
+    buffer_early.expect(at, touched, gate)
+    return sealed
 
 
 def _hold(at: Locked, group: str, reason: str, rows: Sequence[Sequence[Any]]) -> Hold:
     return Hold(batch_id(at.name, group, str(rows[0][0])), group, reason, 0, rows)
 
 
-def _seal(at: Locked, holds: Sequence[Hold], types: Types | None) -> None:
-    if not holds:
-        return
+def _seal(at: Locked, made: Sequence[Hold], types: Types | None) -> list[Hold]:
+    """Returns the batches with the early results that their groups had. Of the batches of a group these are the first
+    one's."""
+    if not made:
+        return []
+    past = buffer_early.taken(at, list(dict.fromkeys(hold.group for hold in made)))
+    holds = [hold._replace(past=buffers.past_of(past.pop(hold.group, None), hold.rows[-1][0])) for hold in made]
     oldest = update(BUFFER_ROW).where(
-        *_ready(at, types), _ROW.group_name == bindparam("of_group"), _ROW.number <= bindparam("last")
+        *ready(at, types), _ROW.group_name == bindparam("of_group"), _ROW.number <= bindparam("last")
     )
     members = [{"id": hold.id, "of_group": hold.group, "last": hold.rows[-1][0]} for hold in holds]
     at.connection.execute(oldest.values(holder=bindparam("id")), members)
-    add_holds(at, [(hold.id, hold.reason, hold.group, hold.rows[0][0], "", 0, 0, None) for hold in holds])
+    free = ("", 0, 0, None)
+    add_holds(at, [(hold.id, hold.reason, hold.group, hold.rows[0][0], *free, *map(int, hold.past)) for hold in holds])
+    return holds
 
 
 class _Span(NamedTuple):
@@ -109,7 +107,7 @@ class _Span(NamedTuple):
 def _spans(at: Locked, groups: Sequence[str]) -> list[_Span]:
     """The spans of the groups that have open rows."""
     ends = func.min(_ROW.inserted_at), func.max(_ROW.inserted_at), func.min(_ROW.number)
-    spans = select(_ROW.group_name, *ends).where(*_open(at)).group_by(_ROW.group_name)
+    spans = select(_ROW.group_name, *ends).where(*open_rows(at)).group_by(_ROW.group_name)
     some = (at.connection.execute(spans.where(_ROW.group_name.in_(page))) for page in pages(groups, PAGE))
     return [_Span(*row) for rows in some for row in rows]
 
@@ -147,70 +145,70 @@ def set_deadlines_back(at: Locked, gate: Gate) -> None:
         groups += at.connection.scalars(beyond.limit(buffers.SET_BACK))
     groups = list(dict.fromkeys(groups))
     for page in pages(groups, PAGE):
-        later = *_open(at), _ROW.group_name.in_(page), _ROW.inserted_at > at.now
+        later = *open_rows(at), _ROW.group_name.in_(page), _ROW.inserted_at > at.now
         at.connection.execute(update(BUFFER_ROW).where(*later).values(inserted_at=at.now))
     set_deadlines(at, groups, gate)
 
 
-def _open(at: Locked) -> Sequence[Condition]:
-    """The condition on rows that are in no batch, and that no batch returned as undecodable."""
-    return at.rows(_ROW.holder.in_(at.open), _ROW.broken == 0)
-
-
 def clear_deadlines(at: Locked, groups: Sequence[str]) -> None:
-    """Delete the deadlines of the groups that have no open rows left."""
-    open_rows = exists(select(_ROW.number).where(*_open(at), _ROW.group_name == _DUE.group_name))
+    """Delete the deadlines and the early results of the groups that have no open rows left."""
     for page in pages(groups, PAGE):
-        at.connection.execute(
-            delete(BUFFER_DEADLINE).where(_DUE.name == at.name, _DUE.group_name.in_(page), ~open_rows)
-        )
+        for table in (BUFFER_DEADLINE, BUFFER_EARLY):
+            these = table.c.name == at.name, table.c.group_name.in_(page)
+            at.connection.execute(delete(table).where(*these, ~is_open(at, table.c)))
 
 
 def seal_overdue(at: Locked, gate: Gate, types: Types | None, limit: int) -> list[Hold]:
     """Seals up to `limit` groups whose deadline has passed, the earliest first."""
-    ready = exists(select(_ROW.number).where(*_ready(at, types), _ROW.group_name == _DUE.group_name))
-    overdue = select(_DUE.group_name).where(_DUE.name == at.name, _DUE.due_at <= at.now, ready)
+    overdue = select(_DUE.group_name).where(_DUE.name == at.name, _DUE.due_at <= at.now, is_ready(at, types, _DUE))
     groups = at.connection.scalars(overdue.order_by(_DUE.due_at, _DUE.group_name).limit(limit)).all()
-    rows = dict(_rows_of(at, groups, types))
+    rows = dict(rows_of(at, groups, types))
     holds = [_hold(at, group, "timeout", rows[group][: gate.count]) for group in groups]
-    _seal(at, holds, types)
-    set_deadlines(at, groups, gate)
-    return holds
+    return _sealed(at, holds, groups, gate, types)
 
 
 def seal_group(at: Locked, group: str, gate: Gate, types: Types | None) -> list[Hold]:
     """Seal the group by hand; [] when it has no ready rows."""
-    holds = [_hold(at, group, "manual", rows[: gate.count]) for _, rows in _rows_of(at, [group], types) if rows]
-    _seal(at, holds, types)
-    set_deadlines(at, [group], gate)
-    return holds
+    holds = [_hold(at, group, "manual", rows[: gate.count]) for _, rows in rows_of(at, [group], types) if rows]
+    return _sealed(at, holds, [group], gate, types)
+
+
+def _sealed(at: Locked, holds: Sequence[Hold], groups: Sequence[str], gate: Gate, types: Types | None) -> list[Hold]:
+    """Seals these batches. The groups go on with the rows that are left."""
+    sealed = _seal(at, holds, types)
+    set_deadlines(at, groups, gate)
+    buffer_early.expect(at, groups, gate)
+    return sealed
 
 
 def abandoned(at: Locked, limit: int) -> list[Hold]:
     """Up to `limit` batches whose lease ended, the oldest first."""
     free = at.holds(_HOLD.reason != SNAPSHOT, _HOLD.leased_until <= at.now)
-    oldest = select(_HOLD.id, _HOLD.group_name, _HOLD.reason, _HOLD.attempts).where(*free).order_by(_HOLD.first_row)
-    holds = at.connection.execute(oldest.limit(limit)).all()
+    columns = _HOLD.id, _HOLD.group_name, _HOLD.reason, _HOLD.attempts, _HOLD.results, _HOLD.whole
+    holds = at.connection.execute(select(*columns).where(*free).order_by(_HOLD.first_row).limit(limit)).all()
     rows: dict[str, list[Sequence[Any]]] = {}
     for page in pages([id for id, *_ in holds], PAGE):
         members = select(_ROW.holder, *READ).where(*at.rows(_ROW.holder.in_(page))).order_by(_ROW.number)
         for holder, *row in at.connection.execute(members):
             rows.setdefault(holder, []).append(row)
-    return [Hold(id, group, reason, attempts, rows[id]) for id, group, reason, attempts in holds]
+    return [
+        Hold(id, group, reason, attempts, rows[id], EarlyPast(results or 0, bool(whole)))
+        for id, group, reason, attempts, results, whole in holds
+    ]
 
 
 def handed_out(at: Locked, holds: Sequence[Hold], gate: Gate, types: Types | None) -> list[SealedBatch]:
     """Leases each batch under a token of its own."""
     until = at.now + length(gate.lease)
     batches = []
-    for id, group, reason, attempts, rows in holds:
-        content = decoded(rows, types)
-        batches.append(SealedBatch(id, group, reason, *content, uuid.uuid4().hex, moment(until), attempts + 1))
+    for id, group, reason, attempts, rows, past in holds:
+        content, leased = decoded(rows, types), (uuid.uuid4().hex, moment(until), attempts + 1)
+        batches.append(SealedBatch(id, group, reason, *content, *leased, past))
     if batches:
         lease = update(BUFFER_HOLD).where(*at.holds(_HOLD.id == bindparam("batch")))
         values = {"token": bindparam("holder"), "attempts": bindparam("times"), "leased_at": at.now}
-        leased = [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches]
-        at.connection.execute(lease.values(values | {"leased_until": until}), leased)
+        members = [{"batch": batch.id, "holder": batch.token, "times": batch.attempts} for batch in batches]
+        at.connection.execute(lease.values(values | {"leased_until": until}), members)
     return batches
 
 

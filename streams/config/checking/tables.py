@@ -62,6 +62,10 @@ def _of_groups(agent: AgentModel, rule: Aggregate, path: Path) -> Iterator[FileF
     if agent.emit is None:
         what = "is missing: a group of a table goes on while it has rows, so its results are early ones"
         yield FileFinding((*path, "emit"), what, "write emit: {on: change} or {every: 10s}", (path, source))
+    if agent.scope == "shared":
+        needs = ((*path, "scope"), source)
+        what = "does not go together with a table: no worker reads a shared group at each of its records"
+        yield FileFinding(needs[0], what, "leave it out: the rows of a group are in one partition", needs)
     for name, usual in ENDS.items():
         if getattr(rule, name) not in (None, usual):
             what = "would end a group that has rows, and a later change could not take them back"

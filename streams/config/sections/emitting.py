@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-from sluicegate.streams.agent import Emit, EmitSettings
+from sluicegate.streams.agent import Agent, Emit, EmitSettings
 from sluicegate.streams.aggregation.results import REVISED
 from sluicegate.streams.config.sections import entries
 from sluicegate.streams.config.sections.entries import FilePart
@@ -59,20 +59,36 @@ def findings(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
 
 
 def _together(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
-    at = (*path, EMIT)
-    if agent.scope == "shared":
-        what = "does not go together with scope: shared yet: the buffer does not know which records a result had"
-        needs = (at, (*path, "scope"))
-        yield FileFinding(at, what, "leave one of the two out", needs)
+    """With `scope: shared` a worker reads a group when its result is due, and not at each record."""
+    emit, at, scope = agent.emit, (*path, EMIT), (*path, "scope")
+    if emit is None or agent.scope != "shared":
+        return
+    for name in ("count", "on"):
+        if getattr(emit, name):
+            what = "does not go together with scope: shared: no worker reads a shared group at each of its records"
+            yield FileFinding((*at, name), what, "write every: 10s in its place", ((*at, name), scope))
+    if agent.handler is not None:
+        what = "does not go together with scope: shared and a handler: it is called when a shared group ends"
+        hint = "leave out the handler, and let another agent handle the topic of the results"
+        yield FileFinding(at, what, hint, (at, scope, (*path, "handler")))
+    if agent.lookup:
+        what = "does not go together with scope: shared and lookup: rows are read when a shared group ends"
+        yield FileFinding(
+            at, what, "look the rows up in an agent that reads the results", (at, scope, (*path, "lookup"))
+        )
 
 
-def meaning(emit: Emit) -> str:
-    """When early results are sent, in one sentence."""
+def meaning(agent: Agent) -> list[str]:
+    """When early results are sent, in one sentence; none if the agent has none."""
+    emit = None if agent.aggregation is None else agent.aggregation.emit
+    if emit is None:
+        return []
     if emit.every is not None:
-        when = f"{spoken_duration(emit.every)} after the first record that is in no result yet, by the worker's clock"
+        clock = "the store's clock" if agent.scope == "shared" else "the worker's clock"
+        when = f"{spoken_duration(emit.every)} after the first record that is in no result yet, by {clock}"
     elif emit.count is not None:
         when = f"after each {emit.count} records of it"
     else:
         when = "behind each record that changes a computed field"
     last = "" if emit.final else "; a group that ends has no other result if nothing changed since"
-    return f"sends a result of an open group {when}, with final: false and the next revision{last}"
+    return [f"sends a result of an open group {when}, with final: false and the next revision{last}"]

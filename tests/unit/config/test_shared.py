@@ -33,6 +33,43 @@ def test_what_one_buffer_cannot_do_is_named(tmp_path, more, expected):
     assert f"agents.a.{expected}; leave one of the two out" in found
 
 
+EARLY = [
+    (
+        "    emit: {count: 2}\n",
+        "emit.count: does not go together with scope: shared: no worker reads a shared group at each of its records; "
+        "write every: 10s in its place",
+    ),
+    (
+        "    emit: {on: change}\n",
+        "emit.on: does not go together with scope: shared: no worker reads a shared group at each of its records; "
+        "write every: 10s in its place",
+    ),
+    (
+        "    handler: a:b\n    emit: {every: 10s}\n",
+        "emit: does not go together with scope: shared and a handler: it is called when a shared group ends; leave out "
+        "the handler, and let another agent handle the topic of the results",
+    ),
+    (
+        "    lookup: {c: {table: t, key: key, fields: [name]}}\n    emit: {every: 10s}\n",
+        "emit: does not go together with scope: shared and lookup: rows are read when a shared group ends; look the "
+        "rows up in an agent that reads the results",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "expected"), EARLY)
+def test_early_results_that_no_shared_group_has_are_named(tmp_path, more, expected):
+    text = SHARED.replace("    scope: shared\n", f"    scope: shared\n{more}")
+    assert any(f"agents.a.{expected}" in found for found in lines(loaded(tmp_path, text).problems, tmp_path))
+
+
+def test_a_shared_group_may_have_early_results_by_time(tmp_path):
+    text = SHARED.replace("    scope: shared\n", "    scope: shared\n    emit: {every: 10s}\n")
+    file = loaded(tmp_path, text)
+    assert lines(file.problems, tmp_path) == []
+    assert any("in no result yet, by the store's clock" in each for each in meaning(file.app.agents[0]))
+
+
 def test_until_asks_for_the_record_only(tmp_path):
     def found(until: str) -> list[str]:
         return lines(loaded(tmp_path, SHARED.replace("{count: 10}", f"{{until: {until}}}")).problems, tmp_path)
