@@ -72,7 +72,7 @@ def put(
 
 def admitted(groups: Groups, key: bytes | None, record: Record, items: list[Any], now: float) -> GroupState | None:
     """The group of this name, with room for the record. None: the record was refused."""
-    if key in groups.full and not groups.relieve(record, now, f"max_items {groups.rule.aggregation.max_items}"):
+    if key in groups.full and not groups.deny(record, f"max_items {groups.rule.aggregation.max_items}"):
         return None
     if key is not None and not groups.admits(key, groups.states.get(key), record, items, now):
         return None

@@ -613,7 +613,7 @@ class Groups:
             return False
         if state is not None and state[BYTES] + size > aggregation.max_bytes:
             if not self.rule.parts:
-                return self.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
+                return self.deny(record, f"max_bytes {aggregation.max_bytes}")
             self.fire(key, "limit", now)
         while self.bytes + size > self.most_bytes:
             if not self.relieve(record, now, f"max_buffered_bytes {aggregation.max_buffered_bytes}"):
@@ -636,18 +636,21 @@ class Groups:
         return min(aggregation.max_bytes, aggregation.max_buffered_bytes, LARGEST_ITEM)
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
-        """A limit is reached. Fire the oldest group, refuse the record, or halt the partition. Returns False if the
-        record was refused."""
-        policy = self.rule.aggregation.on_full
-        if policy == "stop":
+        """A limit of the partition is reached: fire the oldest group, or `deny`. Returns False if the record was
+        refused."""
+        if self.rule.aggregation.on_full != "fire-oldest":
+            return self.deny(record, limit)
+        self.fire_oldest(now)
+        return True
+
+    def deny(self, record: Record, limit: str) -> bool:
+        """Refuse a record for which no group can make room, or halt the partition. Returns False."""
+        if self.rule.aggregation.on_full == "stop":
             raise BufferFull(
                 f"{limit} is reached and on_full is stop; raise the limit, or let on_full be fire-oldest or dead-letter"
             )
-        if policy == "dead-letter":
-            self.refuse(record, "aggregate", "limit", f"{limit} is reached")
-            return False
-        self.fire_oldest(now)
-        return True
+        self.refuse(record, "aggregate", "limit", f"{limit} is reached")
+        return False
 
     def fire_oldest(self, now: float) -> None:
         """Make room: fire the group that was opened first, from the earliest version of the rule that has one."""

@@ -61,10 +61,10 @@ def _has_room(
     for group, size in zip(names, sizes, strict=True):
         state = windows.states.get(group)
         if group in windows.full:
-            return windows.relieve(record, now, f"max_items {aggregation.max_items}")
+            return windows.deny(record, f"max_items {aggregation.max_items}")
         own = 0 if state is None else int(state[BYTES])
         if own + size > aggregation.max_bytes and not windows.rule.parts:
-            return windows.relieve(record, now, f"max_bytes {aggregation.max_bytes}")
+            return windows.deny(record, f"max_bytes {aggregation.max_bytes}")
         opened += state is None
         larger += size - (own if own + size > aggregation.max_bytes else 0)
     cold = windows.cold.count - windows.cold_leaving(time) if windows.cold.count else 0

@@ -162,4 +162,18 @@ GUARDS = (
         "    return 0 if next_end",
         FOLD,
     ),
+    Guard(
+        "no other window makes room in a full group of a revised window",
+        "streams/aggregation/accept.py",
+        'groups.deny(record, f"max_items',
+        'groups.relieve(record, now, f"max_items',
+        ("tests/unit/windows/test_late.py",),
+    ),
+    Guard(
+        "no other window makes room for bytes in a full group of a revised window",
+        "streams/aggregation/groups.py",
+        'return self.deny(record, f"max_bytes',
+        'return self.relieve(record, now, f"max_bytes',
+        ("tests/unit/windows/test_late.py",),
+    ),
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.groups import Groups, fired, traceparent
+from sluicegate.streams.aggregation.groups import fired, traceparent
 from sluicegate.streams.aggregation.layout import FIRST, Bags, GroupState
 from sluicegate.streams.aggregation.loop import Placing
 from sluicegate.streams.aggregation.merging import pour
@@ -167,10 +167,7 @@ class SlidingGroups(WindowGroups):
 
     def relieve(self, record: Record, now: float, limit: str) -> bool:
         """As in Groups. Each result covers its whole window, so no record is removed early to make room."""
-        if self.rule.aggregation.on_full == "stop":
-            return Groups.relieve(self, record, now, limit)
-        self.refuse(record, "aggregate", "limit", f"{limit} is reached")
-        return False
+        return self.deny(record, limit)
 
     # -- records that leave ----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from sluicegate.streams.aggregation import groups as plain_groups
 from sluicegate.streams.aggregation.converting import Conversion
 from sluicegate.streams.aggregation.durable.entry import ADDED, ChangelogEntry, halves
 from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.errors import BufferFull
 from sluicegate.streams.windows import groups as groups_module
 from sluicegate.streams.windows import late as late_module
 from sluicegate.streams.windows import sessions as sessions_module
@@ -142,6 +143,26 @@ def test_a_full_group_of_a_revised_window_refuses_late_records() -> None:
     partition = turned(AMEND, steps, max_items=2, on_full="dead-letter")
     assert partition.refused == [(3, "limit")]
     assert under(partition, AMEND) == [a_result(5, 2, 0, 2)]
+
+
+@pytest.mark.parametrize(
+    "limit", [{"max_items": 2}, {"max_bytes": 2, "compute": (*TOTAL, Reducer("all", "collect", "amount"))}]
+)
+@pytest.mark.parametrize("on_full", ["dead-letter", "stop"])
+@pytest.mark.parametrize("last", [50_001, 50_003], ids=["behind the watermark", "moves the watermark"])
+def test_windows_that_wait_to_end_make_no_room_in_a_full_group_of_a_revised_window(
+    limit: dict[str, object], on_full: str, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups_module, "SLICE", 1)
+    partition = turned(AMEND, [Step(100.0, b"k%d" % number, 1_000, 1) for number in range(4)], **limit, on_full=on_full)
+    steps = [Step(100.0, b"x", time, 1) for time in (50_000, 50_002, last)]
+    if on_full == "stop":
+        with pytest.raises(BufferFull, match=next(iter(limit))):
+            partition.take(4, steps)
+        return
+    partition.take(4, steps)
+    partition.commit(100.0, 7)
+    assert partition.refused == [(6, "limit")]
 
 
 def test_what_a_revised_result_holds_is_not_changed_by_later_records() -> None:
