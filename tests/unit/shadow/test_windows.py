@@ -56,6 +56,7 @@ RULES = {
     "hopping with at_most": windows(replace(HOPPING, idle=None, at_most=8.0)),
     "hopping with few groups": windows(HOPPING, max_groups=3),
     "overlapping with count": windows(OVERLAPPING, count=3),
+    "overlapping with count and one hot group": windows(OVERLAPPING, count=3, hot_groups=1),
     "overlapping, late amend": windows(replace(OVERLAPPING, late="amend", gather=2.0, keep=20.0)),
     "sliding": windows(SLIDING),
     "the last records": windows(replace(SLIDING, size=0.0, last=3)),
