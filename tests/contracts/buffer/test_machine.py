@@ -232,7 +232,7 @@ def without_ends(seal: Any) -> Any:
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [
-        ("sluicegate.connectors.sql.leased.buffer_seals.set_deadlines", lambda at, groups, gate: None),
+        ("sluicegate.connectors.sql.leased.buffer_seals.set_deadlines", lambda at, groups, gate, new=None: None),
         ("sluicegate.connectors.sql.leased.buffer_seals.seal_full", without_ends(buffer_seals.seal_full)),
         ("sluicegate.connectors.sql.leased.buffer._free", lambda at, token: 0),
         ("sluicegate.connectors.sql.leased.buffer_rows.resolvable", lambda types: ()),
