@@ -162,7 +162,7 @@ def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, mon
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (("cancel", str(UUID(int=9))), "no timeout"),
+        (("cancel", str(UUID(int=9))), "no pending timeout"),
         (("cancel", "x"), "is not an id"),
         (("reschedule", str(UUID(int=9)), "soon"), "neither a time"),
         (("add", " ", "1m", "--null"), "destination"),
@@ -189,7 +189,7 @@ def test_the_rows_of_another_app_on_the_same_store_are_neither_listed_nor_change
     assert json.loads(call("timeouts", "ls", "--json").stdout) == {"timeouts": []}
     for what in (("cancel", str(timeout.id)), ("reschedule", str(timeout.id), "1h")):
         result = call("timeouts", *what)
-        assert (result.exit_code, "no timeout" in result.output) == (2, True)
+        assert (result.exit_code, "no pending timeout" in result.output) == (2, True)
     assert sorted(rows(call)) == [("one", "pending"), ("three", "dispatched"), ("two", "dead")]
     assert call("outbox", "show", "theirs").exit_code == 2
     assert call("outbox", "drop", "theirs", "--yes").stdout == "0 dropped\n"

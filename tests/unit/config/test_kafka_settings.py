@@ -207,7 +207,7 @@ def test_a_login_uses_tls_and_its_issuer_must(tmp_path):
 
 def test_the_embedded_broker_has_no_login(tmp_path):
     found = loaded(tmp_path, with_settings("{bootstrap.servers: embedded, login: gcp}"))
-    assert "is not for the embedded broker" in lines(found.problems, tmp_path)[0]
+    assert "cannot be used with the embedded broker" in lines(found.problems, tmp_path)[0]
 
 
 def test_each_login_of_the_file_is_one_of_the_connector():
