@@ -134,6 +134,7 @@ class Commits:
                 self._count(owner, events, pending - owner.intake.pending, now, before)
             if not owner.items_ready or self._clock() - first > SLICE_SECONDS:
                 return
+            now = self._clock()  # the items are ready by the time of the answer; at an earlier time they would wait
 
     def _together(self, owners: Sequence[Owner], now: float) -> None:
         """Commits all owners in one call to the store, so that they share one wait for its disk (measured in

@@ -102,6 +102,6 @@ def test_the_tests_in_its_file_pass_without_a_server(options: tuple[str, ...], t
 
 
 def test_every_argument_is_in_its_table() -> None:
-    (table,) = re.findall(r"\| name \| what \|\n(.*?)\n\n", DOCUMENT, re.S)
+    (table,) = re.findall(r"\| name \| value \|\n(.*?)\n\n", DOCUMENT, re.S)
     for name in ARGUMENTS:
         assert re.search(rf"^\| [^|]*`{name}[`(]", table, re.M), name

@@ -490,6 +490,15 @@ GUARDS = (
         CRASH,
     ),
     Guard(
+        "items that become ready while the store answers are handled at the next commit",
+        "streams/engine/commits.py",
+        "            now = self._clock()  # the items are ready",
+        "            pass  # the items are ready",
+        (
+            "tests/simulation/test_seeds.py::test_items_that_become_ready_while_the_store_answers_are_handled_at_the_next_commit",
+        ),
+    ),
+    Guard(
         "records before the claim's offset hide no record that ended three processes",
         "streams/engine/worker.py",
         "records = [record for record in records if record.offset() >= owner.intake.offset]",

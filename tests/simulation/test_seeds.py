@@ -84,6 +84,12 @@ def test_an_innocent_group_of_a_shared_buffer_is_given_up_after_three_runs_whose
     assert run(swarm(3622)).findings == ()
 
 
+@pytest.mark.timeout(60)
+def test_items_that_become_ready_while_the_store_answers_are_handled_at_the_next_commit() -> None:
+    """The next commit had the time before the answer. So the items waited, and empty commits were repeated."""
+    assert run(656).findings == ()
+
+
 def test_a_store_that_went_back_behind_a_claim_has_the_owner_before_it() -> None:
     """The claim had committed nothing, so no version was lost."""
     assert run(swarm(6115)).findings == ()
