@@ -60,7 +60,7 @@ class Row(NamedTuple):
 
 
 def policy_of(policies: Sequence[str]) -> str:
-    """What becomes of a group that is open before these deployments. A group whose records are read again does not
+    """What happens to a group that is open before these deployments. A group whose records are read again does not
     fire."""
     for at, policy in enumerate(policies):
         if policy == "drop" or (policy == "flush" and "rewind" not in policies[:at]):

@@ -1,4 +1,4 @@
-"""What becomes of a row: dispatched, tried again, dead; and the history of its attempts."""
+"""What happens to a row: dispatched, tried again, dead; and the history of its attempts."""
 
 from datetime import UTC, datetime, timedelta
 

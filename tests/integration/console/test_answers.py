@@ -125,7 +125,7 @@ def test_what_changes_if_i_deploy_this(reader: Reader, shop: Shop) -> None:
     changes.get_by_role("row", name="aggregate.count").wait_for(timeout=60_000)
     row = changes.get_by_role("row", name="aggregate.count").inner_text()
     assert ("1000" in row, "\t2\t" in row) == (True, True)
-    outcome = reader.page.get_by_role("region", name="What becomes of open groups")
+    outcome = reader.page.get_by_role("region", name="What happens to open groups")
     assert outcome.get_by_role("row", name="convert").is_visible()
     assert reader.clicks == 1
 

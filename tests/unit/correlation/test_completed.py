@@ -1,4 +1,4 @@
-"""What becomes of a completed group of a correlation is what becomes of any: it gets rows that are looked up, stands in
+"""What happens to a completed group of a correlation is what becomes of any: it gets rows that are looked up, stands in
 the history, and reaches a handler in the transaction of the store."""
 
 from pathlib import Path

@@ -17,7 +17,7 @@ def listed(seen: list[int] | None, message: Any) -> list[int]:
 
 
 def ended(*records: tuple[int, int]) -> Fire | Unhandled:
-    """What becomes of the session of these records, each with a time in seconds and an amount."""
+    """What happens to the session of these records, each with a time in seconds and an amount."""
     compute = (Reducer("count", "count"), Reducer("all", "reduce", None, PLACE))
     groups = open_windows(SESSION, compute=compute)
     log = [record(offset, b"k", 1000 * at, amount) for offset, (at, amount) in enumerate(records)]

@@ -1,4 +1,4 @@
-"""What becomes of a result: the fields that are sent to each topic, or a dead letter."""
+"""What happens to a result: the fields that are sent to each topic, or a dead letter."""
 
 from datetime import UTC, datetime, timedelta
 from math import isfinite

@@ -1,4 +1,4 @@
-"""What becomes of late records with `late: {new}` and `late: {amend}`, in plain Python, no engine code."""
+"""What happens to late records with `late: {new}` and `late: {amend}`, in plain Python, no engine code."""
 
 from dataclasses import dataclass, field
 from math import inf

@@ -104,7 +104,7 @@ function Plan({ plan }) {
     ${
       open.length > 0 &&
       html`<${Table}
-        caption="What becomes of open groups"
+        caption="What happens to open groups"
         columns=${OPEN}
         rows=${open}
         field="open"
@@ -131,7 +131,7 @@ export function content(fields, { progress: answer, plan }) {
       rows=${all("versions")}
       field="versions"
       empty=${html`<${Empty} title="Nothing was deployed.">
-        <code>sluicegate deploy FILE</code> records a version of each rule, and what becomes of its open groups.
+        <code>sluicegate deploy FILE</code> records a version of each rule, and what happens to its open groups.
       <//>`}
     />
     <${Table}
