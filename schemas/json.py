@@ -19,7 +19,9 @@ Decode = Callable[[bytes], Any]
 decode_any: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 """The whole document as plain Python values. It raises the errors of UNREADABLE."""
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoders of msgspec raise for bytes that they cannot read; a text that is not UTF-8 is no error of its own."""
+"""What decoders of msgspec raise for bytes that they cannot read."""
+NOT_UTF8 = "Invalid UTF-8 encoded string"
+"""The DecodeError of msgspec 0.23 for a text that is not UTF-8. Earlier ones raise UnicodeDecodeError."""
 encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 # raises unless the bytes are JSON
 well_formed: Callable[[bytes], Any] = msgspec.json.Decoder(msgspec.Raw).decode

@@ -12,6 +12,7 @@ import msgspec
 
 from sluicegate.schemas import change_events
 from sluicegate.schemas.codecs import Unavailable
+from sluicegate.schemas.json import NOT_UTF8
 from sluicegate.streams.aggregation.clauses import ClauseFailed
 from sluicegate.streams.aggregation.ending import with_items
 from sluicegate.streams.aggregation.events import EMPTY
@@ -365,8 +366,8 @@ def _passes(check: Callable[[bytes], Any], value: bytes) -> bool:
 def _error_text(error: Exception, raised: Cause, value: bytes) -> str:
     """The error text for the dead letter: the decoder's message if it quotes no payload, or the message of a user's
     decoder."""
-    if isinstance(error, UnicodeDecodeError):
-        return f"invalid UTF-8 at byte {_first_wrong(value, error.start)}"
+    if isinstance(error, UnicodeDecodeError) or str(error) == NOT_UTF8:
+        return f"invalid UTF-8 at byte {_first_wrong(value, getattr(error, 'start', 0))}"
     if isinstance(error, msgspec.DecodeError):
         return message(error)
     if isinstance(error, RecursionError) and not raised.where:
