@@ -365,8 +365,8 @@ def _of_hot_groups(agent: Agent, rule: Aggregation, aggregate: Path) -> Iterator
     elif rule.hot_groups < rule.max_groups and not agent.pageable:
         hint = (
             "leave it out; groups of tumbling windows, of sessions, and of hopping windows with count, until, reduce "
+            "or emit can be rows of the store"
         )
-        hint += "or emit can be rows of the store"
         if rule.window is not None and rule.window.windower.pageable:
             hint += ", but not with late: {new} or {amend}, and sessions not with emit: {every}"
         yield FileFinding(at, "bounds nothing: all open groups of this agent stay in memory", hint, (at,))

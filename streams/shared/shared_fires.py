@@ -99,14 +99,13 @@ class SharedFires:
         ends = [(job.batch, made.messages) for job, made in zip(jobs, outcomes, strict=True) if isinstance(made, Made)]
         with engine_faults():
             done = self.leases.complete(ends)
-        if failpoints.armed and any(done):
+        if any(done):
             failpoints.hit("shared-completed")
         ours = iter(done)
         return [made if not isinstance(made, Made) or next(ours) else None for made in outcomes]
 
     def _made(self, job: BatchInHand) -> BatchOutcome:
-        if failpoints.armed:
-            failpoints.hit("shared-sealed")
+        failpoints.hit("shared-sealed")
         try:
             if job.faults >= DEATHS:
                 job.made = self._firing.given_up(job.batch, job.fault)

@@ -91,8 +91,7 @@ class SharedIntake(RecordProcessor):
                 stands = moved.next
                 continue
             stands = moves.next
-            if failpoints.armed:
-                failpoints.hit("shared-inserted")
+            failpoints.hit("shared-inserted")
             self.fires.leases.take(batches)
         self._sources[place] = SourceProgress(identify, topic_id, stands)
 
