@@ -39,6 +39,16 @@ def less(world: Any, kind: str) -> Trouble:
     return world.trouble._replace(**{kind: getattr(world.trouble, kind) - 1})
 
 
+def claiming(world: Any) -> Any | None:
+    """The world in which an actor claims what `store.token` names, under the newest token. None: another actor holds
+    it, and no lease runs out any more."""
+    held_by_another = any(other.name and other.name == world.store.token for other in world.actors)
+    if held_by_another and not world.trouble.overs:
+        return None
+    trouble = less(world, "overs") if held_by_another else world.trouble
+    return world._replace(tokens=world.tokens + 1, trouble=trouble)
+
+
 def called(
     land: Land, world: Any, index: int, packet: tuple, heard: Callable[[Any], Any], unheard: Any
 ) -> Iterator[Step]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from tests.model.calls import CALM, REFUSED, Step, Trouble, called, late, less, put
+from tests.model.calls import CALM, REFUSED, Step, Trouble, called, claiming, late, less, put
 from tests.model.explore import Rules
 
 ONCE = "each record is in one result or one open group"
@@ -119,14 +119,11 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
 
 
 def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
-    owner, token, row = world.actors[index], world.tokens + 1, world.store
-    held = any(other.name and other.name == row.token for other in world.actors)
-    if held and not world.trouble.overs:
+    if (with_token := claiming(world)) is None:
         return
-    trouble = less(world, "overs") if held else world.trouble
+    owner, token, row = world.actors[index], with_token.tokens, world.store
     read = row.rule if row.rule >= 0 and setup.mutant != "read-by-the-file" else owner.file
     restored = Owner(owner.file, token, row.version, row.offset, row.rule, read, row.groups)
-    with_token = world._replace(tokens=token, trouble=trouble)
     yield from called(partial(land, setup), with_token, index, ("claim", token), lambda _: restored, Owner(owner.file))
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain, combinations
 from typing import NamedTuple
 
-from tests.model.calls import CALM, REFUSED, Step, Trouble, called, late, less, put
+from tests.model.calls import CALM, REFUSED, Step, Trouble, called, claiming, late, less, put
 from tests.model.explore import Rules
 
 ONCE = "each record is in one result, or late"
@@ -121,15 +121,12 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
 
 def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
     """Claim and restore the log. Any hot group may have a row, if the log says so."""
-    owner, token, store = world.actors[index], world.tokens + 1, world.store
-    held_by_another = any(other.name and other.name == store.token for other in world.actors)
-    if held_by_another and not world.trouble.overs:
+    if (with_token := claiming(world)) is None:
         return
-    trouble = less(world, "overs") if held_by_another else world.trouble
+    owner, token, store = world.actors[index], with_token.tokens, world.store
     rowed = tuple(name for name, _ in store.hot) if store.stale else ()
     watermark = -1 if setup.mutant == "the-watermark-is-not-restored" else store.watermark
     restored = Owner(token, store.version, store.offset, watermark, store.hot, store.starts, rowed)
-    with_token = world._replace(tokens=token, trouble=trouble)
     yield from called(partial(land, setup), with_token, index, ("claim", token), lambda _: restored, owner)
 
 

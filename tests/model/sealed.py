@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from tests.model.calls import CALM, REFUSED, Step, Trouble, called, late, less, put
+from tests.model.calls import CALM, REFUSED, Step, Trouble, called, claiming, late, less, put
 from tests.model.explore import Rules
 
 WAITING, RUNNING, DONE = range(3)
@@ -120,11 +120,9 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
 def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
     """Claim and restore: what is sealed is there again, under the same ids; what began and did not end is suspect, but
     for the calls that this very process cut off."""
-    owner, token = world.actors[index], world.tokens + 1
-    held_by_another = any(other.name and other.name == world.store.token for other in world.actors)
-    if held_by_another and not world.trouble.overs:
+    if (with_token := claiming(world)) is None:
         return
-    trouble = less(world, "overs") if held_by_another else world.trouble
+    owner, token = world.actors[index], with_token.tokens
     mine = {(item, attempts) for item, attempts, _ in owner.cut}
     cut = {
         (item, attempts)
@@ -138,7 +136,7 @@ def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
     suspects = tuple(item for item, attempts in given.items() if attempts and (item, given[item] + 1) not in cut)
     restored = Owner(token, world.store.version, world.store.offset, held, suspects, owner.cut)
     lost = {(item, attempts) for item, attempts in world.store.sealed if attempts} - mine
-    with_token = world._replace(tokens=token, trouble=trouble, deaths=world.deaths | lost)
+    with_token = with_token._replace(deaths=world.deaths | lost)
     yield from called(partial(land, setup), with_token, index, ("claim", token), lambda _: restored, owner)
 
 

@@ -9,6 +9,7 @@ from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, drop, fire, open_groups
 from tests.unit.engine.driver import Driver, ManualClock, memory
 from tests.unit.engine.scene import a_log
+from tests.unit.engine.test_windows import put
 
 PLACE = Partition("app", "sums", "in", 0)
 ANNE = Person("anne", "a test", "a token")
@@ -76,3 +77,16 @@ class ColdScene:
 
     def open_keys(self) -> list[str]:
         return sorted(group.key.decode() for group in open_groups(self.store, "app", self.agent))
+
+
+class ColdWindowScene(ColdScene):
+    """The groups are of windows. The record of the group with the number N comes N seconds after the test began, and
+    has an amount of N."""
+
+    def open_group(self, key: str, number: int) -> None:
+        self.feed((key, number, number))
+
+    def feed(self, *records: tuple[str, int, int]) -> None:
+        """Keys, seconds since the test began, and amounts, in turns of their own."""
+        put(self.log, *records)
+        self.driver.turns(2).later(0.1)

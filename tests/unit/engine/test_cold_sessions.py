@@ -16,7 +16,7 @@ from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
 from sluicegate.streams.windows import sessions
 from sluicegate.streams.windows.groups import WindowGroups
-from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdScene
+from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdWindowScene
 from tests.unit.engine.driver import Driver
 from tests.unit.engine.scene import a_log, dead, totals
 from tests.unit.engine.test_windows import NOW, put, results, windowed_agent
@@ -29,19 +29,11 @@ def paged_agent(window: Window = MINUTE, **more: Any) -> Agent:
     return windowed_agent(window, **{"hot_groups": 4, "key": None} | more)
 
 
-class Scene(ColdScene):
+class Scene(ColdWindowScene):
     """Session number N begins N seconds after the test and has a total of N."""
 
     def __init__(self, agent: Agent | None = None, most: int = 20) -> None:
         super().__init__(agent or paged_agent(), most)
-
-    def open_group(self, key: str, number: int) -> None:
-        self.feed((key, number, number))
-
-    def feed(self, *records: tuple[str, int, int]) -> None:
-        """Keys, seconds since the test began, and amounts, in turns of their own."""
-        put(self.log, *records)
-        self.driver.turns(2).later(0.1)
 
     @property
     def rows(self) -> list[str]:

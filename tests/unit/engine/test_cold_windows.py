@@ -15,7 +15,7 @@ from sluicegate.streams.testing.group import groups as shown_groups
 from sluicegate.streams.windows import tumbling_groups
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.tumbling import key_of, start_of
-from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdScene
+from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdWindowScene
 from tests.unit.engine.driver import Driver, distinct, header
 from tests.unit.engine.scene import a_log, dead, totals
 from tests.unit.engine.test_windows import NOW, put, results, windowed_agent
@@ -28,22 +28,14 @@ def paged_agent(window: Window = MINUTE, **more: Any) -> Agent:
     return windowed_agent(window, **{"hot_groups": 4, "key": None} | more)
 
 
-class Scene(ColdScene):
+class Scene(ColdWindowScene):
     """The groups are of the first minute."""
 
     def __init__(self, agent: Agent | None = None, most: int = 20) -> None:
         super().__init__(agent or paged_agent(), most)
 
-    def open_group(self, key: str, number: int) -> None:
-        self.feed((key, number, number))
-
     def key(self, name: bytes) -> str:
         return key_of(name).decode()
-
-    def feed(self, *records: tuple[str, int, int]) -> None:
-        """Keys, seconds since the test began, and amounts, in turns of their own."""
-        put(self.log, *records)
-        self.driver.turns(2).later(0.1)
 
 
 def test_a_takeover_reads_the_hot_groups_alone_and_knows_the_windows_of_the_others() -> None:
