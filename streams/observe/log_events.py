@@ -64,7 +64,8 @@ EVENTS: Mapping[str, str] = {
     "run.not_ready": "`run` ends with 3, because a system is not ready.",
     "run.refused": "`run` ends with 2, because the file is invalid.",
     "schema.kept": "The schema registry does not answer. The schemas that the store keeps are used.",
-    "shared.early_left_out": "An early result of a group of a shared buffer could not be made. The last result tells.",
+    "shared.early_left_out": "An early result of a group of a shared buffer could not be made, and is left out. The "
+    "last result of the group has the same data.",
     "shared.fault": "The engine raised an error that it does not expect at a batch of a shared buffer: please report "
     "it. After the third time its records are dead letters.",
     "shared.not_completed": "The store did not answer. Batches of a shared buffer are completed again.",

@@ -63,7 +63,8 @@ class SharedEarly:
         return len(batches), [made for (_, made), ours in zip(pairs, done, strict=True) if ours]
 
     def _made(self, batch: OpenBatch) -> tuple[OpenBatch, Made]:
-        """The result of a group. One that cannot be made is left out, and covers no record: the last result tells."""
+        """The result of a group. One that cannot be made is left out, and covers no record: the last result has the
+        same data."""
         try:
             return batch, self._firing.early(batch, self._time())
         except Exception as error:

@@ -125,7 +125,7 @@ def test_a_group_that_is_leased_is_due_again_when_its_lease_has_ended(
 def test_the_result_of_a_group_that_was_sealed_meanwhile_is_refused(
     store: Any, ns: str, stepped: Stepped, put: Put
 ) -> None:
-    """The last result tells. The next group of the key begins its own count."""
+    """The last result has the same data. The next group of the key begins its own count."""
     buffer = store.buffer
     put(2)
     stepped.later(EVERY)
