@@ -64,7 +64,8 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 NUMBER_ELSEWHERE = re.compile(r"\b[ABSX]\d{1,2}\b|\bcontracts? \d+|\bdesign/")
 
 HEADERS = "streams/contracts/headers.py"
-COMMON = "(files)"  # the files beside the rooms: streams/errors.py, streams/agent.py and so on
+COMMON = "(files)"  # the files beside the rooms, such as streams/errors.py, and the values of streams/agent
+VALUES = "agent"
 DOOR = "streams"  # streams/__init__.py
 # Files of one folder that import each other, at the top or inside of a function: a circle that is left.
 CIRCLES = [
@@ -556,11 +557,11 @@ def room_imports(root: Path) -> Iterator[tuple[str, int, str, str]]:
 
 
 def _room(root: Path, module: str) -> str:
-    """The folder below streams/ that the module is in; COMMON for a file beside the folders."""
+    """The folder below streams/ that the module is in; COMMON for a file beside the folders, and for VALUES."""
     parts = module.split(".")
     if len(parts) == 1:
         return DOOR
-    return parts[1] if root.joinpath(*parts[:2]).is_dir() else COMMON
+    return parts[1] if parts[1] != VALUES and root.joinpath(*parts[:2]).is_dir() else COMMON
 
 
 def _cycles(allowed: Mapping[str, Collection[str]]) -> list[Sequence[str]]:

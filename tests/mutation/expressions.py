@@ -37,7 +37,7 @@ GUARDS = (
     ),
     Guard(
         "a forwarder validates",
-        "streams/agent.py",
+        "streams/agent/agent.py",
         "        return self.forwards and not (self.schema is not None and self.schema.refuses)",
         "        return self.forwards",
         ("tests/unit/config/test_idle.py",),

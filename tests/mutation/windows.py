@@ -726,7 +726,7 @@ GUARDS = (
     ),
     Guard(
         "cold windows: late records keep their windows hot",
-        "streams/agent.py",
+        "streams/agent/agent.py",
         'window.windower.pageable and window.late in ("dead-letter", "skip") and not',
         "window.windower.pageable and not",
         COLD,
@@ -754,7 +754,7 @@ GUARDS = (
     ),
     Guard(
         "cold windows: groups over a repartitioned topic are rows of the store",
-        "streams/agent.py",
+        "streams/agent/agent.py",
         '"skip") and not alarmed',
         '"skip") and not (window.origins or alarmed)',
         COLD_ORIGINS,

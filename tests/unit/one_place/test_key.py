@@ -9,7 +9,7 @@ from sluicegate.streams.config import load
 from sluicegate.streams.rules.identity import rule_of
 from tests.unit.one_place.copy import Copy
 
-FILE = "streams/agent.py"
+AGENTS, GROUPS = "streams/agent/agent.py", "streams/agent/groups.py"
 GROUP = """\
     max_open: Annotated[int | None, FileKey("The most open groups of a key.", 4, END, most=9)] = None
 
@@ -72,8 +72,10 @@ except Exception as error:
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     copy = Copy(tmp_path_factory.mktemp("product"))
-    copy.put(FILE, "@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)\nclass EmitSettings", GROUP)
-    copy.put(FILE, "@dataclass(frozen=True, slots=True)\nclass Agent(", AGENT)
+    copy.put(
+        GROUPS, "@dataclass(frozen=True, init=False, repr=False, eq=False, kw_only=True)\nclass EmitSettings", GROUP
+    )
+    copy.put(AGENTS, "@dataclass(frozen=True, slots=True)\nclass Agent(", AGENT)
     copy.write("shop.yaml", APP)
     copy.write("plain.yaml", PLAIN)
     return copy
