@@ -120,6 +120,13 @@ GUARDS = (
         ("tests/integration/test_logins.py::test_an_old_token_serves_while_no_new_one_can_be_had",),
     ),
     Guard(
+        "settings of tokens that no client uses are refused",
+        "streams/config/sections/kafka.py",
+        "        yield from _token_findings(path, settings)\n",
+        "        pass\n",
+        ("tests/unit/config/test_kafka_settings.py::test_settings_of_tokens_without_a_source_of_tokens_are_refused",),
+    ),
+    Guard(
         "a cloud without credentials says so before a client is made",
         "connectors/kafka/logins.py",
         """            self._token, self._ends = tokens()

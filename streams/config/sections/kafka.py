@@ -81,9 +81,12 @@ LOGIN_DESCRIPTION = (
     "JWT assertion. `msk-iam`, `azure`, `gcp`: tokens of the cloud (Amazon MSK, Azure Event Hubs, Google Managed "
     "Service for Apache Kafka), with the credentials that its library finds in the environment."
 )
-BY_THE_LOGIN = ("sasl.username", "sasl.password", "enable.sasl.oauthbearer.unsecure.jwt")
+_UNSECURED = "enable.sasl.oauthbearer.unsecure.jwt"
+BY_THE_LOGIN = ("sasl.username", "sasl.password", _UNSECURED)
 BY_THE_CLOUD = ("sasl.oauthbearer.method", "sasl.oauthbearer.metadata.authentication.type")
 _OAUTH = "sasl.oauthbearer."
+_CONFIG = f"{_OAUTH}config"
+_A_LOGIN = f"write {LOGIN}: {', '.join(LOGINS[:-1])} or {LOGINS[-1]}"
 _SECRETS = tuple(
     f"{_OAUTH}{name}"
     for name in (
@@ -198,6 +201,8 @@ def _of_cluster(path: Path, settings: Mapping[str, object]) -> Iterator[FileFind
     yield from _out_of_order(path, settings)
     if str(settings.get(LOGIN)).lower() in LOGINS:
         yield from _login_findings(path, str(settings[LOGIN]).lower(), settings)
+    elif LOGIN not in settings:
+        yield from _token_findings(path, settings)
 
 
 def _number(settings: Mapping[str, object], name: str, default: int) -> int | None:
@@ -270,10 +275,32 @@ def _login_findings(path: Path, login: str, settings: Mapping[str, object]) -> I
         yield from _oidc_findings(path, settings)
 
 
+def _token_findings(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:
+    """Settings of SASL/OAUTHBEARER without `login`: librdkafka gets a token only from an issuer, or makes an unsecured
+    one itself."""
+    method = settings.get(f"{_OAUTH}method", "")
+    if isinstance(method, Unknown):
+        return
+    if str(method).lower() == OIDC:
+        yield from _oidc_findings(path, settings)
+        return
+    unused = [name for name in settings if name.startswith(_OAUTH) and name not in (f"{_OAUTH}method", _CONFIG)]
+    for name in unused:
+        yield FileFinding((*path, name), f"has no effect without {LOGIN}: {OIDC}", f"write {LOGIN}: {OIDC}")
+    if unused or str(settings.get(_UNSECURED, False)).lower() != "false":
+        return
+    for name in ("sasl.mechanism", "sasl.mechanisms"):
+        if str(settings.get(name)).lower() == "oauthbearer":
+            yield FileFinding((*path, name), "OAUTHBEARER has no tokens without login", _A_LOGIN)
+
+
 def _oidc_findings(path: Path, settings: Mapping[str, object]) -> Iterator[FileFinding]:
     """Settings that librdkafka needs to ask an issuer. A metadata service needs none, because it knows its clients."""
-    at = (*path, LOGIN)
-    if str(settings.get(f"{_OAUTH}metadata.authentication.type", "none")).lower() != "none":
+    at = (*path, LOGIN if LOGIN in settings else f"{_OAUTH}method")
+    service = str(settings.get(f"{_OAUTH}metadata.authentication.type", "none")).lower()
+    if service == "aws_iam" and _CONFIG not in settings:
+        yield FileFinding(at, f"aws_iam needs {_CONFIG}", "write region=REGION,audience=AUDIENCE")
+    if service != "none":
         return
     if f"{_OAUTH}token.endpoint.url" not in settings:
         yield FileFinding(

@@ -196,6 +196,45 @@ def test_a_login_says_what_it_needs_and_what_contradicts_it(tmp_path, settings, 
     assert [line for line in messages if "without TLS" not in line or not allowed] == problems
 
 
+METADATA = f"{OAUTH}metadata.authentication.type"
+TOKENS = "sasl.mechanism: OAUTHBEARER"
+
+
+@pytest.mark.parametrize(
+    ("settings", "problems"),
+    [
+        (
+            f"{TOKENS}, {METADATA}: aws_iam, {OAUTH}config: 'region=eu-west-1,audience=x'",
+            [f"{METADATA}: has no effect without login: oidc; write login: oidc"],
+        ),
+        (
+            f"login: oidc, {METADATA}: aws_iam",
+            [f"login: aws_iam needs {OAUTH}config; write region=REGION,audience=AUDIENCE"],
+        ),
+        (
+            f"{TOKENS}, {OAUTH}method: oidc, {METADATA}: aws_iam",
+            [f"{OAUTH}method: aws_iam needs {OAUTH}config; write region=REGION,audience=AUDIENCE"],
+        ),
+        (f"{TOKENS}, {OAUTH}method: OIDC, {METADATA}: aws_iam, {OAUTH}config: 'region=eu-west-1,audience=x'", []),
+        (
+            f"{TOKENS}, {CLIENT}",
+            [
+                f"{OAUTH}client.{name}: has no effect without login: oidc; write login: oidc"
+                for name in ("id", "secret")
+            ],
+        ),
+        (TOKENS, ["sasl.mechanism: OAUTHBEARER has no tokens without login; write login: oidc, msk-iam, azure or gcp"]),
+        (f"{TOKENS}, enable.sasl.oauthbearer.unsecure.jwt: true, {OAUTH}config: principal=shop", []),
+        (f"sasl.mechanism: PLAIN, {OAUTH}method: default", []),
+    ],
+)
+def test_settings_of_tokens_without_a_source_of_tokens_are_refused(tmp_path, settings, problems):
+    """librdkafka takes most of them. The client would then wait for a token without end."""
+    text = with_settings(f"{{bootstrap.servers: 'kafka.example:9093', security.protocol: sasl_ssl, {settings}}}")
+    messages = [line.partition(" kafka.")[2] for line in lines(loaded(tmp_path, text).problems, tmp_path)]
+    assert messages == problems
+
+
 def test_a_login_uses_tls_and_its_issuer_must(tmp_path):
     login = f"login: oidc, {CLIENT}, {OAUTH}token.endpoint.url: 'http://issuer.example/token'"
     text = with_settings(f"{{bootstrap.servers: 'kafka.example:9093', {login}}}")
