@@ -249,7 +249,7 @@ def firing(rule: Aggregation) -> str:
     text = ("ends a group " if isinstance(rule.until, str) else "fires ") + ", or ".join(ends)
     if rule.timed:
         text += ", by the worker's clock, even if no record follows"
-        text += "; a late record starts a new group" if rule.correlation is None else ""
+        text += "; a later record of the key starts a new group" if rule.correlation is None else ""
     return text
 
 

@@ -89,9 +89,8 @@ def _is_mapping(kind: object) -> bool:
 
 
 def _other(path: Path, kind: type) -> FileFinding:
-    return FileFinding(
-        path, f"must be a value of {kind.__name__}", f"build it with {kind.__module__}.{kind.__name__}(...)"
-    )
+    module = run.__name__ if hasattr(run, kind.__name__) else kind.__module__
+    return FileFinding(path, f"must be a value of {kind.__name__}", f"build it with {module}.{kind.__name__}(...)")
 
 
 def _names(app: run.App) -> Iterator[FileFinding]:

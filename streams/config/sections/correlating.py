@@ -158,8 +158,9 @@ def with_topics(value: object) -> object:
         return value
     if "from" in value:
         raise refused("has both from and correlate", "leave from out: the legs name the topics")
-    legs = value[CORRELATE].get("legs") if isinstance(value[CORRELATE], dict) else None
-    sources = [leg.get("from") if isinstance(leg, dict) else leg for leg in legs.values()] if legs else []
+    written = value[CORRELATE].get("legs") if isinstance(value[CORRELATE], dict) else None
+    legs = written if isinstance(written, dict) else {}
+    sources = [leg.get("from") if isinstance(leg, dict) else leg for leg in legs.values()]
     listed = [one for source in sources for one in (source if isinstance(source, list) else [source])]
     named = [one.get("topic") if isinstance(one, dict) else one for one in listed]
     known: list[object] = [

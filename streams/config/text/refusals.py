@@ -17,6 +17,10 @@ _EXAMPLES = {
     "dedupe": "write {id: header:NAME, horizon: 1h}",
     "id": "write header:NAME, a field path, or key",
     "count": "write a whole number, such as 100",
+    "correlate": "write {legs: {NAME: TOPIC, OTHER: TOPIC}, timeout: 15m}",
+    "legs": "write NAME: TOPIC, or NAME: {from: TOPIC, key: FIELD}, for each leg",
+    "hot_groups": "write a whole number, such as 100000",
+    "throttle": "write {limit: 100, per: 1s}",
     "emit": "write {every: 10s}, {count: 100} or {on: change}",
     "equals": "write the value that completes the group",
     "from": "write the topic it reads",
@@ -48,6 +52,7 @@ _EXAMPLES = {
     "tests": "write the name of a test, and its steps as a list below it",
     "until": "write an expression, such as group.total >= 500, or {field: PATH, equals: VALUE}",
 }
+_MISSING = _EXAMPLES | {"fields": "write the fields of the row that are added, such as [name, tier]"}
 _KINDS = {
     "string_type": "must be text",
     "int_type": "must be a whole number",
@@ -82,7 +87,7 @@ def finding(error: ErrorDetails, tree: object, keys: Mapping[str, Sequence[str]]
     kind, context = error["type"], error.get("ctx", {})
     if kind == "missing":
         name = str(error["loc"][-1])
-        return FileFinding((*path, name), "is missing", _EXAMPLES.get(name, "add it"))
+        return FileFinding((*path, name), "is missing", _MISSING.get(name, "add it"))
     last = str(path[-1]) if path else ""
     if kind == "refused":
         return FileFinding(path, str(context["what"]), str(context["hint"]))

@@ -94,7 +94,7 @@ def test_check_says_what_a_file_means_and_warns_on_stderr(invoke, tmp_path):
         "  reads orders and refunds as json, one group per message key and partition",
         "  fires at exactly 2 records of one key, or 30 s after the first record, by the worker's clock, even if no "
         "record follows; "
-        "a late record starts a new group",
+        "a later record of the key starts a new group",
     ]
     assert result.stderr.splitlines() == [
         f"{file}:9:5: agents.totals.from: warning: has several topics: groups never span topics (nor partitions); "

@@ -351,6 +351,34 @@ AGENT = [
         ["9:14: agents.a.dedupe.id: needs a field, but raw records have none; use format: json, header:NAME or key"],
     ),
     (
+        f"{FROM}\nthrottle: 100/s\n{COUNT}\n{TO}",
+        ["8:5: agents.a.throttle: must be a mapping; write {limit: 100, per: 1s}"],
+    ),
+    (
+        f"{FROM}\naggregate: {{count: 1, hot_groups: many}}\n{TO}",
+        ["8:27: agents.a.aggregate.hot_groups: must be a whole number; write a whole number, such as 100000"],
+    ),
+    (
+        f"{FROM}\nlookup: {{customer: {{table: customers, key: a}}}}\n{TO}",
+        [
+            "8:14: agents.a.lookup.customer.fields: is missing; write the fields of the row that are added, such as "
+            "[name, tier]"
+        ],
+    ),
+    (
+        f"correlate: {{orders: {{topic: orders}}, timeout: 5m}}\n{TO}",
+        [
+            "7:5: agents.a.correlate.legs: is missing; write NAME: TOPIC, or NAME: {from: TOPIC, key: FIELD}, for "
+            "each leg",
+            "7:17: agents.a.correlate.orders: unknown key; known here: legs, complete, timeout, remember, late, "
+            "through, max_keys",
+        ],
+    ),
+    (
+        f"correlate: [orders, payments]\n{TO}",
+        ["7:5: agents.a.correlate: must be a mapping; write {legs: {NAME: TOPIC, OTHER: TOPIC}, timeout: 15m}"],
+    ),
+    (
         f"{FROM}\nemit: on change\n{COUNT}\n{TO}",
         ["8:5: agents.a.emit: must be a mapping; write {every: 10s}, {count: 100} or {on: change}"],
     ),

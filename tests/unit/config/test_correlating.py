@@ -157,7 +157,7 @@ def test_its_meaning_in_words(tmp_path: Path) -> None:
     *legs, main = an_app(tmp_path).agents
     assert any("as the leg payment" in each for each in words.meaning(legs[1]))
     assert any("remembers ended keys for 1 h" in each for each in words.meaning(main))
-    assert not any("a late record starts a new group" in each for each in words.meaning(main))
+    assert not any("a later record of the key starts a new group" in each for each in words.meaning(main))
 
 
 def policies(old: Agent, new: Agent) -> tuple[str, ...]:

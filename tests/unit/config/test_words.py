@@ -8,7 +8,7 @@ from sluicegate.streams.config.words import delivering, dispatching, firing
 from sluicegate.streams.units import spoken_duration
 from tests.unit.config.files import GOOD, agent, lines, loaded
 
-CLOCK = ", by the worker's clock, even if no record follows; a late record starts a new group"
+CLOCK = ", by the worker's clock, even if no record follows; a later record of the key starts a new group"
 
 
 @pytest.mark.parametrize(
