@@ -1,7 +1,7 @@
 """The open groups of one partition: their contents, their changes since the last commit, and their timeouts."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
 from math import inf
@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from sluicegate.streams.aggregation.durable.cold import ColdKeys
 from sluicegate.streams.aggregation.durable.entry import ClockState, ClosedState, OriginState, PastResults
 from sluicegate.streams.aggregation.early import EarlyResults
 from sluicegate.streams.aggregation.events import (
@@ -44,7 +45,6 @@ from sluicegate.streams.aggregation.reducers import apply
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.causes import cause
 from sluicegate.streams.contracts.record import Record, headers
-from sluicegate.streams.contracts.values import COLD_KEY
 from sluicegate.streams.errors import BufferFull, PersistenceError, SluicegateError
 from sluicegate.streams.reducers import BEYOND, ReducerFailed
 from sluicegate.streams.reduction import BagForm
@@ -101,39 +101,6 @@ class RecordCounts(dict[str, int]):
     links: GroupLinks | None = None
 
 
-class ColdKeys:
-    """`count` is the number of cold groups. `absent` are the names for which the store has no cold group; None: the
-    store has no cold groups at all (durable/paging.py). `starts` is the number of cold groups by the start of their
-    window, the earliest start first; empty without windows. `closes` is for groups with `by_close`: no cold group
-    closes at an earlier watermark; infinity if none is cold."""
-
-    __slots__ = ("absent", "closes", "count", "starts")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.closes = inf
-        self.absent: Collection[bytes] | None = None
-        self.starts: dict[int, int] = {}
-
-    def add(self, start: int | None) -> None:
-        """A group became cold. `start` is that of its window; None without windows."""
-        self.count += 1
-        if start is None:
-            return
-        if start in self.starts:
-            self.starts[start] += 1
-        else:
-            self.starts = dict(sorted({**self.starts, start: 1}.items()))
-
-    def remove(self, start: int | None) -> None:
-        """A cold group became hot, or was removed."""
-        self.count -= 1
-        if start is not None and start in self.starts:
-            self.starts[start] -= 1
-            if not self.starts[start]:
-                del self.starts[start]
-
-
 class Groups:
     """State of all open groups, in the order in which they were opened.
 
@@ -184,7 +151,7 @@ class Groups:
         self.closed: dict[bytes, ClosedState] = {}
         self.early = EarlyResults(self, rule.aggregation.emit)
         self.faults = GroupFaults()
-        self.cold = ColdKeys()
+        self.cold = self.cold_keys(self)
         self.bytes = 0
         self.behind = False
         self.idle = 0.0
@@ -220,7 +187,7 @@ class Groups:
         if key is None or len(key) > LONGEST_KEY:
             self.refuse_key(record, key, LONGEST_KEY)
             return None
-        if self.cold.absent is not None and self.unasked(key, self.cold.absent):
+        if self.cold.absent is not None and self.cold.unasked(key):
             raise PersistenceError(
                 "the store was not asked for a cold group of this key; the partition is claimed again"
             )
@@ -282,71 +249,15 @@ class Groups:
             fit_deadline(state, width, from_data)
         return sound(state, width, from_data)
 
-    def may_be_cold(self, name: bytes) -> bool:
-        """Whether this open group may be cold."""
-        return len(name) <= COLD_KEY
-
+    cold_keys: type[ColdKeys] = ColdKeys
+    """How the cold groups of this kind are rows."""
     at_end = False
     """Whether the owner is at the end of the partition (only of windows)."""
-    by_close = False
-    """Whether the deadline of a row is the watermark that closes its group, and not a time of the owner's clock. Then
-    the key of a row is not the name of its group (durable/alarms.py), and a row is deleted when its group becomes
-    hot."""
-
-    def row_key(self, name: bytes) -> bytes:
-        """The key of the row of this open group, if it becomes cold."""
-        return name
-
-    def name_in(self, row: bytes, state: GroupState) -> bytes:
-        """The name of the group in the row of this key."""
-        return row
-
-    def rows_of(self, name: bytes) -> Sequence[bytes]:
-        """The keys that the row of the group of this name may have."""
-        return (name,)
-
-    def row_due(self, name: bytes) -> float:
-        """The deadline of the row of this open group; infinity for none."""
-        return self.due_at(name)
 
     def since(self, state: GroupState) -> float:
         """The owner's time from which the age of a group is measured."""
         opened: float = state[OPENED]
         return opened
-
-    def start_of(self, row: bytes) -> int | None:
-        """The start of the window of the group in the row of this key, in milliseconds since 1970; None without
-        windows."""
-        return None
-
-    def cold_names(self, key: bytes) -> Sequence[bytes]:
-        """The keys that the rows of the cold groups of a key may have."""
-        return (key,)
-
-    def names_for(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
-        """The keys of the rows of the groups that this record may open or change. `read` is the record as the rule
-        reads it. Raises NoTime."""
-        return (key,)
-
-    def unasked(self, name: bytes, absent: Collection[bytes]) -> bool:
-        """Whether a new group of this name may have a row that was not asked for. `absent` is as in ColdKeys."""
-        return name not in absent and name not in self.touched
-
-    def cold_until(self) -> float:
-        """With `by_close`: the highest watermark that closes cold groups now."""
-        return -inf
-
-    def cold_leaving(self, watermark: float) -> int:
-        """The number of cold groups that this watermark surely closes."""
-        return 0
-
-    def waiting(self) -> int:
-        """The number of cold groups whose windows the watermark has closed. They take up no room."""
-        return 0
-
-    def waiting_end(self) -> bytes:
-        """The names of these groups are before this one, and those of the other cold groups are not."""
-        return b""
 
     def obeys_clock(self) -> bool:
         """Whether a deadline on the owner's clock ends a group now."""
@@ -360,7 +271,7 @@ class Groups:
         """Whether the partition has reached `max_groups`."""
         elders = sum(len(elder.states) for elder in self.elders) if self.elders else 0
         count, most = len(self.states) + self.cold.count + elders, self.rule.aggregation.max_groups
-        return count >= most and count - self.waiting() >= most
+        return count >= most and count - self.cold.waiting() >= most
 
     @property
     def width(self) -> int:

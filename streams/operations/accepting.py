@@ -42,7 +42,7 @@ from sluicegate.streams.errors import (
 )
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended
-from sluicegate.streams.operations.groups.cold_groups import parts, remove_all, row_keys, without
+from sluicegate.streams.operations.groups.cold_groups import parts, remove_all, without
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.ownership.checks import check_claim, check_partitions, told_era
 from sluicegate.streams.ownership.halted import ACCEPTED, note_key
@@ -174,14 +174,16 @@ def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store
         raise ConfigurationError(
             f"beside the gap its state cannot be read ({error}): start the agent under another name"
         ) from None
-    every, rows, newest = [], [], contents.every[-1].generation
+    rows = list[bytes]()
+    every, newest = [], contents.every[-1].generation
     for part in parts(contents, store):
         for generation in part.every:
             names = [name for name, state in generation.groups.states.items() if state[FIRST] >= offset]
             every += [(generation.generation, name) for name in names]
-            if generation.generation == newest and not (part is contents and contents.groups.by_close):
-                groups = generation.groups
-                rows += [key for name in names for key in row_keys(groups, groups.row_key(name), groups.states[name])]
+            if generation.generation == newest:
+                states, cold = generation.groups.states, generation.groups.cold
+                for name in names:
+                    rows += cold.left(name) if part is contents else cold.removed(cold.row_key(name), states[name])
     rows = rows if contents.paging.has_rows else []
     items = [number for number in contents.sealed.by_number if in_order(number) >= (offset,)]
     return Forgotten(every, items, rows, without(contents, rows) if rows else None)

@@ -1,10 +1,9 @@
 """Reads the cold groups of a partition from the store (sluicegate.streams.aggregation.durable.paging)."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from math import floor, inf
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
 
-from sluicegate.streams.aggregation.durable.alarms import GROUP, row_of
 from sluicegate.streams.aggregation.durable.paging import Paging, ends_of, unknown
 from sluicegate.streams.aggregation.events_read import one_as_read
 from sluicegate.streams.aggregation.groups import Groups
@@ -17,8 +16,6 @@ from sluicegate.streams.ownership.store_clock import BACK
 
 PAGE, PAGE_OF_BAGS = 5_000, 500  # groups that one commit of a take-over reads, without bags and with them
 DUE = 1_000  # groups that one expiry makes hot
-EVER = 1e18
-EVERY = b"\xff"  # no name of a cold group in a window is greater
 
 
 class ColdReads:
@@ -33,6 +30,26 @@ class ColdReads:
         self._still_ours = still_ours
         self._ahead: Iterator[Sequence[ColdGroup]] | None = None
 
+    @property
+    def gone(self) -> Collection[bytes]:
+        return self.paging.gone
+
+    @property
+    def most(self) -> int:
+        return DUE
+
+    def rows(self, keys: Sequence[bytes]) -> Sequence[ColdGroup]:
+        return self._store.cold(self._partition, keys) if keys else []
+
+    def due(self, until: float, limit: int) -> Sequence[ColdGroup]:
+        return self._store.due(self._partition, until, limit)
+
+    def before(self, key: bytes, limit: int) -> Sequence[ColdGroup]:
+        return self._store.before(self._partition, key, limit)
+
+    def page(self, limit: int) -> Sequence[ColdGroup]:
+        return self._store.keys(self._partition, None, limit)
+
     def look_up(self, records: Sequence[Record], now: float) -> None:
         """Make the cold groups of these records hot, and note the keys without a cold group. Call it before the records
         are accepted."""
@@ -42,26 +59,19 @@ class ColdReads:
             return
         keys = unknown(groups, names_of(groups, records))
         groups.cold.absent = set(keys)
-        self._warm(self._store.cold(self._partition, keys) if keys else [])
-        rule = groups.rule.aggregation
-        most = len(records) if groups.by_close else len(keys)
-        crowd = len(groups.states) + paging.count - groups.waiting() + most - rule.max_groups
-        if crowd > 0 and (rule.on_full == "fire-oldest" or groups.by_close):
+        self._warm(self.rows(keys))
+        most, cold = groups.cold.needs(len(records), len(keys)), groups.cold
+        crowd = len(groups.states) + cold.count - cold.waiting() + most - groups.rule.aggregation.max_groups
+        if most and crowd > 0:
             self._make_room(min(crowd, most))
         groups.behind = groups.behind or groups.next_due() <= now
 
     def _make_room(self, most: int) -> None:
-        """Make up to `most` groups hot that may have to fire to make room: the groups with the nearest deadlines first,
-        then groups without a deadline. The groups of windows: those whose windows close first."""
-        if self._groups.by_close:
-            self._first(most, partial(self._store.due, self._partition, EVER))
-            return
-        if self._groups.cold.starts:
-            self._first(most, partial(self._store.before, self._partition, EVERY))
-            return
-        hot = self._first(most, partial(self._store.due, self._partition, EVER))
-        if len(hot) < most:
-            hot += self._first(most - len(hot), partial(self._store.keys, self._partition, None))
+        """Make up to `most` groups hot that may have to fire to make room."""
+        hot = list[bytes]()
+        for read in self._groups.cold.first(self):
+            if len(hot) < most:
+                hot += self._first(most - len(hot), read)
         self._groups.put_first(hot)
 
     def _first(self, most: int, read: Callable[[int], Sequence[ColdGroup]]) -> list[bytes]:
@@ -70,7 +80,7 @@ class ColdReads:
         groups, hot, limit = self._groups, list[bytes](), most
         while True:
             rows = read(limit)
-            cold = [row for row in rows if self.paging.is_cold(row.key)]
+            cold = [row for row in rows if groups.cold.is_cold(row.key, self.paging.gone)]
             hot += self._warm(cold[: most - len(hot)])
             self.paging.remove((row for row in rows if row.key in groups.states), groups)
             if len(hot) >= most or len(rows) < limit:
@@ -97,64 +107,23 @@ class ColdReads:
     def expire(self, now: float) -> None:
         """Make the groups of closed windows and the due groups hot, and find the next deadline of the others. The next
         commit deletes the due rows, also those of hot groups. So they are not read again."""
-        if self._groups.waiting() and not self._groups.by_close:
-            self._close()
-        if self._groups.cold.closes <= (until := self._groups.cold_until()):
-            self._close_until(until)
-        if self.paging.nearest > now or not self._groups.obeys_clock():
+        paging, cold = self.paging, self._groups.cold
+        if cold.closing():
+            with self._ours():
+                for rows in cold.close(self):
+                    self._warm(rows)
+        if paging.nearest > now or not self._groups.obeys_clock():
             return
         if self._ahead is not None and self._compute_again(self._ahead, now):
             return
-        if self._groups.by_close:
-            self._age(now)
-            return
-        rows = self._store.due(self._partition, EVER, DUE + 1)
-        late = [row for row in rows[:DUE] if (row.due or 0.0) <= now]
-        self._warm(late)
-        self.paging.remove(late, self._groups)
-        self.paging.nearest = (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf
-
-    def _close(self) -> None:
-        """Make groups hot whose windows the watermark has closed, the earliest window first."""
-        groups = self._groups
-        rows = self._store.before(self._partition, groups.waiting_end(), DUE)
-        if not rows:
-            self._still_ours()
-            raise ChangelogIncomplete(f"{groups.waiting()} rows of cold groups are missing in the store")
-        self._warm(rows)
-
-    def _close_until(self, until: float) -> None:
-        """Make a slice of the groups hot that close at the watermark `until` or before, in the order of their closes,
-        and find the next close. It is exact at the end of the partition, where silence may close it."""
-        cold, paging = self._groups.cold, self.paging
-        rows = self._store.due(self._partition, until, DUE + len(paging.gone))
-        rows = [row for row in rows if paging.is_cold(row.key)][:DUE]
-        self._warm(rows)
-        cold.closes = inf
-        if len(rows) == DUE:
-            cold.closes = rows[-1].due or 0.0
-        elif cold.count and self._groups.at_end:
-            later = self._store.due(self._partition, EVER, 1 + len(paging.gone))
-            cold.closes = min((row.due or 0.0 for row in later if paging.is_cold(row.key)), default=inf)
-        elif cold.count and not self._groups.cold_leaving(until):
-            cold.closes = floor(until) + 1
-        if cold.count and cold.closes == inf:
-            self._still_ours()
-            raise ChangelogIncomplete(f"{cold.count} rows of cold groups are missing in the store")
-
-    def _age(self, now: float) -> None:
-        """Make groups hot whose alarms are due, and find the next alarm."""
-        paging = self.paging
-        rows = self._store.before(self._partition, GROUP, DUE + 1 + len(paging.gone))
-        keys = [row.key for row in rows if row.key not in paging.gone]
-        late = [key for key in keys[:DUE] if paging.age_due(key) <= now]
-        self._warm(self._store.cold(self._partition, [row_of(key) for key in late]) if late else [])
-        paging.gone |= dict.fromkeys(late)
-        paging.nearest = paging.age_due(keys[len(late)]) if len(late) < len(keys) else inf
+        due = cold.due(self, now)
+        self._warm(due.rows)
+        paging.remove(due.passed, self._groups)
+        paging.nearest = due.nearest
 
     def next_due(self) -> float:
         """The nearest deadline of a cold group on the owner's clock. Immediately if a closed window has cold groups."""
-        if self._groups.waiting() or self._groups.cold.closes <= self._groups.cold_until():
+        if self._groups.cold.closing():
             return -inf
         return self.paging.nearest if self._groups.obeys_clock() else inf
 
@@ -162,7 +131,7 @@ class ColdReads:
         """After a restore: make the groups hot that an operator wants to fire."""
         groups = self._groups
         if self.paging.count and (names := unknown(groups, groups.asked)):
-            self._warm(self._store.cold(self._partition, [row for name in names for row in groups.rows_of(name)]))
+            self._warm(self.rows([row for name in names for row in groups.cold.rows_of(name)]))
 
     def warm_all(self, groups: Groups) -> Iterator[None]:
         """Make all cold groups hot, in `groups`, and delete all rows. Yields after each page, for its commit."""
@@ -210,8 +179,14 @@ class ColdReads:
         paging.ends = ends_of(groups)
 
     def _warm(self, rows: Sequence[ColdGroup], groups: Groups | None = None) -> list[bytes]:
-        try:
+        with self._ours():
             return self.paging.warm(rows, self._groups if groups is None else groups)
+
+    @contextmanager
+    def _ours(self) -> Iterator[None]:
+        """After a later claim the rows may be missing: raise Fenced then."""
+        try:
+            yield
         except ChangelogIncomplete:
             self._still_ours()
             raise
@@ -229,7 +204,7 @@ def names_of(groups: Groups, records: Sequence[Record]) -> set[bytes]:
             read = None if rule.key_of is None and rule.time_of is None else rule.reader.read(record)
             key = record.key() if rule.key_of is None else rule.key_of(read)
             if key is not None:
-                names.update(groups.names_for(record, key, read))
+                names.update(groups.cold.of_record(record, key, read))
         except Exception:  # `accept` refuses the record, or it is read again
             continue
     return names

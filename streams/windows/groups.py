@@ -9,8 +9,7 @@ See docs/protocol.md, Windows.
 
 from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import takewhile
-from math import inf
+from math import floor, inf
 from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Window
@@ -34,7 +33,7 @@ from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.placing import NearGroups, by_start
 from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader, source
-from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name, start_of
+from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name
 
 SLICE = 1_000  # maximum of windows that the records of one batch close; `expire` closes the others
 AT_MOST = "at_most"
@@ -106,34 +105,9 @@ class WindowGroups(Groups):
     def names(self, key: bytes) -> list[bytes]:
         return [name for name in self.states if key_of(name) == key]
 
-    def start_of(self, row: bytes) -> int | None:
-        return start_of(row)
-
-    def cold_names(self, key: bytes) -> Sequence[bytes]:
-        return [name(start, key) for start in self.cold.starts]
-
     def obeys_clock(self) -> bool:
         """As in Groups: `at_most` ends no group before the owner has caught up."""
         return self.caught_up
-
-    def cold_close(self) -> float:
-        """The watermark that closes the next window with cold groups; infinity if there is none."""
-        first = next(iter(self.cold.starts), None)
-        return inf if first is None else self.tumbling.closes(first)
-
-    def cold_closed(self, watermark: float) -> dict[int, int]:
-        """The number of cold groups by the start of their window, if this watermark closes the window."""
-        closed = takewhile(lambda each: self.tumbling.closes(each[0]) <= watermark, self.cold.starts.items())
-        return dict(closed)
-
-    def cold_leaving(self, watermark: float) -> int:
-        return sum(self.cold_closed(watermark).values())
-
-    def waiting(self) -> int:
-        return self.cold_leaving(self.event.watermark) if self.cold.starts else 0
-
-    def waiting_end(self) -> bytes:
-        return name(max(self.cold_closed(self.event.watermark)) + 1, b"")
 
     def reopen(self, key: bytes, state: GroupState, items: Bags, past: PastResults | None, timed: bool) -> None:
         super().reopen(key, state, items, past, timed)
@@ -147,10 +121,14 @@ class WindowGroups(Groups):
         if (at := self._aged_at(key)) < inf:
             heappush(self.heap, (at, key))
 
+    @property
+    def at_most(self) -> float:
+        """The longest time for which a group is open on the owner's clock; infinity for no limit."""
+        return inf if self.window.at_most is None else self.window.at_most
+
     def _aged_at(self, key: bytes) -> float:
         """The owner's time at which the group has been open for `at_most`; infinity for never."""
-        at_most = self.window.at_most
-        return inf if at_most is None else self.since(self.states[key]) + at_most
+        return self.since(self.states[key]) + self.at_most
 
     def due_at(self, key: bytes) -> float:
         """As in Groups, and the time at which the group has been open for `at_most`."""
@@ -230,7 +208,7 @@ class WindowGroups(Groups):
             self.rearm()
 
     def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
-        return any(group in self.states for group in self.groups_of(record, key, self._event_time(record, read)))
+        return any(group in self.states for group in self.groups_of(record, key, self.event_time(record, read)))
 
     def last_start(self) -> int | None:
         """The start of the last open window; None: none is open, or windows do not begin at fixed times."""
@@ -269,7 +247,7 @@ class WindowGroups(Groups):
         """Take one record for which `where` is true. Raises Halt."""
         try:
             key, read, items = parsed(self, record)
-            time = self._event_time(record, read)
+            time = self.event_time(record, read)
         except NoTime as error:
             self._untimed(record, error)
             return
@@ -335,7 +313,7 @@ class WindowGroups(Groups):
         """The watermark that closes the next open window; infinity if none is open."""
         nearest = self._next()
         close = inf if nearest is None else nearest[0]
-        return min(close, self.cold_close()) if self.cold.starts else close
+        return min(close, self.cold.next_close())
 
     def next_end(self) -> float:
         """The watermark that ends the next group; infinity if none is open."""
@@ -346,7 +324,7 @@ class WindowGroups(Groups):
         was refused."""
         raise NotImplementedError
 
-    def _event_time(self, record: Record, read: Any) -> int:
+    def event_time(self, record: Record, read: Any) -> int:
         """The event time of the record in milliseconds. Raises NoTime."""
         if self.merged is None:
             return self._time(record) if self.rule.time_of is None else self._field(self.rule.time_of(read))
@@ -396,7 +374,7 @@ class WindowGroups(Groups):
         more bytes than SLICE_BYTES. Returns their number. While a closed window has cold groups, no later window
         fires."""
         fired, enough = 0, self._sent + SLICE_BYTES
-        last = min(self.event.watermark, self.cold_close())
+        last = min(self.event.watermark, self.cold.next_close())
         while fired < most and self._sent <= enough and self._close_next(last, now):
             fired += 1
         return fired
@@ -462,8 +440,13 @@ class WindowGroups(Groups):
             ended.append(heappop(self._order))
         for each in ended:
             heappush(self._order, each)
-        to = max([to, *map(self.tumbling.closes, self.cold_closed(over))])
+        to = max([to, *self.cold.closes_by(over)])
         self.event.silent(to, self._next_offset)
+
+    def closes_until(self) -> float:
+        """The highest watermark that closes windows now."""
+        silent = self.end_asked >= self._silence_due()
+        return max(self.event.watermark, floor(self._over()) + 1 if silent else 0)
 
     def _over(self) -> float:
         """Windows that close at this watermark or before are over in real time, when silence is due."""

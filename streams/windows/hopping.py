@@ -56,7 +56,7 @@ class HoppingGroups(WindowGroups):
 
     def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
         """As in Groups: some windows of the record are of this rule and not over."""
-        pane = self.tumbling.start(self._event_time(record, read))
+        pane = self.tumbling.start(self.event_time(record, read))
         last = self._last(pane)
         return pane - self.tumbling.size + self.tumbling.every <= last and not self.passed(last)
 

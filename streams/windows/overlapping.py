@@ -32,11 +32,7 @@ class OverlappingGroups(TumblingGroups):
 
     def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
         """As in Groups: some windows of the record are of this rule and take it."""
-        return any(not self.passed(start) for start in self._starts(self._event_time(record, read)))
-
-    def names_for(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
-        starts, closes = self._starts(self._event_time(record, read)), self.tumbling.closes
-        return [name(start, key) for start in starts if closes(start) > self.event.watermark]
+        return any(not self.passed(start) for start in self._starts(self.event_time(record, read)))
 
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         return tuple(name(start, key) for start in self._starts(time))

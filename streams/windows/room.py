@@ -67,7 +67,7 @@ def _has_room(
             return windows.deny(record, f"max_bytes {aggregation.max_bytes}")
         opened += state is None
         larger += size - (own if own + size > aggregation.max_bytes else 0)
-    cold = windows.cold.count - windows.cold_leaving(time) if windows.cold.count else 0
+    cold = windows.cold.count - windows.cold.leaving(time) if windows.cold.count else 0
     elders = sum(len(elder.states) for elder in windows.elders)
     more = len(windows.states) + cold + elders + opened - aggregation.max_groups
     for name, each in windows.states.items() if more > 0 or larger > 0 else ():

@@ -5,28 +5,24 @@ that it touches and extends it, or merges several sessions. The merged session k
 end in the same changelog entry.
 """
 
-from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from math import floor, inf
 from typing import Any
 
 from msgspec.structs import replace
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import add_to, admitted
-from sluicegate.streams.aggregation.durable import alarms
 from sluicegate.streams.aggregation.events import MERGED
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, SEEN, STALE, Bags, GroupState
 from sluicegate.streams.aggregation.loop import Placing
 from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.values import COLD_KEY
+from sluicegate.streams.windows.cold.sessions import ColdSessions
 from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.placing import in_time
 from sluicegate.streams.windows.tumbling import Span, key_of, name
 
-MOST_ENDS = 16  # intervals of the length of the gap in which cold sessions end: a record asks for a row in each
 BEGIN, END = -2, -1
 """The last two slots of a state: the times of the first and the last record, in milliseconds since 1970."""
 _OPEN_SESSIONS = """
@@ -61,12 +57,14 @@ state[SEEN] = now
 class SessionGroups(LateGroups):
     """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its key.
 
-    `gap` and `lasts` are in milliseconds; `lasts` is the time from the last record to the close. `sessions` has the
+    `gap` and `lasts` are in milliseconds; `lasts` is the time from the last record to the close. `at` is the time of
+    the current record. `sessions` has the
     names of the open sessions by key. `_gathering` has the names of the sessions of late records. `_others` are the
     sessions that the current record merges into its own.
     """
 
-    __slots__ = ("_ages", "_at", "_gathering", "_merge", "_others", "gap", "lasts", "sessions")
+    __slots__ = ("_ages", "_gathering", "_merge", "_others", "at", "gap", "lasts", "sessions")
+    cold_keys = ColdSessions
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
@@ -76,7 +74,7 @@ class SessionGroups(LateGroups):
         self.sessions: dict[bytes, list[bytes]] = {}
         self._gathering: dict[bytes, list[bytes]] = {}
         self._ages: list[tuple[float, int, bytes]] = []  # a heap of (owner's time of a record, first offset, name)
-        self._at = 0  # the time of the current record
+        self.at = 0
         self._others: list[bytes] = []
 
     def span(self, group: bytes, state: GroupState) -> Span:
@@ -89,74 +87,6 @@ class SessionGroups(LateGroups):
     def since(self, state: GroupState) -> float:
         seen: float = state[SEEN]
         return seen
-
-    # -- cold sessions: event time is divided into intervals as long as the gap. The key of a row has the interval in
-    # which its session ends. The ends of two open sessions of a key are more than a gap apart, so each has its own row.
-
-    by_close = True
-
-    def _interval(self, state: GroupState) -> int:
-        """The start of the interval in which the session ends."""
-        end: int = state[END]
-        return end - end % self.gap
-
-    def row_key(self, name: bytes) -> bytes:
-        return alarms.row_key(self._interval(self.states[name]), key_of(name))
-
-    def name_in(self, row: bytes, state: GroupState) -> bytes:
-        return name(state[FIRST], alarms.key_of(row))
-
-    def rows_of(self, name: bytes) -> Sequence[bytes]:
-        return self.cold_names(key_of(name))
-
-    def row_due(self, name: bytes) -> float:
-        return self.closes(name, self.states[name])
-
-    def start_of(self, row: bytes) -> int | None:
-        return alarms.start_of(row)
-
-    def cold_names(self, key: bytes) -> Sequence[bytes]:
-        return [alarms.row_key(start, key) for start in self.cold.starts]
-
-    def names_for(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
-        return self._rows_at(key, self._event_time(record, read))
-
-    def _rows_at(self, key: bytes, time: int) -> list[bytes]:
-        """The keys of the rows of the cold sessions that a record at this time may join."""
-        return [alarms.row_key(start, key) for start in self.cold.starts if start > time - 2 * self.gap]
-
-    def unasked(self, name: bytes, absent: Collection[bytes]) -> bool:
-        return any(row not in absent for row in self._rows_at(key_of(name), self._at))
-
-    def may_be_cold(self, name: bytes) -> bool:
-        """As in Groups. A closed session fires first. A longer grace may open a closed session again beside one that
-        it would have joined: both stay in memory."""
-        state, starts, key = self.states[name], self.cold.starts, key_of(name)
-        if len(key) > COLD_KEY - alarms.NAMING or self.closed or self.closes(name, state) <= self.event.watermark:
-            return False
-        start = self._interval(state)
-        if start not in starts and len(starts) >= MOST_ENDS:
-            return False
-        ends = [self._interval(self.states[other]) for other in self.sessions[key]]
-        return ends.count(start) == 1
-
-    def cold_close(self) -> float:
-        return self.cold.closes if self.cold.count else inf
-
-    def cold_closed(self, watermark: float) -> dict[int, int]:
-        """None: the rows of sessions have no windows. `cold_leaving` counts those that closed."""
-        return {}
-
-    def cold_until(self) -> float:
-        if not self.cold.count:
-            return -inf
-        silent = self.end_asked >= self._silence_due()
-        return max(self.event.watermark, floor(self._over()) + 1 if silent else 0)
-
-    def cold_leaving(self, watermark: float) -> int:
-        """As in Groups. Of the interval in which the close of some sessions falls, none counts."""
-        last = watermark - self.lasts - self.gap + 1
-        return sum(count for start, count in self.cold.starts.items() if start <= last)
 
     def _age(self, key: bytes, state: GroupState) -> None:
         self._list(key)
@@ -172,7 +102,7 @@ class SessionGroups(LateGroups):
                 return True
             self.counts["late"] += 1
             touched = self._touched(self._gathering, key, time)
-        self._at = time
+        self.at = time
         group = touched[0] if touched else name(record.offset(), key)
         if late:
             self._opens_late = group
@@ -250,7 +180,7 @@ class SessionGroups(LateGroups):
 
     def open_at(self, group: bytes, record: Record, now: float, time: int) -> GroupState | None:
         """As `open`, for a record at this time."""
-        self._at = time
+        self.at = time
         return self.open(group, record, now)
 
     def _touched(self, sessions: dict[bytes, list[bytes]], key: bytes, time: int) -> list[bytes]:
@@ -323,7 +253,7 @@ class SessionGroups(LateGroups):
         return state
 
     def _opened(self, group: bytes, state: GroupState, now: float) -> None:
-        state[BEGIN], state[END], state[SEEN] = self._at, self._at, now
+        state[BEGIN], state[END], state[SEEN] = self.at, self.at, now
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         self._unlist(key)

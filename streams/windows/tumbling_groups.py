@@ -1,15 +1,13 @@
 """Tumbling windows: each record is in one window, and each group is one window of one key."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windows.cold.starts import ColdWindows
 from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.tumbling import Span, name, start_of
-
-MOST_STARTS = 1_000  # windows that have cold groups: each commit that makes groups cold or hot writes their starts
 
 
 class TumblingGroups(LateGroups):
@@ -17,18 +15,7 @@ class TumblingGroups(LateGroups):
     windows, byte by byte, except names of windows that begin before 1970."""
 
     __slots__ = ()
-
-    def may_be_cold(self, name: bytes) -> bool:
-        """As in Groups. At most MOST_STARTS windows have cold groups, and a group of a closed window fires first."""
-        if not super().may_be_cold(name) or self.closed:
-            return False
-        start, starts = start_of(name), self.cold.starts
-        open_ = start >= 0 and self.tumbling.closes(start) > self.event.watermark
-        return open_ and (start in starts or len(starts) < MOST_STARTS)
-
-    def names_for(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
-        start = self.tumbling.start(self._event_time(record, read))
-        return (name(start, key),) if self.tumbling.closes(start) > self.event.watermark else ()
+    cold_keys = ColdWindows
 
     def span(self, group: bytes, state: GroupState) -> Span:
         return self.tumbling.span(start_of(group))

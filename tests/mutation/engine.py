@@ -163,7 +163,7 @@ GUARDS = (
     Guard(
         "the row of a hot group whose deadline passed is deleted",
         "streams/ownership/paged.py",
-        "        self.paging.remove(late, self._groups)\n",
+        "        paging.remove(due.passed, self._groups)\n",
         "",
         COLD,
     ),
@@ -205,8 +205,8 @@ GUARDS = (
     Guard(
         "a hot group that a gap forgets leaves no row",
         "streams/operations/accepting.py",
-        "if generation.generation == newest and not (part is contents and contents.groups.by_close):",
-        "if generation.generation == newest and part is not contents:",
+        "            if generation.generation == newest:\n                states",
+        "            if generation.generation == newest and part is not contents:\n                states",
         COLD,
     ),
     Guard(
@@ -218,8 +218,8 @@ GUARDS = (
     ),
     Guard(
         "no group is opened before the store was asked for a cold one",
-        "streams/aggregation/groups.py",
-        "        return name not in absent and name not in self.touched\n",
+        "streams/aggregation/durable/cold.py",
+        "        return self.absent is not None and name not in self.absent and name not in self.groups.touched\n",
         "        return False\n",
         COLD,
     ),

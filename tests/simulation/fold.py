@@ -157,9 +157,9 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
             every = [*(each.groups for each in owner.groups.older), owner.groups.newest]
             newest, cold = owner.groups.newest, dict[bytes, int]()
             for key, _, blob in world.store.keys(partition, None, 1000):
-                if owner.groups.cold.paging.is_cold(key):
+                if newest.cold.is_cold(key, owner.groups.cold.paging.gone):
                     state = unpacked_state(blob)
-                    cold[newest.name_in(key, state)] = state[0]
+                    cold[newest.cold.name_in(key, state)] = state[0]
             hot = {key: state[0] for groups in every for key, state in groups.states.items()}
             return cold | hot
     return None
@@ -173,13 +173,13 @@ def apart(world: Any, partition: Partition) -> list[str]:
         if process.believes(partition):
             owned = process.worker._owners[partition.topic, partition.number].groups
             groups, paging = owned.newest, owned.cold.paging
-            cold = {key for key in rows if paging.is_cold(key)}
-            alarms = {key for key in rows if groups.by_close and is_alarm(key) and row_of(key) in cold}
+            cold = {key for key in rows if groups.cold.is_cold(key, paging.gone)}
+            alarms = {key for key in rows - cold if is_alarm(key) and row_of(key) in cold}
             if unknown := rows - cold - alarms - paging._rows - paging.gone.keys():
                 return [f"{partition}: the owner does not know of the rows of {sorted(unknown)}"]
             if groups.cold.count != len(cold):
                 return [f"{partition}: {len(cold)} groups are cold, the owner knows of {groups.cold.count}"]
-            starts = Counter(start for key in cold if (start := groups.start_of(key)) is not None)
+            starts = Counter(start for key in cold if (start := groups.cold.start_of(key)) is not None)
             if groups.cold.starts != starts:
                 return [f"{partition}: {starts} groups are cold, the owner knows of {groups.cold.starts}"]
     return []

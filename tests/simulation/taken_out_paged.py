@@ -14,7 +14,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.ownership.claiming.takeover import Takeover
 from sluicegate.streams.ownership.paged import ColdReads
-from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.cold.starts import ColdWindows
 
 Patch = pytest.MonkeyPatch
 Moved = tuple[Sequence[ColdGroup], Sequence[bytes]]
@@ -140,7 +140,7 @@ def starts_not_restored(patch: Patch) -> None:
 
 def cold_unseen(patch: Patch) -> None:
     """Only windows with hot groups are over."""
-    patch.setattr(WindowGroups, "cold_close", lambda self: inf)
+    patch.setattr(ColdWindows, "next_close", lambda self: inf)
 
 
 def older_clock_not_compacted(patch: Patch) -> None:

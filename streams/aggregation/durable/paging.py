@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
-from sluicegate.streams.aggregation.durable.alarms import alarm, is_alarm, since_of
 from sluicegate.streams.aggregation.durable.entry import ColdState, PastResults, packed_state, unpacked_state
 from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
 from sluicegate.streams.aggregation.layout import BYTES, DEADLINE_SLOTS, Bags, GroupState
@@ -73,10 +72,9 @@ class Paging:
         return bool(self.count or self._stale or self._rows)
 
     def restore(self, state: ColdState) -> None:
-        cold, self.ends, self.at, self._stale = self._groups.cold, state.ends, state.at, state.stale
-        cold.count, cold.starts = state.count, dict(sorted(state.starts.items()))
+        self.ends, self.at, self._stale = state.ends, state.at, state.stale
+        self._groups.cold.restore(state.count, state.starts)
         self.nearest = -inf if state.count else inf
-        cold.closes = 0 if state.count and self._groups.by_close else inf
 
     def noted(self) -> ColdState:
         """The state for an entry of the changelog."""
@@ -108,36 +106,29 @@ class Paging:
         ChangelogIncomplete."""
         names, width = list[bytes](), groups.width
         timed = groups.rule.completion.timed and self.ends != ends_of(groups)
-        reopen, fits, bags = groups.reopen, groups.fits, len(groups.rule.plan.bags)
+        cold, bags = groups.cold, len(groups.rule.plan.bags)
         for key, _, blob in rows:
-            if not self.is_cold(key, groups):
+            if not cold.is_cold(key, self.gone):
                 continue
             state, items = unpacked_state(blob), Bags()
             past = _past_of(state, width + bool(bags)) if len(state) != width + bool(bags) else None
             if bags:
                 items = state.pop() if state else items
-            if not fits(state) or type(items) is not list or len(items) != bags:
+            if not groups.fits(state) or type(items) is not list or len(items) != bags:
                 raise ChangelogIncomplete("the row of a cold group does not have the fields of this rule")
-            name = groups.name_in(key, state)
+            name = cold.name_in(key, state)
             try:
-                reopen(name, state, items, past, timed)
+                groups.reopen(name, state, items, past, timed)
             except (TypeError, LookupError, ValueError, AttributeError) as error:
                 raise ChangelogIncomplete(f"the row of a cold group has no items ({type(error).__name__})") from error
             names.append(name)
-            self._groups.cold.remove(groups.start_of(key))
-            if groups.by_close:
-                self.gone |= {key: None, alarm(key, groups.since(state)): None}
-            else:
+            self._groups.cold.remove(cold.start_of(key))
+            gone = cold.replaced(key, state)
+            self.gone |= dict.fromkeys(gone)
+            if not gone:
                 self._rows.add(key)
         self.changed = self.changed or bool(names)
         return names
-
-    def is_cold(self, key: bytes, groups: Groups | None = None) -> bool:
-        """Whether the row of this key is of a cold group. Else it is an alarm, or older than its group."""
-        groups = self._groups if groups is None else groups
-        if groups.by_close:
-            return key not in self.gone and not is_alarm(key)
-        return key not in groups.touched and key not in groups.states
 
     def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
         """The groups that the commit evicts, and the keys of the rows that it deletes. Call it before the changelog
@@ -155,16 +146,8 @@ class Paging:
         evicted = self._evicted(over, large)
         if evicted:
             self.at, self.changed = max(self.at, now), True
-            nearest = min((row.due for row in evicted if row.due is not None), default=inf)
-            if groups.by_close:
-                groups.cold.closes = min(groups.cold.closes, nearest)
-                nearest = min((self.age_due(row.key) for row in evicted if is_alarm(row.key)), default=inf)
-            self.nearest = min(self.nearest, nearest)
+            self.nearest = min(self.nearest, groups.cold.nearest(evicted))
         return evicted, gone
-
-    def age_due(self, key: bytes) -> float:
-        """The moment of this alarm, on the owner's clock; infinity for never."""
-        return since_of(key) + at_most(self._groups)
 
     def _ended(self) -> list[bytes]:
         """The keys of the rows that the commit deletes: those whose groups ended, and `gone`."""
@@ -185,7 +168,7 @@ class Paging:
         """Close groups that this commit did not touch, and return their rows: up to `over` groups, or more until their
         bags have `large` bytes. One commit evicts no more than about twice what it touches, or a slice."""
         groups, rows, alarms = self._groups, list[ColdGroup](), list[ColdGroup]()
-        states, early, aging = groups.states, groups.early, groups.by_close and at_most(groups) < inf
+        states, early, cold = groups.states, groups.early, groups.cold
         fresh, turned = set(groups.touched), False
         most, least = max(LEAST, 2 * len(fresh)), groups.bytes - large
         grown = sum(states[key][BYTES] for key in fresh if key in states) if groups.bytes else 0
@@ -201,18 +184,17 @@ class Paging:
                 self._queue.extend(sorted(self._order.popleft() for _ in range(first)))
                 continue
             key = self._queue.popleft()
-            if key in fresh or key in self._recent or key not in states or not groups.may_be_cold(key):
+            if key in fresh or key in self._recent or key not in states or not cold.may_evict(key):
                 continue
             if states[key][BYTES] > largest:
                 continue
-            due, past = groups.row_due(key), early.past.get(key) if early.past else None
-            row_key = groups.row_key(key)
-            if aging:
-                alarms.append(ColdGroup(alarm(row_key, groups.since(states[key])), None, b""))
+            due, past = cold.row_due(key), early.past.get(key) if early.past else None
+            row_key = cold.row_key(key)
+            alarms += cold.alarms(key)
             row = _row(*groups.drop(key), past, groups)
             self._rows.discard(key)
             rows.append(ColdGroup(row_key, None if due == inf else due, row))
-            groups.cold.add(groups.start_of(row_key))
+            cold.add(cold.start_of(row_key))
         return rows + alarms
 
     def _turn(self) -> None:
@@ -250,24 +232,17 @@ def unknown(groups: Groups, names: Collection[bytes]) -> list[bytes]:
     return [name for name in names if name not in groups.states and name not in groups.touched]
 
 
-def at_most(groups: Groups) -> float:
-    """The longest time for which a window is open on the owner's clock; infinity for no limit."""
-    window = groups.rule.aggregation.window
-    return inf if window is None or window.at_most is None else window.at_most
-
-
 def ends_of(groups: Groups) -> tuple[float, ...]:
     """The settings that determine when a group ends, beside its state and its window."""
-    completion, every, window = groups.rule.completion, groups.early.every, groups.rule.aggregation.window
+    completion, every = groups.rule.completion, groups.early.every
     ends: tuple[float, ...] = (
         completion.count,
         completion.most,
         completion.since_first,
         completion.since_last,
         groups.idle,
+        *groups.cold.ends,
     )
-    if window is not None:
-        ends = (*ends, at_most(groups), *([window.grace] if groups.by_close else []))
     if completion.from_data:
         return *ends, every, 1.0
     return ends if every == inf else (*ends, every)

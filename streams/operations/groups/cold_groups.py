@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from sluicegate.streams.aggregation.durable.alarms import alarm
+from sluicegate.streams.aggregation.durable.cold import ColdKeys
 from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked, unpacked_state
 from sluicegate.streams.aggregation.durable.paging import Paging
-from sluicegate.streams.aggregation.groups import ColdKeys, Groups
-from sluicegate.streams.aggregation.layout import FIRST, GroupState
+from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.contracts.stores import ColdGroups, Store
 from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Partition, PartitionView
 from sluicegate.streams.operations.groups.contents import PartitionContents
@@ -46,19 +45,11 @@ def with_rows(contents: PartitionContents, store: ColdGroups, keys: Sequence[byt
 
 
 def rows_of(contents: PartitionContents, store: ColdGroups, name: bytes) -> Sequence[bytes]:
-    """The keys of the rows that the group of this name may have. Raises PersistenceError and ChangelogIncomplete."""
-    groups = contents.groups
-    keys = groups.rows_of(name)
-    if not groups.by_close:
-        return keys
-    states = {row.key: unpacked_state(row.state) for row in store.cold(contents.partition, keys)}
-    its_rows = [(key, state) for key, state in states.items() if groups.name_in(key, state) == name]
-    return [each for key, state in its_rows for each in row_keys(groups, key, state)]
-
-
-def row_keys(groups: Groups, key: bytes, state: GroupState) -> Sequence[bytes]:
-    """The keys of all rows of a cold group: this one of its state, and that of its alarm."""
-    return [key, alarm(key, groups.since(state))] if groups.by_close else [key]
+    """The keys of the rows of the group of this name. Raises PersistenceError and ChangelogIncomplete."""
+    cold = contents.groups.cold
+    rows = store.cold(contents.partition, cold.rows_of(name))
+    states = ((row.key, unpacked_state(row.state)) for row in rows)
+    return [key for row, state in states if cold.name_in(row, state) == name for key in cold.removed(row, state)]
 
 
 def has_changed(contents: PartitionContents, view: PartitionView, key: bytes) -> bool:
@@ -77,18 +68,18 @@ def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
     for part in parts(contents, store):
         groups.states |= part.groups.states
         groups.bags |= part.groups.bags
-    groups.cold = ColdKeys()
+    groups.cold = groups.cold_keys(groups)
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     return contents
 
 
 def without(contents: PartitionContents, keys: Sequence[bytes]) -> ColdState:
     """The changelog's state of the cold groups after the removal of these rows and their groups."""
-    groups, cold = contents.groups, ColdKeys()
-    cold.count, cold.starts = groups.cold.count, dict(groups.cold.starts)
+    known, cold = contents.groups.cold, ColdKeys(contents.groups)
+    cold.restore(known.count, known.starts)
     for key in keys:
-        if contents.paging.is_cold(key):
-            cold.remove(groups.start_of(key))
+        if known.is_cold(key, ()):
+            cold.remove(known.start_of(key))
     return replace(contents.paging.noted(), count=cold.count, starts=cold.starts)
 
 
@@ -109,6 +100,6 @@ def _with(contents: PartitionContents, rows: Sequence[ColdGroup]) -> PartitionCo
         if name in hot.states:
             groups.drop(name)
     groups.beside(hot)
-    groups.cold, groups.touched = ColdKeys(), {}
+    groups.cold, groups.touched = groups.cold_keys(groups), {}
     groups.states = dict(sorted(groups.states.items(), key=lambda item: item[1][FIRST]))
     return contents._replace(groups=groups, older=())

@@ -79,7 +79,7 @@ def open_groups(
 
 def with_cold(contents: PartitionContents, store: ColdGroups, key: bytes | None = None) -> list[OpenGroup]:
     """The open groups of this key (None: all) in one partition: the hot ones, then the cold ones."""
-    read = parts(contents, store) if key is None else with_rows(contents, store, contents.groups.cold_names(key))
+    read = parts(contents, store) if key is None else with_rows(contents, store, contents.groups.cold.of_key(key))
     return [group for part in read for group in groups_in(part, key)]
 
 
@@ -299,7 +299,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
 def _generation_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
     """The generation that still holds the group; None: the group has ended."""
     contents = held(agent, group.partition, view)
-    for part in with_rows(contents, store, contents.groups.rows_of(group.name)):
+    for part in with_rows(contents, store, contents.groups.cold.rows_of(group.name)):
         for generation in part.every:
             state = generation.groups.states.get(group.name) if generation.generation == group.generation else None
             if state is not None and state[FIRST] == group.begin:

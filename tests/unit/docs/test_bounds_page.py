@@ -24,7 +24,7 @@ from sluicegate.streams.reading import receive
 from sluicegate.streams.serving import calls as serving
 from sluicegate.streams.shared import shared_records
 from sluicegate.streams.versions import mac_keys
-from sluicegate.streams.windows import sessions, tumbling_groups
+from sluicegate.streams.windows.cold import sessions, starts
 
 PROJECT = Path(__file__).parents[3]
 PAGE = (PROJECT / "docs" / "bounds.md").read_text(encoding="utf-8")
@@ -75,7 +75,7 @@ LIMITS: dict[str, list[str]] = {
         f"{of_class(Aggregation, 'max_groups'):,}",
         kibibytes(of_class(Aggregation, "max_buffered_bytes")),
     ],
-    "windows of a partition that have groups in the store": [f"{tumbling_groups.MOST_STARTS:,}"],
+    "windows of a partition that have groups in the store": [f"{starts.MOST_STARTS:,}"],
     "intervals of the length of the gap in which sessions in the store end": [f"{sessions.MOST_ENDS}"],
     "the groups of a partition in memory": [f"{of_class(Aggregation, 'hot_groups'):,}"],
     "what a group that is a row of the store has collected": [kibibytes(paging.ROW_BYTES), f"{paging.PART:,}"],

@@ -14,7 +14,7 @@ from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import drop, open_groups, why
 from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
-from sluicegate.streams.windows import sessions
+from sluicegate.streams.windows.cold import sessions
 from sluicegate.streams.windows.groups import WindowGroups
 from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdWindowScene
 from tests.unit.engine.driver import Driver

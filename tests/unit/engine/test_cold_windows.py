@@ -12,7 +12,7 @@ from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import open_groups, why
 from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
-from sluicegate.streams.windows import tumbling_groups
+from sluicegate.streams.windows.cold import starts
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.tumbling import key_of, start_of
 from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdWindowScene
@@ -255,7 +255,7 @@ def test_a_group_of_a_window_before_1970_stays_in_memory() -> None:
 
 
 def test_no_more_windows_have_cold_groups_than_a_commit_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tumbling_groups, "MOST_STARTS", 2)
+    monkeypatch.setattr(starts, "MOST_STARTS", 2)
     scene = Scene(paged_agent(replace(MINUTE, grace=3600.0)), most=6)
     for minute in range(1, 8):
         scene.feed(*[(key, 60 * minute, 1) for key in KEYS[:6]])

@@ -82,8 +82,9 @@ class PagedTurned(Turned):
         super().commit(now, done)
         self.store.rows.apply(evicted, gone)
         self.evicted += len(evicted)
-        starts = [self.groups.start_of(key) for key in self.store.rows.groups if paging.is_cold(key)]
-        assert self.groups.cold.starts == {start: starts.count(start) for start in sorted(set(starts))}
+        cold = self.groups.cold
+        starts = [cold.start_of(key) for key in self.store.rows.groups if cold.is_cold(key, paging.gone)]
+        assert cold.starts == {start: starts.count(start) for start in sorted(set(starts))}
 
 
 def limits(chance: random.Random) -> dict[str, Any]:
@@ -194,7 +195,7 @@ def test_a_record_that_finds_no_room_moves_no_watermark_while_cold_groups_of_a_c
     for offset, (key, time) in enumerate([(b"a", 0), (b"b", 0), (b"c", 0), (b"d", 5000), (b"e", 5000), (b"f", 5000)]):
         partition.take(offset, [Step(10.0, key, time)])
         partition.commit(10.0, offset + 1)
-    assert (partition.groups.cold.starts, partition.groups.waiting()) == ({0: 2, 5000: 2}, 2)
+    assert (partition.groups.cold.starts, partition.groups.cold.waiting()) == ({0: 2, 5000: 2}, 2)
     partition.take(6, [Step(10.0, b"g", 6000)])
     partition.commit(10.0, 7)
     assert (partition.refused, partition.groups.event.watermark) == ([(6, "limit")], 5000)

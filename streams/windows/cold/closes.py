@@ -1,0 +1,113 @@
+"""Cold groups whose windows have no fixed starts. The deadline of a row is the watermark that closes its group. A row
+is deleted when its group becomes hot. A deadline on the owner's clock is a row of its own (durable/alarms.py)."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from math import floor, inf
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.streams.aggregation.durable.alarms import GROUP, alarm, is_alarm, row_of, since_of
+from sluicegate.streams.aggregation.durable.alarms import start_of as start_of_row
+from sluicegate.streams.aggregation.durable.cold import EVER, ColdKeys, DueRows, RowReads
+from sluicegate.streams.aggregation.layout import GroupState
+from sluicegate.streams.contracts.values import ColdGroup
+from sluicegate.streams.errors import ChangelogIncomplete
+
+if TYPE_CHECKING:
+    from sluicegate.streams.windows.groups import WindowGroups
+
+
+class ColdByClose(ColdKeys):
+    """As ColdKeys. `closes`: no cold group closes at an earlier watermark; infinity if none is cold."""
+
+    __slots__ = ("closes",)
+    groups: "WindowGroups"
+
+    def __init__(self, groups: Any) -> None:
+        super().__init__(groups)
+        self.closes = inf
+
+    def restore(self, count: int, starts: dict[int, int]) -> None:
+        super().restore(count, starts)
+        self.closes = 0 if count else inf
+
+    # -- keys
+
+    def start_of(self, row: bytes) -> int | None:
+        return start_of_row(row)
+
+    def is_cold(self, row: bytes, gone: Collection[bytes]) -> bool:
+        return row not in gone and not is_alarm(row)
+
+    def replaced(self, row: bytes, state: GroupState) -> Sequence[bytes]:
+        return row, alarm(row, self.groups.since(state))
+
+    def left(self, name: bytes) -> Sequence[bytes]:
+        return ()
+
+    # -- deadlines
+
+    def row_due(self, name: bytes) -> float:
+        return self.groups.closes(name, self.groups.states[name])
+
+    def alarms(self, name: bytes) -> Sequence[ColdGroup]:
+        if self.groups.at_most == inf:
+            return ()
+        return (ColdGroup(alarm(self.row_key(name), self.groups.since(self.groups.states[name])), None, b""),)
+
+    def nearest(self, evicted: Sequence[ColdGroup]) -> float:
+        self.closes = min(self.closes, super().nearest(evicted))
+        return min((self._rings(row.key) for row in evicted if is_alarm(row.key)), default=inf)
+
+    def due(self, reads: RowReads, now: float) -> DueRows:
+        rows = [row for row in reads.before(GROUP, reads.most + 1 + len(reads.gone)) if row.key not in reads.gone]
+        late = [row for row in rows[: reads.most] if self._rings(row.key) <= now]
+        due = reads.rows([row_of(row.key) for row in late])
+        return DueRows(due, late, self._rings(rows[len(late)].key) if len(late) < len(rows) else inf)
+
+    def _rings(self, key: bytes) -> float:
+        """The moment of this alarm, on the owner's clock."""
+        return since_of(key) + self.groups.at_most
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        return self.groups.at_most, self.groups.window.grace
+
+    # -- closes
+
+    def _until(self) -> float:
+        """The highest watermark that closes cold groups now."""
+        return self.groups.closes_until() if self.count else -inf
+
+    def closing(self) -> bool:
+        return self.closes <= self._until()
+
+    def close(self, reads: RowReads) -> Iterator[Sequence[ColdGroup]]:
+        """As in ColdKeys. Then find the next close. It is exact at the end of the partition, where silence may close
+        it."""
+        until = self._until()
+        rows = reads.due(until, reads.most + len(reads.gone))
+        rows = [row for row in rows if self.is_cold(row.key, reads.gone)][: reads.most]
+        yield rows
+        self.closes = inf
+        if len(rows) == reads.most:
+            self.closes = rows[-1].due or 0.0
+        elif self.count and self.groups.at_end:
+            later = reads.due(EVER, 1 + len(reads.gone))
+            self.closes = min((row.due or 0.0 for row in later if self.is_cold(row.key, reads.gone)), default=inf)
+        elif self.count and not self.leaving(until):
+            self.closes = floor(until) + 1
+        if self.count and self.closes == inf:
+            raise ChangelogIncomplete(f"{self.count} rows of cold groups are missing in the store")
+
+    def next_close(self) -> float:
+        return self.closes if self.count else inf
+
+    # -- room
+
+    def needs(self, records: int, unknown: int) -> int:
+        return records
+
+    def first(self, reads: RowReads) -> Iterator[Callable[[int], Sequence[ColdGroup]]]:
+        """As in ColdKeys: the groups that close first."""
+        yield partial(reads.due, EVER)
