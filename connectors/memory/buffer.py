@@ -1,7 +1,7 @@
 """The aggregator buffer in memory. Each call holds the store's lock and makes all checks before any change."""
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
@@ -13,6 +13,7 @@ from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
     EarlyPast,
+    EarlyState,
     Entry,
     Filled,
     Gate,
@@ -257,6 +258,14 @@ class MemoryBuffer(BufferCalls):
     def count_resolved(self, name: str) -> int:
         with self._lock:
             return sum(has_decoder(row.entry, self._types) for row in self._buffer(name).rows.values())
+
+    def early_states(self, name: str) -> Mapping[str, EarlyState]:
+        with self._lock:
+            states = self._buffer(name).early.items()
+            return {
+                group: EarlyState(state.count, None if state.due_at is None else moment(state.due_at))
+                for group, state in states
+            }
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
         with self._lock:

@@ -1,7 +1,7 @@
 """The aggregator buffer in MongoDB. Each write is one transaction that first locks the buffer's name."""
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from sluicegate.connectors.times import length
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
+    EarlyState,
     Entry,
     Filled,
     Gate,
@@ -235,6 +236,10 @@ class MongoBuffer(BufferCalls):
             return 0
         with self._steps.reading():
             return self._rows.count_documents({"name": name} | buffered.known(self._types))
+
+    def early_states(self, name: str) -> Mapping[str, EarlyState]:
+        with self._steps.reading():
+            return early.states(self._data, name)
 
     def iter_raw(self, name: str) -> Iterator[Entry]:
         return iter(self._read(name, lambda rows: list(map(buffered.entry, rows))))

@@ -15,7 +15,7 @@ from sluicegate.connectors.mongodb.messages import write_rows
 from sluicegate.connectors.mongodb.migrations import BUFFER, EARLY
 from sluicegate.connectors.mongodb.steps import until
 from sluicegate.connectors.outboxes import Space
-from sluicegate.streams.contracts.leased_values import EarlyPast, Gate, OpenBatch, Types
+from sluicegate.streams.contracts.leased_values import EarlyPast, EarlyState, Gate, OpenBatch, Types
 
 
 def taken(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> dict[str, tuple[int, int]]:
@@ -95,6 +95,12 @@ def complete(
     expect(data, name, [batch.group for batch, _ in ours], gate, now, session)
     write_rows(data, [message for _, outbox in ours for message in outbox], session, space)
     return done
+
+
+def states(data: MongoDatabase, name: str) -> dict[str, EarlyState]:
+    """By group, those of the open groups. Nothing is locked."""
+    of_name = data[EARLY].find({"name": name})
+    return {state["_id"]["group"]: EarlyState(state["results"], state.get("due")) for state in of_name}
 
 
 def _of(name: str, groups: Sequence[str]) -> Document:

@@ -1,7 +1,7 @@
 """The aggregator buffer in Redis. Rows are numbered in the order of the scripts; a row's id is its number."""
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import merge
@@ -26,6 +26,7 @@ from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
     EarlyPast,
+    EarlyState,
     Entry,
     Filled,
     Gate,
@@ -199,6 +200,12 @@ class RedisBuffer(BufferCalls):
 
     def get_data(self, name: str) -> Sequence[Entry]:
         return [entry for raw in self.iter_raw(name) if (entry := resolved(raw, self._types)) is not None]
+
+    def early_states(self, name: str) -> Mapping[str, EarlyState]:
+        return {
+            text(group): EarlyState(results, None if due is None else instant(due))
+            for group, results, due in self._run(early.STATES, name)
+        }
 
     def count(self, name: str) -> int:
         with translated():

@@ -7,13 +7,14 @@ compares. All calls raise PersistenceError (the driver's error is its cause; the
 before `migrate`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
 from sluicegate.streams.contracts.leased_values import (
+    EarlyState,
     Entry,
     Filled,
     Gate,
@@ -138,6 +139,9 @@ class BufferEarly(Protocol):
         messages, in one transaction. False (nothing changed): another token has the lease, or the group was sealed or
         removed meanwhile. The next result is due one period from now if there are newer entries, else one period after
         the next insert."""
+
+    def early_states(self, name: str) -> Mapping[str, EarlyState]:
+        """By group, those of the open groups that had an early result or wait for one."""
 
 
 class BufferLeases(Protocol):

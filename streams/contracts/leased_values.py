@@ -241,6 +241,14 @@ class EarlyPast(NamedTuple):
 NO_RESULTS = EarlyPast()
 
 
+class EarlyState(NamedTuple):
+    """The early results of an open group: how many it had, and when the next one is due (None: no entry waits for one).
+    While a worker makes a result, the next one is due when its lease ends."""
+
+    results: int
+    due_at: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class OpenBatch:
     """The entries that an open group has now, leased for an early result by the holder of its `token`. `last` is the

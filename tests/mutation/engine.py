@@ -839,6 +839,16 @@ GUARDS = (
         SHARED_EARLY,
     ),
     Guard(
+        "groups why names the early results of shared groups",
+        "streams/operations/groups/shared_groups.py",
+        "now, early.get(key_group, _NONE))",
+        "now, _NONE)",
+        (
+            "tests/unit/testing/test_shared_early.py"
+            "::test_why_says_how_many_early_results_were_sent_and_when_the_next_is_due",
+        ),
+    ),
+    Guard(
         "an early result of a shared group that could not be made covers no record",
         "streams/shared/shared_early.py",
         "return replace(batch, last=0), Made",

@@ -5,7 +5,7 @@ never deadlock.
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from sluicegate.connectors.times import clock, length, moment
 from sluicegate.streams.contracts.leased import LEASE, NOT_KEPT
 from sluicegate.streams.contracts.leased_values import (
     EMPTY,
+    EarlyState,
     Entry,
     Filled,
     Gate,
@@ -236,6 +237,9 @@ class SqlBuffer(BufferCalls):
         if self._types is not None and not self._types:
             return 0
         return self._count(name, *buffer_rows.resolvable(self._types))
+
+    def early_states(self, name: str) -> Mapping[str, EarlyState]:
+        return self._transactions.run(lambda connection: buffer_early.states(connection, name))
 
     def _count(self, name: str, *conditions: Condition) -> int:
         return self._transactions.run(lambda connection: _counted(connection, name, *conditions))

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Sequence
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from sluicegate.connectors import buffers
 from sluicegate.connectors.outboxes import Space
@@ -11,8 +11,8 @@ from sluicegate.connectors.sql.database import pages
 from sluicegate.connectors.sql.leased.buffer_rows import PAGE, Locked, decoded, is_ready, open_rows, rows_of
 from sluicegate.connectors.sql.leased.leased_tables import BUFFER_EARLY, BUFFER_ROW
 from sluicegate.connectors.sql.leased.outbox_rows import write_rows
-from sluicegate.connectors.times import length
-from sluicegate.streams.contracts.leased_values import EarlyPast, Gate, OpenBatch, Types
+from sluicegate.connectors.times import length, moment
+from sluicegate.streams.contracts.leased_values import EarlyPast, EarlyState, Gate, OpenBatch, Types
 from sluicegate.streams.contracts.messages import OutboxMessage
 
 _EARLY = BUFFER_EARLY.c
@@ -92,3 +92,9 @@ def complete(at: Locked, gate: Gate, ends: Sequence[buffers.EarlyEnd], space: Sp
     if outbox:
         write_rows(at.connection, outbox, at.now / 1_000_000, space)
     return done
+
+
+def states(connection: Connection, name: str) -> dict[str, EarlyState]:
+    """By group, those of the open groups. Nothing is locked."""
+    rows = connection.execute(select(_EARLY.group_name, _EARLY.results, _EARLY.due_at).where(_EARLY.name == name))
+    return {group: EarlyState(results, None if due is None else moment(due)) for group, results, due in rows}

@@ -11,8 +11,8 @@ from sluicegate.streams.aggregation.completion import completion
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, OPENED, SEEN
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.contracts.leased import BufferBatches, BufferReading, BufferSealing
-from sluicegate.streams.contracts.leased_values import Entry, SealedBatch
+from sluicegate.streams.contracts.leased import AggregatorBuffer, BufferBatches, BufferSealing
+from sluicegate.streams.contracts.leased_values import EarlyState, Entry, SealedBatch
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.engine.build_shared import gate_of
 from sluicegate.streams.errors import ConfigurationError
@@ -21,27 +21,33 @@ from sluicegate.streams.shared.shared_firing import aggregation_of, endless
 from sluicegate.streams.shared.shared_records import SharedRecord, buffer_name, group_of, unpacked
 from sluicegate.streams.shared.shared_retries import is_retried
 
+_NONE = EarlyState(0, None)
+
 
 def shared_groups(
-    buffer: BufferReading, app: str, agent: Agent, now: float, key: bytes | None = None
+    buffer: AggregatorBuffer, app: str, agent: Agent, now: float, key: bytes | None = None
 ) -> list[OpenGroup]:
     """The groups of this key (None: all), oldest first. Batches that are being fired are included; groups that an
     operator retried are not. `now` is the reader's own time in seconds since 1970, so ages are only as exact as the
     reader's clock. Reads the whole buffer. Raises PersistenceError."""
     rule, of_agent = Rule(endless(agent), formats.reads(agent)), Rule(agent, formats.reads(agent))
     members: dict[str, list[Entry]] = {}
-    for entry in buffer.get_data(buffer_name(app, agent.name)):
+    name = buffer_name(app, agent.name)
+    early = buffer.early_states(name) if aggregation_of(agent).emit is not None else {}
+    for entry in buffer.get_data(name):
         if not is_retried(entry.group):
             members.setdefault(entry.group, []).append(entry)
     return [
         group
-        for entries in members.values()
-        for group in _open_group(rule, of_agent, app, unpacked(entries), now)
+        for key_group, entries in members.items()
+        for group in _open_group(rule, of_agent, app, unpacked(entries), now, early.get(key_group, _NONE))
         if key in (None, group.key)
     ]
 
 
-def _open_group(rule: Rule, of_agent: Rule, app: str, records: list[SharedRecord], now: float) -> Iterator[OpenGroup]:
+def _open_group(
+    rule: Rule, of_agent: Rule, app: str, records: list[SharedRecord], now: float, early: EarlyState
+) -> Iterator[OpenGroup]:
     agent, groups, first, last = of_agent.agent, Groups(rule), records[0], records[-1]
     accept(groups, records, first.taken_at)
     origin = first.origin
@@ -61,6 +67,8 @@ def _open_group(rule: Rule, of_agent: Rule, app: str, records: list[SharedRecord
             max(0.0, now - first.taken_at),
             None if due == inf else due - now,
             rule.shown(state, groups.bags.get(key, [])),
+            results=early.results,
+            next_result=None if early.due_at is None else early.due_at.timestamp() - now,
         )
 
 

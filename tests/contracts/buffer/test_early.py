@@ -239,3 +239,22 @@ def test_groups_of_a_buffer_without_early_results_get_them_with_their_next_recor
 
 def test_an_unknown_buffer_has_no_early_results(buffer: Any, ns: str) -> None:
     assert buffer.early(ns, EARLY) == []
+
+
+@BOTH
+def test_what_a_group_had_and_when_the_next_result_is_due_is_read(
+    buffer: Any, ns: str, stepped: Stepped, put: Put
+) -> None:
+    assert buffer.early_states(ns) == {}
+    put(2)
+    [state] = buffer.early_states(ns).values()
+    begun = state.due_at - EVERY
+    assert (list(buffer.early_states(ns)), state.results) == (["g"], 0)
+    stepped.later(EVERY)
+    early(buffer, ns)
+    assert buffer.early_states(ns) == {"g": (1, None)}
+    put(1)
+    [results, due_at] = buffer.early_states(ns)["g"]
+    assert (results, round((due_at - begun) / EVERY, 1)) == (1, 2.0)
+    buffer.seal(ns, "g", EARLY)
+    assert buffer.early_states(ns) == {}

@@ -8,6 +8,8 @@ import pytest
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.streams.agent import Agent, Aggregation, App, Deduplication, Destination, Emit, Outbox, Reducer
 from sluicegate.streams.contracts.leased_values import EarlyPast, OpenBatch
+from sluicegate.streams.operations.groups import open_groups
+from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.shared.shared_firing import SharedFiring
 from sluicegate.streams.testing.driver import TestDriver
 from sluicegate.streams.testing.files import loaded
@@ -177,3 +179,21 @@ def test_a_crash_at_any_place_loses_and_repeats_no_result(tmp_path: Path) -> Non
     verdict = play_with_crashes(file.app, file.cases[0], lambda *_: None)
     assert verdict.failure is None
     assert verdict.deaths > 20
+
+
+@by_form
+def test_why_says_how_many_early_results_were_sent_and_when_the_next_is_due(dedupe: Deduplication | None) -> None:
+    app = an_app(more={"dedupe": dedupe})
+    [agent] = app.agents
+
+    def why() -> str:
+        [group] = shared_groups(driver._store.buffer, "app", agent, driver.clock.time())
+        return open_groups.why(group, agent)
+
+    with TestDriver(app, workers=2) as driver:
+        feed(driver, 1, 2)
+        assert "the next early result is due in 10 s, any worker fires it" in why()
+        driver.advance(10.5)
+        assert ", 1 early result sent, any worker" in why()
+        feed(driver, 3)
+        assert "1 early result sent, the next early result is due in 10 s" in why()
