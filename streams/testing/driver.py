@@ -112,8 +112,7 @@ class TestDriver:
         self._workers.settle()
 
     def advance(self, by: float | str) -> None:
-        """Moves the clock by seconds, or by a duration such as "30s", from deadline to deadline. A group of a shared
-        buffer whose deadline is passed ends at the end of the step: the workers do not know when it is due."""
+        """Moves the clock by seconds, or by a duration such as "30s", from deadline to deadline."""
         seconds = duration(by) if isinstance(by, str) else by
         if seconds is None or seconds < 0:
             raise ConfigurationError(

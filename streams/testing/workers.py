@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from math import inf
 from typing import cast
 
 from sluicegate.streams import failpoints
@@ -24,6 +25,7 @@ from sluicegate.streams.rules.versions import UNVERSIONED
 from sluicegate.streams.testing.deaths import Death, Deaths, MortalProducer, MortalStore
 from sluicegate.streams.testing.dispatch import Dispatch
 from sluicegate.streams.testing.log import TICK, Log, LogHistory, LogInput, LogProducer, LogTable, ManualClock
+from sluicegate.streams.testing.shared_dues import shared_due_in
 from sluicegate.streams.testing.transactions import LogTransactions
 from sluicegate.streams.topic_names import matching, patterns, topics
 from sluicegate.streams.versions import catalogue
@@ -108,10 +110,16 @@ class Workers:
         end.forward(seconds)
         while clock.now < end.now:
             due = min((worker.due_in(clock.now) for worker in self._running), default=0.0)
+            due = min(due, self._shared_due_in())
             if self._dispatch is not None:
                 due = min(due, self._dispatch.due_in())
             clock.forward(min(max(due, TICK), end.now - clock.now))
             self.settle()
+
+    def _shared_due_in(self) -> float:
+        buffer, name, now = self._store.buffer, self._app.name, self._clock.time()
+        shared = (agent for agent in self._app.agents if agent.scope == "shared")
+        return min((shared_due_in(buffer, name, agent, now) for agent in shared), default=inf)
 
     def reports(self) -> list[WorkerReport]:
         return [worker.reports.of(self._clock.now) for worker in self._running]

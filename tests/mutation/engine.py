@@ -1257,4 +1257,11 @@ GUARDS = (
         '        name = letter.id, f"{letter.place} {letter.proven}"\n',
         (f"{E}test_dead_records.py",),
     ),
+    Guard(
+        "a step of a test stops at each deadline of the shared buffer",
+        "streams/testing/workers.py",
+        "            due = min(due, self._shared_due_in())\n",
+        "",
+        ("tests/unit/testing/test_shared_dues.py", *SHARED_EARLY),
+    ),
 )

@@ -70,13 +70,12 @@ def test_a_record_that_a_user_reducer_refuses_has_counted() -> None:
         assert [letter.reason for letter in driver.dead_letters()] == ["reducer"]
 
 
-def test_a_step_of_the_clock_does_not_stop_at_the_deadline_of_a_group() -> None:
-    """docs/testing.md says so."""
+def test_a_step_of_the_clock_stops_at_the_deadline_of_a_group() -> None:
     with TestDriver(an_app()) as driver:
         feed(driver, 1)
         driver.advance(45.0)
         [output] = driver.read("out")
-        assert (output.reason, output.value["closed_at"]) == ("timeout", "2026-01-01T00:00:45.000Z")
+        assert (output.reason, output.value["closed_at"]) == ("timeout", "2026-01-01T00:00:30.000Z")
 
 
 def test_partitions_and_workers_fill_one_group_of_a_key() -> None:

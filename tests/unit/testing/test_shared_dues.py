@@ -133,3 +133,13 @@ def test_a_promise_is_kept_whatever_dies(tmp_path: Path) -> None:
     verdict = play_with_crashes(file.app, file.cases[0], lambda *_: None)
     assert verdict.failure is None
     assert verdict.deaths > 20
+
+
+@by_form
+def test_a_step_of_the_clock_stops_at_each_deadline(dedupe: Deduplication | None) -> None:
+    with TestDriver(an_app(dedupe=dedupe), workers=2) as driver:
+        feed(driver, 5.0)
+        driver.send("in", {"id": 1, "off": False, "wait": 40.0}, key="other", partition=1)
+        driver.advance(60.0)
+        closed = [output.value["closed_at"] for output in driver.read("out")]
+        assert closed == ["2026-01-01T00:00:05.000Z", "2026-01-01T00:00:40.000Z"]

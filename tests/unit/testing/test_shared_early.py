@@ -197,3 +197,15 @@ def test_why_says_how_many_early_results_were_sent_and_when_the_next_is_due(dedu
         assert ", 1 early result sent, any worker" in why()
         feed(driver, 3)
         assert "1 early result sent, the next early result is due in 10 s" in why()
+
+
+def test_a_step_of_the_clock_stops_at_each_early_result() -> None:
+    with TestDriver(an_app()) as driver:
+        feed(driver, 1)
+        driver.advance(4.0)
+        feed(driver, 2)
+        driver.advance(60.0)
+        assert told(driver) == [(2, "early", 1, False), (2, "timeout", 2, True)]
+        feed(driver, 3)
+        driver.advance(60.0)
+        assert told(driver) == [(1, "early", 1, False), (1, "timeout", 2, True)]
