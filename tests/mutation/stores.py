@@ -736,4 +736,11 @@ GUARDS = (
         "",
         SCHEDULES,
     ),
+    Guard(
+        "the number of lanes waits for the transactions that add messages",
+        "connectors/sql/leased/outbox_care.py",
+        "    lock_lanes(connection, space)\n    check_lanes(",
+        "    check_lanes(",
+        ("tests/contracts/outbox/test_lanes_changed.py",),
+    ),
 )
