@@ -150,11 +150,8 @@ class Agent(AgentSettings):
         rule = self.aggregation
         if rule is None or rule.correlation is not None or self.times is not None or self.scope == "shared":
             return False
-        window, periodic = rule.window, rule.emit is not None and rule.emit.every is not None
-        if window is None:
-            return True
-        alarmed = periodic and window.windower.extends  # the deadline of its row is a watermark
-        return window.windower.pageable and window.late in ("dead-letter", "skip") and not alarmed
+        window = rule.window
+        return window is None or (window.windower.pageable and window.late in ("dead-letter", "skip"))
 
     @property
     def keeps_rows(self) -> bool:

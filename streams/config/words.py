@@ -368,7 +368,7 @@ def _of_hot_groups(agent: Agent, rule: Aggregation, aggregate: Path) -> Iterator
             "or emit can be rows of the store"
         )
         if rule.window is not None and rule.window.windower.pageable:
-            hint += ", but not with late: {new} or {amend}, and sessions not with emit: {every}"
+            hint += ", but not with late: {new} or {amend}"
         yield FileFinding(at, "bounds nothing: all open groups of this agent stay in memory", hint, (at,))
 
 

@@ -181,9 +181,9 @@ def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store
             names = [name for name, state in generation.groups.states.items() if state[FIRST] >= offset]
             every += [(generation.generation, name) for name in names]
             if generation.generation == newest:
-                states, cold = generation.groups.states, generation.groups.cold
+                cold = generation.groups.cold
                 for name in names:
-                    rows += cold.left(name) if part is contents else cold.removed(cold.row_key(name), states[name])
+                    rows += cold.left(name) if part is contents else cold.removed(name)
     rows = rows if contents.paging.has_rows else []
     items = [number for number in contents.sealed.by_number if in_order(number) >= (offset,)]
     return Forgotten(every, items, rows, without(contents, rows) if rows else None)

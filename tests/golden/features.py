@@ -158,6 +158,23 @@ GROUPS = {
         ),
         (*orders(5, at=90), *orders(6, key="y", at=139), *LATER),
     ),
+    "cold sessions with early results": Feature(
+        agent(
+            "window: {session: 30s, time: {field: at, unit: s}}, hot_groups: 1, compute: {s: {sum: amount}}",
+            "    emit: {every: 30s}\n",
+        ),
+        (
+            *orders(1, at=100),
+            20.0,
+            *orders(2, key="x", at=105),
+            15.0,
+            *orders(3, key="y", at=110),
+            1.0,
+            *orders(4, at=112),
+            1.0,
+        ),
+        (10.0, 10.0, 20.0, *orders(5, at=90), *LATER),
+    ),
     "until a value": Feature(
         agent("until: {field: id, equals: k-3}, timeout: {after: 1h}, compute: {s: {sum: amount}}"),
         orders(1, 2),

@@ -142,8 +142,8 @@ GUARDS = (
     Guard(
         "a cold group is closed in the changelog",
         "streams/aggregation/durable/paging.py",
-        "            row = _row(*groups.drop(key), past, groups)\n",
-        "            row = _row(groups.states.pop(key), groups.bags.pop(key, []), past, groups)\n",
+        "            row = _row(*groups.drop(key), _noted(past, rings), groups)\n",
+        "            row = _row(groups.states.pop(key), groups.bags.pop(key, []), _noted(past, rings), groups)\n",
         COLD,
     ),
     Guard(
@@ -205,8 +205,8 @@ GUARDS = (
     Guard(
         "a hot group that a gap forgets leaves no row",
         "streams/operations/accepting.py",
-        "            if generation.generation == newest:\n                states",
-        "            if generation.generation == newest and part is not contents:\n                states",
+        "            if generation.generation == newest:\n                cold",
+        "            if generation.generation == newest and part is not contents:\n                cold",
         COLD,
     ),
     Guard(

@@ -6,6 +6,7 @@ ENGINE, FINISH = ("tests/unit/engine/test_windows.py",), ("tests/unit/engine/tes
 COLD = ("tests/unit/engine/test_cold_windows.py", "tests/unit/windows/test_same_cold.py")
 COLD_ORIGINS = ("tests/unit/engine/test_cold_origins.py", "tests/unit/windows/test_same_cold_origins.py")
 COLD_SESSIONS = ("tests/unit/engine/test_cold_sessions.py", "tests/unit/windows/test_same_cold_sessions.py")
+COLD_EARLY_SESSIONS = ("tests/unit/engine/test_cold_early_sessions.py",)
 OVERLAP = ("tests/unit/engine/test_overlapping_finish.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
 SESSIONS = ("tests/unit/windows/test_same_sessions.py::test_any_cut_and_any_crash_give_the_sessions_of_the_oracle",)
@@ -727,15 +728,15 @@ GUARDS = (
     Guard(
         "cold windows: late records keep their windows hot",
         "streams/agent/agent.py",
-        'window.windower.pageable and window.late in ("dead-letter", "skip") and not',
-        "window.windower.pageable and not",
+        '(window.windower.pageable and window.late in ("dead-letter", "skip"))',
+        "window.windower.pageable",
         COLD,
     ),
     Guard(
         "cold windows: another interval of early results counts for cold groups",
         "streams/aggregation/durable/paging.py",
         "    return ends if every == inf else (*ends, every)\n",
-        "    return ends if every == inf or window is not None else (*ends, every)\n",
+        "    return ends if every == inf or groups.rule.aggregation.window is not None else (*ends, every)\n",
         COLD,
     ),
     Guard(
@@ -755,8 +756,8 @@ GUARDS = (
     Guard(
         "cold windows: groups over a repartitioned topic are rows of the store",
         "streams/agent/agent.py",
-        '"skip") and not alarmed',
-        '"skip") and not (window.origins or alarmed)',
+        'window.late in ("dead-letter", "skip"))',
+        'window.late in ("dead-letter", "skip") and not window.origins)',
         COLD_ORIGINS,
     ),
     Guard(
@@ -770,14 +771,14 @@ GUARDS = (
     Guard(
         "cold sessions: a row is deleted when its session becomes hot",
         "streams/windows/cold/closes.py",
-        "        return row, alarm(row, self.groups.since(state))\n",
-        "        return (alarm(row, self.groups.since(state)),)\n",
+        "        return row, alarm(row, self.groups.since(state) if rings is None else rings)\n",
+        "        return (alarm(row, self.groups.since(state) if rings is None else rings),)\n",
         COLD_SESSIONS,
     ),
     Guard(
         "cold sessions: an alarm is deleted with its row",
         "streams/windows/cold/closes.py",
-        "        return row, alarm(row, self.groups.since(state))\n",
+        "        return row, alarm(row, self.groups.since(state) if rings is None else rings)\n",
         "        return (row,)\n",
         COLD_SESSIONS,
     ),
@@ -798,14 +799,14 @@ GUARDS = (
     Guard(
         "cold sessions: at_most has an alarm",
         "streams/windows/cold/closes.py",
-        "        if self.groups.at_most == inf:\n",
-        "        if self.groups:\n",
+        '        return (ColdGroup(key, None, b""),) if self._rung(key) < inf else ()\n',
+        "        return ()\n",
         COLD_SESSIONS,
     ),
     Guard(
         "cold sessions: the owner knows the nearest alarm",
         "streams/windows/cold/closes.py",
-        "        return min((self._rings(row.key) for row in evicted if is_alarm(row.key)), default=inf)\n",
+        "        return min((self._rung(row.key) for row in evicted if is_alarm(row.key)), default=inf)\n",
         "        return inf\n",
         COLD_SESSIONS,
     ),
@@ -917,8 +918,8 @@ GUARDS = (
     Guard(
         "cold sessions: an alarm that is read is deleted",
         "streams/windows/cold/closes.py",
-        "        return DueRows(due, late, self._rings",
-        "        return DueRows(due, [], self._rings",
+        "        return DueRows(due, late, self._rung",
+        "        return DueRows(due, [], self._rung",
         COLD_SESSIONS,
     ),
     Guard(
@@ -966,8 +967,8 @@ GUARDS = (
     Guard(
         "cold sessions: a person drops one of two of a key",
         "streams/operations/groups/cold_groups.py",
-        " if cold.name_in(row, state) == name for",
-        " for",
+        "    return groups.cold.removed(name) if",
+        "    return cold.rows_of(name) if",
         COLD_SESSIONS,
     ),
     Guard(
@@ -983,6 +984,34 @@ GUARDS = (
         "cold.left(name) if part is contents else cold.removed",
         "cold.removed",
         COLD_SESSIONS,
+    ),
+    Guard(
+        "cold sessions: an alarm rings for the next early result",
+        "streams/windows/cold/closes.py",
+        "groups.at_most, groups.early.due_at(name), NEVER)",
+        "groups.at_most, NEVER)",
+        COLD_EARLY_SESSIONS,
+    ),
+    Guard(
+        "cold sessions: an alarm rings for at_most beside early results",
+        "streams/windows/cold/closes.py",
+        "groups.at_most, groups.early.due_at(name), NEVER)",
+        "inf, groups.early.due_at(name), NEVER)",
+        COLD_EARLY_SESSIONS,
+    ),
+    Guard(
+        "cold sessions: the row has the time of its alarm, though another rule reads it",
+        "streams/windows/cold/closes.py",
+        "self.groups.since(state) if rings is None else rings)\n",
+        "self.groups.since(state))\n",
+        COLD_EARLY_SESSIONS,
+    ),
+    Guard(
+        "cold sessions: no alarm is written if none rings",
+        "streams/windows/cold/closes.py",
+        "if self._rung(key) < inf else ()",
+        "if key else ()",
+        COLD_EARLY_SESSIONS,
     ),
     Guard(
         "cold windows: a compacted log has the watermark of the rule before",

@@ -41,8 +41,8 @@ def past_not_in_the_row(patch: Patch) -> None:
     """A group that was cold forgets which results it had."""
     taken = paging._past_of
 
-    def forgotten(state: GroupState, width: int) -> None:
-        taken(state, width)
+    def forgotten(state: GroupState, width: int) -> tuple[None, float | None]:
+        return None, taken(state, width)[1]
 
     patch.setattr(paging, "_past_of", forgotten)
 

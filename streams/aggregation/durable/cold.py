@@ -126,13 +126,14 @@ class ColdKeys:
         keys of rows that the next commit deletes."""
         return row not in self.groups.touched and row not in self.groups.states
 
-    def replaced(self, row: bytes, state: GroupState) -> Sequence[bytes]:
-        """The keys of the rows that are deleted when this cold group becomes hot; empty: its row stays."""
+    def replaced(self, row: bytes, state: GroupState, rings: float | None) -> Sequence[bytes]:
+        """The keys of the rows that are deleted when this cold group becomes hot; empty: its row stays. `rings` is the
+        time of its alarm, if the row has it."""
         return ()
 
-    def removed(self, row: bytes, state: GroupState) -> Sequence[bytes]:
-        """The keys of all rows of this cold group."""
-        return self.replaced(row, state) or (row,)
+    def removed(self, name: bytes) -> Sequence[bytes]:
+        """The keys of all rows of this group, if it is cold."""
+        return (name,)
 
     def left(self, name: bytes) -> Sequence[bytes]:
         """The keys of the rows that this hot group may have left in the store."""
@@ -148,6 +149,10 @@ class ColdKeys:
     def alarms(self, name: bytes) -> Sequence[ColdGroup]:
         """The rows that are written beside the row of this open group, for its other deadlines."""
         return ()
+
+    def rings(self, name: bytes) -> float | None:
+        """The time of the alarm of this open group, for its row. None: it follows from the state."""
+        return None
 
     def nearest(self, evicted: Sequence[ColdGroup]) -> float:
         """The nearest deadline of these new rows on the owner's clock; infinity for none."""

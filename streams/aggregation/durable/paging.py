@@ -111,7 +111,7 @@ class Paging:
             if not cold.is_cold(key, self.gone):
                 continue
             state, items = unpacked_state(blob), Bags()
-            past = _past_of(state, width + bool(bags)) if len(state) != width + bool(bags) else None
+            past, rings = _past_of(state, width + bool(bags)) if len(state) != width + bool(bags) else (None, None)
             if bags:
                 items = state.pop() if state else items
             if not groups.fits(state) or type(items) is not list or len(items) != bags:
@@ -123,7 +123,7 @@ class Paging:
                 raise ChangelogIncomplete(f"the row of a cold group has no items ({type(error).__name__})") from error
             names.append(name)
             self._groups.cold.remove(cold.start_of(key))
-            gone = cold.replaced(key, state)
+            gone = cold.replaced(key, state, rings)
             self.gone |= dict.fromkeys(gone)
             if not gone:
                 self._rows.add(key)
@@ -191,7 +191,8 @@ class Paging:
             due, past = cold.row_due(key), early.past.get(key) if early.past else None
             row_key = cold.row_key(key)
             alarms += cold.alarms(key)
-            row = _row(*groups.drop(key), past, groups)
+            rings = cold.rings(key)
+            row = _row(*groups.drop(key), _noted(past, rings), groups)
             self._rows.discard(key)
             rows.append(ColdGroup(row_key, None if due == inf else due, row))
             cold.add(cold.start_of(row_key))
@@ -205,19 +206,26 @@ class Paging:
         self._recent = set()
 
 
-def _row(state: GroupState, bags: Bags, past: PastResults | None, groups: Groups) -> bytes:
-    """The fields, then the items of the bags, then the early results."""
+def _row(state: GroupState, bags: Bags, noted: list[float | None], groups: Groups) -> bytes:
+    """The fields, then the items of the bags, then the early results and the time of the alarm."""
     items = [groups.rule.plan.items(bags)] if bags else []
-    return packed_state([*state, *items, *([] if past is None else [[*past]])], compress=bool(bags))
+    return packed_state([*state, *items, *([noted] if noted else [])], compress=bool(bags))
 
 
-def _past_of(state: GroupState, width: int) -> PastResults | None:
-    """Remove the early results from the end of the state and return them. A state may or may not have the two slots of
+def _noted(past: PastResults | None, rings: float | None) -> list[float | None]:
+    """The early results of a group and the time of its alarm, for its row; empty if it has neither."""
+    if rings is None:
+        return [] if past is None else [*past]
+    return [*((0, 0, None) if past is None else past), rings]
+
+
+def _past_of(state: GroupState, width: int) -> tuple[PastResults | None, float | None]:
+    """Remove what `_noted` added from the end of the state and return it. A state may or may not have the two slots of
     a deadline from the data: its length differs by two, never by one."""
     if not state or not isinstance(state[-1], list) or (len(state) - width) % DEADLINE_SLOTS == 0:
-        return None
-    results, records, since = state.pop()
-    return results, records, since
+        return None, None
+    results, records, since, *rings = state.pop()
+    return (results, records, since) if results else None, rings[0] if rings else None
 
 
 def largest_row(groups: Groups) -> float:

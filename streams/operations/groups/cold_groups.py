@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.durable.cold import ColdKeys
-from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked, unpacked_state
+from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.contracts.stores import ColdGroups, Store
@@ -47,9 +47,10 @@ def with_rows(contents: PartitionContents, store: ColdGroups, keys: Sequence[byt
 def rows_of(contents: PartitionContents, store: ColdGroups, name: bytes) -> Sequence[bytes]:
     """The keys of the rows of the group of this name. Raises PersistenceError and ChangelogIncomplete."""
     cold = contents.groups.cold
-    rows = store.cold(contents.partition, cold.rows_of(name))
-    states = ((row.key, unpacked_state(row.state)) for row in rows)
-    return [key for row, state in states if cold.name_in(row, state) == name for key in cold.removed(row, state)]
+    if name in contents.groups.states:
+        return cold.left(name)
+    groups = _with(contents, store.cold(contents.partition, cold.rows_of(name))).groups
+    return groups.cold.removed(name) if name in groups.states else ()
 
 
 def has_changed(contents: PartitionContents, view: PartitionView, key: bytes) -> bool:

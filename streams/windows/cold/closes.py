@@ -15,6 +15,7 @@ from sluicegate.streams.errors import ChangelogIncomplete
 
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
+NEVER = 1e12  # the time of an alarm, in seconds, that never rings
 
 
 class ColdByClose(ColdKeys):
@@ -39,8 +40,11 @@ class ColdByClose(ColdKeys):
     def is_cold(self, row: bytes, gone: Collection[bytes]) -> bool:
         return row not in gone and not is_alarm(row)
 
-    def replaced(self, row: bytes, state: GroupState) -> Sequence[bytes]:
-        return row, alarm(row, self.groups.since(state))
+    def replaced(self, row: bytes, state: GroupState, rings: float | None) -> Sequence[bytes]:
+        return row, alarm(row, self.groups.since(state) if rings is None else rings)
+
+    def removed(self, name: bytes) -> Sequence[bytes]:
+        return self.replaced(self.row_key(name), self.groups.states[name], self.rings(name))
 
     def left(self, name: bytes) -> Sequence[bytes]:
         return ()
@@ -51,23 +55,31 @@ class ColdByClose(ColdKeys):
         return self.groups.closes(name, self.groups.states[name])
 
     def alarms(self, name: bytes) -> Sequence[ColdGroup]:
-        if self.groups.at_most == inf:
-            return ()
-        return (ColdGroup(alarm(self.row_key(name), self.groups.since(self.groups.states[name])), None, b""),)
+        key = self.removed(name)[1]
+        return (ColdGroup(key, None, b""),) if self._rung(key) < inf else ()
+
+    def rings(self, name: bytes) -> float | None:
+        """As in ColdKeys. With early results by time, an alarm is for the first of two deadlines."""
+        groups = self.groups
+        if groups.early.every == inf:
+            return None
+        return min(groups.since(groups.states[name]) + groups.at_most, groups.early.due_at(name), NEVER)
 
     def nearest(self, evicted: Sequence[ColdGroup]) -> float:
         self.closes = min(self.closes, super().nearest(evicted))
-        return min((self._rings(row.key) for row in evicted if is_alarm(row.key)), default=inf)
+        return min((self._rung(row.key) for row in evicted if is_alarm(row.key)), default=inf)
 
     def due(self, reads: RowReads, now: float) -> DueRows:
         rows = [row for row in reads.before(GROUP, reads.most + 1 + len(reads.gone)) if row.key not in reads.gone]
-        late = [row for row in rows[: reads.most] if self._rings(row.key) <= now]
+        late = [row for row in rows[: reads.most] if self._rung(row.key) <= now]
         due = reads.rows([row_of(row.key) for row in late])
-        return DueRows(due, late, self._rings(rows[len(late)].key) if len(late) < len(rows) else inf)
+        return DueRows(due, late, self._rung(rows[len(late)].key) if len(late) < len(rows) else inf)
 
-    def _rings(self, key: bytes) -> float:
-        """The moment of this alarm, on the owner's clock."""
-        return since_of(key) + self.groups.at_most
+    def _rung(self, key: bytes) -> float:
+        """The moment of this alarm, on the owner's clock; infinity for never. The key has the moment itself, or the
+        time from which `at_most` is measured."""
+        at = since_of(key)
+        return at + self.groups.at_most if self.groups.early.every == inf else at if at < NEVER else inf
 
     @property
     def ends(self) -> tuple[float, ...]:

@@ -153,7 +153,7 @@ def test_hopping_windows_of_their_own_are_those_of_the_oracle() -> None:
     assert evicted > 2 * LOGS
 
 
-@pytest.mark.parametrize("kind", ["tumbling", "hopping"])
+@pytest.mark.parametrize("kind", ["tumbling", "hopping", "sessions"])
 def test_cold_groups_have_the_early_results_of_the_oracle(kind: str) -> None:
     partitions: list[PagedTurned] = []
 
@@ -162,6 +162,7 @@ def test_cold_groups_have_the_early_results_of_the_oracle(kind: str) -> None:
         return partitions[-1]
 
     assert [seed for seed in range(LOGS) if getattr(test_same_early, kind)(seed, paged)] == []
+    assert [partition for partition in partitions if partition.store.rows.groups] == []
     periodic = [partition for partition in partitions if partition.groups.early.every < inf]
     assert sum(partition.evicted for partition in periodic) > LOGS
 

@@ -87,3 +87,15 @@ def test_rows_that_event_time_must_have_closed_are_missed_before_the_end_of_the_
     partition.take(3, [Step(20.0, b"d", 20_000)])
     with pytest.raises(ChangelogIncomplete, match="2 rows of cold groups are missing"):
         partition.reads.expire(20.0)
+
+
+def test_a_batch_whose_records_open_several_sessions_of_a_key_finds_room_for_each() -> None:
+    window = replace(a_session(random.Random(1)), size=1.0, grace=1.0, idle=None, at_most=None)
+    partition = PagedTurned(window, 1, max_groups=3, on_full="dead-letter")
+    for offset, (key, time) in enumerate([(b"a", 10_500), (b"b", 10_500), (b"c", 11_900)]):
+        partition.take(offset, [Step(10.0, key, time)])
+        partition.commit(10.0, offset + 1)
+    assert (partition.groups.cold.count, len(partition.groups.states)) == (2, 1)
+    partition.take(3, [Step(10.0, b"d", 12_600), Step(10.0, b"d", 11_000)])
+    partition.commit(10.0, 5)
+    assert (partition.refused, len(partition.results)) == ([], 2)

@@ -137,11 +137,11 @@ def hopping(seed: int, turned: Callable[..., Turned] = Turned) -> bool:
     return wrong(partition, emit, steps)
 
 
-def sessions(seed: int) -> bool:
+def sessions(seed: int, turned: Callable[..., Turned] = Turned) -> bool:
     """A session has the records of those that became part of it. Their results have an end of their own."""
     chance = random.Random(seed)
     emit, window, steps = an_emit(chance), a_session(chance), numbered(crowded(a_log(chance), chance), chance)
-    partition = played(Turned(window, lambda fire: fire, emit=emit, compute=COMPUTE), steps, chance)
+    partition = played(turned(window, told=lambda fire: fire, emit=emit, compute=COMPUTE), steps, chance)
     alone = played(Turned(window, lambda fire: fire, compute=COMPUTE), steps, chance)
     ends = [fire for fire in partition.results if fire.final and fire.reason != MERGED]
     same = {(f.first, f.last, f.count) for f in ends} == {(f.first, f.last, f.count) for f in alone.results}
