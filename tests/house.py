@@ -27,7 +27,7 @@ SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "target"}
 FORBIDDEN_WORDS = {"manager", "helper", "helpers", "base", "abstract", "mixin", "util", "utils"}
 NO_NOUNS = {"found", "held", "said", "given", "told", "heard"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
-RUNS_CODE = "streams/aggregation/compiler.py"  # it compiles trees of the program's own making
+RUNS_CODE = "streams/aggregation/compiled/compiler.py"  # it compiles trees of the program's own making
 FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
 FORBIDDEN_ATTRIBUTES = {
     ("os", "system"),

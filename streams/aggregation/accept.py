@@ -14,11 +14,11 @@ from sluicegate.schemas import change_events
 from sluicegate.schemas.codecs import Unavailable
 from sluicegate.schemas.json import NOT_UTF8
 from sluicegate.streams.aggregation.clauses import ClauseFailed
+from sluicegate.streams.aggregation.compiled.loop import loop_of
 from sluicegate.streams.aggregation.ending import with_items
 from sluicegate.streams.aggregation.events import EMPTY
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT, FIRST, LAST, ROWS, SEEN, Bags, GroupState
-from sluicegate.streams.aggregation.loop import loop_of
 from sluicegate.streams.aggregation.record_view import RecordView
 from sluicegate.streams.causes import Cause, cause, masked, message
 from sluicegate.streams.contracts.record import Record

@@ -28,7 +28,7 @@ from sluicegate.schemas.json import (
     well_formed,
 )
 from sluicegate.streams.agent import Agent, Let, Until
-from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
+from sluicegate.streams.aggregation.compiled.compiler import MadeFunction, function, stage
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.expressions.exact import Evaluate, ReaderOf, exact

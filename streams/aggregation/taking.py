@@ -7,9 +7,9 @@ from typing import Protocol
 
 from sluicegate.streams.aggregation.accept import accept, carefully, refuse
 from sluicegate.streams.aggregation.clauses import Where
+from sluicegate.streams.aggregation.compiled.loop import loop_of
 from sluicegate.streams.aggregation.events_read import as_read
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.loop import loop_of
 from sluicegate.streams.contracts.record import Record
 
 

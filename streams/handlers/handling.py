@@ -16,7 +16,8 @@ from sluicegate.schemas import Codec
 from sluicegate.streams.agent import Agent, Handler
 from sluicegate.streams.aggregation.accept import refuse
 from sluicegate.streams.aggregation.events import BadItem, Decided, Event, Fire, KeptItem, Refused, Sent, Unhandled
-from sluicegate.streams.aggregation.groups import Groups, traceparent
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.links import traceparent
 from sluicegate.streams.aggregation.results import document
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.calling.pool import Pool

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from zlib import crc32
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.aggregation.compiler import MadeFunction, function, stage
+from sluicegate.streams.aggregation.compiled.compiler import MadeFunction, function, stage
 from sluicegate.streams.aggregation.events import EARLY, EMPTY, MERGED, REASONS, WINDOW, Fire, Sent
 from sluicegate.streams.aggregation.results import of_milliseconds, rfc3339, window_times
 from sluicegate.streams.contracts.headers import CLOSED, COUNT, FINAL, FIRE, FIRST, ID, LAST, NUMBER, REASON, REVISION

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 
-from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
+from sluicegate.streams.aggregation.firing import SLICE_BYTES
+from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.mac import Mac
 from sluicegate.streams.contracts.stores import Store

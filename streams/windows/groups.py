@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import parsed, refuse
-from sluicegate.streams.aggregation.compiler import MadeFunction
+from sluicegate.streams.aggregation.compiled.compiler import MadeFunction
+from sluicegate.streams.aggregation.compiled.loop import loop_of
+from sluicegate.streams.aggregation.compiled.placing import Placing
 from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState, PastResults
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.groups import LONGEST_KEY, SLICE_BYTES, Groups, fired
+from sluicegate.streams.aggregation.firing import SLICE_BYTES, fired
+from sluicegate.streams.aggregation.groups import LONGEST_KEY, Groups
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, STALE, Bags, GroupState
-from sluicegate.streams.aggregation.loop import Placing, loop_of
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.headers import TIME

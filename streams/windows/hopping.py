@@ -14,7 +14,7 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.early import EarlyResults
 from sluicegate.streams.aggregation.events import DROPPED, WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.groups import fired
+from sluicegate.streams.aggregation.firing import fired
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, Bags, GroupState
 from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule

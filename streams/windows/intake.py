@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Collection, Sequence
 
+from sluicegate.streams.aggregation.compiled.loop import loop_of
 from sluicegate.streams.aggregation.events_read import as_read
-from sluicegate.streams.aggregation.loop import loop_of
 from sluicegate.streams.aggregation.taking import Duplicates, divided, evaluate_where
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.groups import WindowGroups

@@ -13,7 +13,7 @@ from typing import Any
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.events import COUNT_LOWERED
-from sluicegate.streams.aggregation.groups import SLICE_BYTES
+from sluicegate.streams.aggregation.firing import SLICE_BYTES
 from sluicegate.streams.aggregation.layout import FIRST, LAST, OPENED, STALE, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record

@@ -5,8 +5,9 @@ from importlib import import_module
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import accept, carefully
+from sluicegate.streams.aggregation.compiled.loop import loop_of
+from sluicegate.streams.aggregation.compiled.placing import BY_KEY
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.loop import BY_KEY, loop_of
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.aggregation.taking import Duplicates, exactly, fill

@@ -11,9 +11,9 @@ from math import floor
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.streams.aggregation.compiled.placing import Placing
 from sluicegate.streams.aggregation.groups import LONGEST_KEY
 from sluicegate.streams.aggregation.layout import GroupState
-from sluicegate.streams.aggregation.loop import Placing
 from sluicegate.streams.expressions.typed import unproven
 from sluicegate.streams.windows.marks import origin_and_time
 from sluicegate.streams.windows.times import LATEST, latest, milliseconds

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import add_to, admitted
+from sluicegate.streams.aggregation.compiled.placing import Placing
 from sluicegate.streams.aggregation.events import MERGED
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, SEEN, STALE, Bags, GroupState
-from sluicegate.streams.aggregation.loop import Placing
 from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record

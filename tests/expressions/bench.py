@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluicegate.schemas.json import Field, decode_any, wanted
-from sluicegate.streams.aggregation.compiler import function
+from sluicegate.streams.aggregation.compiled.compiler import function
 from sluicegate.streams.expressions.exact import exact
 from sluicegate.streams.expressions.parse import parse
 from sluicegate.streams.expressions.templates import statements

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sluicegate.schemas.json import Field, bounded, decode_any, wanted
-from sluicegate.streams.aggregation.compiler import function
+from sluicegate.streams.aggregation.compiled.compiler import function
 from sluicegate.streams.expressions.exact import EvaluationError, exact
 from sluicegate.streams.expressions.faults import ExpressionError
 from sluicegate.streams.expressions.parse import parse

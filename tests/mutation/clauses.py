@@ -25,7 +25,7 @@ GUARDS = (
     ),
     Guard(
         "clauses: the id of a record that is skipped is not remembered",
-        "streams/aggregation/groups.py",
+        "streams/aggregation/contents.py",
         "            self.counts.left_out.add(record.offset())\n",
         "            pass\n",
         ORACLE,
@@ -105,7 +105,7 @@ GUARDS = (
     ),
     Guard(
         "clauses: a sum that no double holds is a dead letter",
-        "streams/aggregation/groups.py",
+        "streams/aggregation/firing.py",
         "        if names := self.rule.overflowed(fire.values):\n",
         "        if names := list[str]():\n",
         ORACLE,

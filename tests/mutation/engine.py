@@ -28,7 +28,7 @@ GUARDS = (
     ),
     Guard(
         "the links of open groups are bounded",
-        "streams/aggregation/groups.py",
+        "streams/aggregation/links.py",
         "        while self._count > MOST_TRACES:",
         "        while False:",
         SPANS,
@@ -529,7 +529,7 @@ GUARDS = (
     ),
     Guard(
         "the loop that drops duplicates is another one than the loop that does not",
-        "streams/aggregation/loop.py",
+        "streams/aggregation/compiled/loop.py",
         "    stages = asks, dedupes\n",
         "    stages = asks, False\n",
         (f"{E}test_overlapping_finish.py",),
@@ -756,7 +756,7 @@ GUARDS = (
     ),
     Guard(
         "a message that was written twice counts once",
-        "streams/aggregation/loop.py",
+        "streams/aggregation/compiled/dedupe.py",
         "if since is not None and now - since < horizon:",
         "if False:",
         (f"{E}test_dedupe.py",),

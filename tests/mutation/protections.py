@@ -336,7 +336,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "dedupe": (
         Edit("streams/reading/dedupe.py", "            elif known:\n", "            elif False:\n"),
-        Edit("streams/aggregation/loop.py", "if since is not None and now - since < horizon:", "if False:"),
+        Edit("streams/aggregation/compiled/dedupe.py", "if since is not None and now - since < horizon:", "if False:"),
     ),
     # -- what a person does --------------------------------------------------------------------------------------------
     "retried": (
@@ -353,7 +353,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
             "    if True:\n        return set()",
         ),
     ),
-    "links-of-the-loop": (Edit("streams/aggregation/loop.py", "_LINKED if linked else", "_LINKED if False else"),),
+    "links-of-the-loop": (
+        Edit("streams/aggregation/compiled/loop.py", "_LINKED if linked else", "_LINKED if False else"),
+    ),
     "mandatory-attributes": (
         Edit(
             "schemas/cloud_events.py",

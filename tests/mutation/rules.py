@@ -323,7 +323,7 @@ GUARDS = (
     ),
     Guard(
         "a group that ends without a result is in the history",
-        "streams/aggregation/groups.py",
+        "streams/aggregation/firing.py",
         "        if self.notes:",
         f"        {NEVER}",
         HISTORY,

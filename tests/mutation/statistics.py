@@ -30,7 +30,7 @@ GUARDS = (
     ),
     Guard(
         "statistics: the loop has code for values that are kept as they are, and no other",
-        "streams/aggregation/loop_group.py",
+        "streams/aggregation/compiled/group_code.py",
         "    elif kind.keeps_values:\n",
         "    elif kind.slots is not None:\n",
         MOMENTS,

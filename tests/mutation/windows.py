@@ -192,7 +192,7 @@ GUARDS = (
     ),
     Guard(
         "windows: the compiled loop tells only windows whose fields changed",
-        "streams/aggregation/loop.py",
+        "streams/aggregation/compiled/ends.py",
         "before = computable(state, groups.bags.get(key, [])) if state[COUNT] else None",
         "before = None",
         ("tests/unit/windows/test_fold.py",),

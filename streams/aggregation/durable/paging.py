@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
 from sluicegate.streams.aggregation.durable.entry import ColdState, PastResults, packed_state, unpacked_state
-from sluicegate.streams.aggregation.groups import SLICE_BYTES, Groups
+from sluicegate.streams.aggregation.firing import SLICE_BYTES
+from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, DEADLINE_SLOTS, Bags, GroupState
 from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.errors import ChangelogIncomplete

@@ -13,10 +13,11 @@ from sys import maxsize
 from typing import Any
 
 from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.compiled.placing import Placing
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.groups import fired, traceparent
+from sluicegate.streams.aggregation.firing import fired
 from sluicegate.streams.aggregation.layout import FIRST, Bags, GroupState
-from sluicegate.streams.aggregation.loop import Placing
+from sluicegate.streams.aggregation.links import traceparent
 from sluicegate.streams.aggregation.merging import pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record

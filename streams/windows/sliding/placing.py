@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sluicegate.streams.aggregation.clauses import clause
+from sluicegate.streams.aggregation.compiled.placing import Placing
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.groups import traceparent
 from sluicegate.streams.aggregation.layout import FIRST, OPENED, TRACE
-from sluicegate.streams.aggregation.loop import Placing
+from sluicegate.streams.aggregation.links import traceparent
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.expressions.scope import NamePath, roots
 from sluicegate.streams.expressions.templates import expression, name, statements

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.aggregation.compiler import function, stage
+from sluicegate.streams.aggregation.compiled.compiler import function, stage
 from sluicegate.streams.expressions.templates import statements
 from sluicegate.streams.expressions.tree import FunctionCall, Identifier, Literal, Node, Select
 from sluicegate.streams.expressions.typed import TypedCode

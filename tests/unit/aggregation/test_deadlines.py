@@ -13,13 +13,14 @@ import pytest
 from sluicegate.streams.agent import Aggregation, DataDeadline, Emit, Reducer, Until
 from sluicegate.streams.aggregation import accept as accepting
 from sluicegate.streams.aggregation import groups as groups_module
-from sluicegate.streams.aggregation import loop
+from sluicegate.streams.aggregation.compiled import ends
 from sluicegate.streams.aggregation.completion import Completion
 from sluicegate.streams.aggregation.durable import changelog as log_module
 from sluicegate.streams.aggregation.events import EARLY
 from sluicegate.streams.aggregation.groups import Groups
 from tests.unit.aggregation import timelines as t
 from tests.unit.aggregation.oracle import Oracle
+from tests.unit.aggregation.patterns import replace_pattern
 from tests.unit.aggregation.test_same_fires import differences
 
 LOGS = 1_000
@@ -195,7 +196,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "the time since the first record": (Groups, "give_deadline", _at_once),
     "the last one wins": (Groups, "give_deadline", _first_wins),
     "an earlier deadline": (Groups, "give_deadline", _forgets),
-    "cancel": (loop, "_GIVEN_OR_CANCELLED", loop._GIVEN_OR_CANCELLED.replace("inf", "None")),
+    "cancel": (ends, "_GIVEN_OR_CANCELLED", ends._GIVEN_OR_CANCELLED.replace("inf", "None")),
     "the nearest counts": (Completion, "due", _of_the_rule),
 }
 
@@ -207,7 +208,7 @@ def test_the_comparison_finds(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert any(map(compare, range(OF_A_MUTANT)))
 
 
-NO_LIMIT, NO_UNIT = loop._GIVEN.replace("unproven()", "pass"), loop._GIVEN.replace("/ PER", "/ 1")
+NO_LIMIT, NO_UNIT = ends._GIVEN.replace("unproven()", "pass"), ends._GIVEN.replace("/ PER", "/ 1")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ NO_LIMIT, NO_UNIT = loop._GIVEN.replace("unproven()", "pass"), loop._GIVEN.repla
     ],
 )
 def test_the_comparison_finds_a_loop_without(stage: str, nothing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, stage, nothing)
+    replace_pattern(monkeypatch, stage, nothing)
     assert any(map(compare, range(OF_A_MUTANT)))
 
 
@@ -246,9 +247,9 @@ def test_the_careful_way_gives_the_same_early_results(emit: Emit, monkeypatch: p
     assert EARLY in {each[1] for fires in quick for of_key in fires.values() for each in of_key}
 
 
-@pytest.mark.parametrize(("stage", "nothing"), [("_BEFORE", "before = None"), ("_CHANGED", "pass")])
+@pytest.mark.parametrize(("stage", "nothing"), [("BEFORE", "before = None"), ("CHANGED", "pass")])
 def test_the_careful_way_finds_a_loop_without(stage: str, nothing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     emit = Emit(on="change")
     careful = [all_results(seed, emit) for seed in range(OF_A_MUTANT)]
-    monkeypatch.setattr(loop, stage, nothing)
+    replace_pattern(monkeypatch, stage, nothing)
     assert [all_results(seed, emit) for seed in range(OF_A_MUTANT)] != careful

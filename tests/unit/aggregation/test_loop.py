@@ -9,8 +9,10 @@ import pytest
 from sluicegate.schemas import codec
 from sluicegate.schemas.json import Field, FieldDecoder, wanted
 from sluicegate.streams.agent import Agent, Aggregation, Correlation, DataDeadline, Reducer, Until
-from sluicegate.streams.aggregation import clauses, loop, loop_group
+from sluicegate.streams.aggregation import clauses
 from sluicegate.streams.aggregation.accept import accept, carefully
+from sluicegate.streams.aggregation.compiled import group_code
+from sluicegate.streams.aggregation.compiled.loop import loop_of
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import exactly, fill
@@ -18,6 +20,7 @@ from sluicegate.streams.expressions import typed
 from sluicegate.streams.expressions.values import MAX_LENGTH
 from sluicegate.streams.windows import placing, sessions
 from sluicegate.streams.windows.sliding import placing as sliding
+from tests.unit.aggregation.patterns import modules_of, pattern, replace_pattern
 from tests.unit.aggregation.random_rules import Both, compare, with_changes, with_sliding_windows, with_user_reducers
 from tests.unit.aggregation.turning import an_agent, record
 
@@ -78,17 +81,17 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "bytes that are counted once": ("_FLUSH_BAGS", ("more = 0", "pass")),
     "bytes of what was put": ("_PUT", ("-S if put is None else put - S", "S")),
     "time of the newest": ("_SEEN", ("state[SEEN] = now", "pass")),
-    "whole messages": ("_DOCUMENT", ("flat(value)", "pass")),
+    "whole messages": ("DOCUMENT", ("flat(value)", "pass")),
     "a duplicate": ("_ID", ("since is not None and now - since < horizon", "False")),
-    "a duplicate of the same batch": ("_NOTED", ("accepted[identity] = now", "pass")),
+    "a duplicate of the same batch": ("NOTED", ("accepted[identity] = now", "pass")),
     "an id that is old": ("_ID", ("now - since < horizon", "True")),
     "an id that may be forgotten": ("_ID", ("seen.size > seen.most", "False")),
     "a long id": ("_ID", ("not 0 < len(identity) <= longest_id", "False")),
     "dropped": ("_ID", ("duplicates.dropped += 1", "pass")),
-    "an id of a record that counts": ("_NOTED", ("ids.append(identity)", "pass")),
+    "an id of a record that counts": ("NOTED", ("ids.append(identity)", "pass")),
     "the id in a header": ("_HEADER", ("header == N", "True")),
-    "ids before a record with care": ("_FLUSH_IDS", ("seen.order(ids, now)", "pass")),
-    "ids that are noted once": ("_FLUSH_IDS", ("ids = []", "pass")),
+    "ids before a record with care": ("FLUSH_IDS", ("seen.order(ids, now)", "pass")),
+    "ids that are noted once": ("FLUSH_IDS", ("ids = []", "pass")),
     "until": ("_UNTIL", ("N == X", "N != X")),
     "end": ("_END", ("if X:", "if False:")),
     "a group that is full": ("_FULL", ("groups.full", "False")),
@@ -98,11 +101,11 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
     "a record that takes the deadline away": ("_GIVEN_OR_CANCELLED", ("if not CANCELS:", "if True:")),
     "answer of until": ("_JUDGED", ("ends = X", "ends = not X")),
     "until sees a copy": ("_JUDGED", ("known.copy()", "known")),
-    "what until has seen counts": ("_TAKE_OVER", ("state[COLUMNS:BEHIND] = after[COLUMNS:BEHIND]", "pass")),
-    "until and an open group": ("_TAKE_OVER", ("all_states[key] = state", "pass")),
-    "answers of until": ("_ENDED", ("+= answered - ended", "+= answered")),
-    "items that until sees": (loop_group, "_GROWS", ("(I is not None)", "0")),
-    "different items that until sees": (loop_group, "_GROWS_ONCE", ("I not in bags", "True or I not in bags")),
+    "what until has seen counts": ("TAKE_OVER", ("state[COLUMNS:BEHIND] = after[COLUMNS:BEHIND]", "pass")),
+    "until and an open group": ("TAKE_OVER", ("all_states[key] = state", "pass")),
+    "answers of until": ("ENDED", ("+= answered - ended", "+= answered")),
+    "items that until sees": (group_code, "_GROWS", ("(I is not None)", "0")),
+    "different items that until sees": (group_code, "_GROWS_ONCE", ("I not in bags", "True or I not in bags")),
     "watermark": (placing, "_MOVES", ("event.watermark = time", "pass")),
     "window": (placing, "_SPAN", ("begin <= time < end", "end")),
     "window of another time": (placing, "_SPAN", ("time != last", "last is None")),
@@ -123,8 +126,8 @@ MUTANTS: dict[str, tuple[Any, ...]] = {
 def test_each_stage_that_is_made_wrong_is_in_its_module() -> None:
     missing = []
     for stage, (*place, name, (code, _)) in MUTANTS.items():
-        module = place[0] if place else loop
-        if code not in getattr(module, name, ""):
+        modules = place or modules_of(name)
+        if not modules or code not in getattr(modules[0], name, ""):
             missing.append(stage)
     assert missing == []
 
@@ -132,9 +135,9 @@ def test_each_stage_that_is_made_wrong_is_in_its_module() -> None:
 @pytest.mark.parametrize("stage", MUTANTS)
 def test_a_stage_that_is_wrong_is_seen(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     *place, name, (code, other) = MUTANTS[stage]
-    module = place[0] if place else loop
-    assert code in getattr(module, name)
-    monkeypatch.setattr(module, name, getattr(module, name).replace(code, other))
+    for module in place or modules_of(name):
+        assert code in getattr(module, name)
+        monkeypatch.setattr(module, name, getattr(module, name).replace(code, other))
     assert differs()
 
 
@@ -172,7 +175,7 @@ def test_a_text_beside_the_value_that_is_too_long_is_left_to_the_careful_way() -
     groups = Groups(Rule(an_agent(Aggregation(), where='message.key + "x" != ""'), codec("json")))
     fill(groups, [record(0, b"k" * MAX_LENGTH, b"{}"), record(1, b"k", b"{}")], 0.0)
     assert [(event.record.offset(), event.reason) for event in groups.events] == [(0, "expression-failed")]
-    assert loop.loop_of(groups.rule, True, exactly) is not None
+    assert loop_of(groups.rule, True, exactly) is not None
 
 
 @pytest.mark.parametrize("text", ["group.a.t", 'default(group.a.t, "")'])
@@ -181,7 +184,7 @@ def test_a_long_text_of_an_earlier_record_of_the_group_is_left_to_the_careful_wa
     until, legs = f'has(group.s) && "" + {text} + {text} == ""', tuple(Reducer(leg, "first", leg) for leg in "as")
     rule = Aggregation(until=until, compute=legs, on_missing="ignore", correlation=Correlation(20.0, "skip"))
     both = Both(an_agent(rule), False)
-    assert loop.loop_of(both.rule, False, carefully) is not None
+    assert loop_of(both.rule, False, carefully) is not None
     for offset, value in enumerate([b'{"a": {"t": "%s"}}' % (b"x" * (MAX_LENGTH // 2 + 1)), b'{"s": 1}']):
         assert both.add([record(offset, b"k", value)], 0.0)
     assert [event.reason for event in both.quick.events] == ["expression-failed"]
@@ -193,7 +196,7 @@ def test_until_reads_a_field_again_that_a_cancelled_deadline_did_not_read() -> N
     groups = Groups(rule)
     cancelled = [record(offset, b"k2", b'{"a": 1, "b": 1}') for offset in (1, 2)]
     accept(groups, [record(0, b"k1", b'{"a": 0, "b": 9}'), *cancelled], 0.0)
-    assert loop.loop_of(rule, False, carefully) is not None
+    assert loop_of(rule, False, carefully) is not None
     assert not groups.events
 
 
@@ -202,7 +205,7 @@ def test_an_exact_part_of_until_reads_no_group() -> None:
     compute = (Reducer("all", "collect", "a"),)
     for until in ("group.all.exists(each, each > 3)", "math.abs(group.count) == 3"):
         rule = Rule(an_agent(Aggregation(until=until, compute=compute)), codec("json"))
-        assert loop.loop_of(rule, False, carefully) is None
+        assert loop_of(rule, False, carefully) is None
 
 
 def test_a_sum_beyond_the_range_of_a_double_is_infinite() -> None:
@@ -222,8 +225,8 @@ def test_until_sees_no_total_that_a_result_cannot_hold(proof: str, monkeypatch: 
     compute = (Reducer("total", "sum", "a"),)
     until = "group.total > 1.5e308"
     if proof:
-        without = loop_group._FINITE.replace(proof, "else T")
-        monkeypatch.setattr(loop_group, "_NUMBERS", {"sum": without})
+        without = group_code._FINITE.replace(proof, "else T")
+        monkeypatch.setattr(group_code, "_NUMBERS", {"sum": without})
     groups = Groups(Rule(an_agent(Aggregation(until=until, compute=compute)), codec("json")))
     accept(groups, [record(offset, b"k", b'{"a": 1e308}') for offset in range(3)], 0.0)
     assert (len(groups.events) == 0) == (not proof)
@@ -249,15 +252,15 @@ def test_the_loop_gives_what_the_careful_way_gives_with(more: Callable[[Agent], 
     [
         (with_user_reducers, "_FOLDED", "if SIZE > most_folded:", "if False:"),
         (with_user_reducers, "_APPLY", "unopened if state is None else state", "unopened"),
-        (with_changes, "_BEFORE", "computable(", "str("),
-        (with_changes, "_CHANGED", "if get(key) is state:", "if False:"),
+        (with_changes, "BEFORE", "computable(", "str("),
+        (with_changes, "CHANGED", "if get(key) is state:", "if False:"),
     ],
 )
 def test_a_stage_is_seen_that_is_wrong_with(
     more: Callable[[Agent], Agent], stage: str, code: str, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert code in getattr(loop, stage)
-    monkeypatch.setattr(loop, stage, getattr(loop, stage).replace(code, other))
+    assert code in pattern(stage)
+    replace_pattern(monkeypatch, stage, pattern(stage).replace(code, other))
     assert differs(more)
 
 
@@ -319,7 +322,7 @@ def test_the_source_has_a_comment_for_each_stage() -> None:
     rule = Rule(
         an_agent(Aggregation(count=3, until=Until("s", "x"), compute=(Reducer("s", "collect"),))), codec("json")
     )
-    made = loop.loop_of(rule, False, carefully)
+    made = loop_of(rule, False, carefully)
     assert made is not None
     comments = [line.strip() for line in made.source.splitlines() if line.strip().startswith("#")]
     assert comments == ["# values and key", "# items of bags", "# group", "# bags", "# end"]

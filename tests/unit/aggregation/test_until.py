@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Aggregation, Let, OnError, Reducer
 from sluicegate.streams.aggregation import accept as accept_module
-from sluicegate.streams.aggregation import loop_group
 from sluicegate.streams.aggregation.accept import accept
+from sluicegate.streams.aggregation.compiled import group_code
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import COUNT
 from sluicegate.streams.aggregation.rule import Rule
@@ -88,7 +88,7 @@ def test_a_format_of_the_users_own_gives_the_same_fires(
 
 def test_when_the_group_is_seen_without_the_record_the_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accept_module, "with_items", lambda held, items: held)
-    monkeypatch.setattr(loop_group, "_GROWS_ONCE", "0")
+    monkeypatch.setattr(group_code, "_GROWS_ONCE", "0")
     until, timeline = "group.kinds >= 2 || group.numbers >= 4", t.long_timeline(7, 60)
     agent = t.an_agent(with_until(Aggregation(count=9), until))
     assert differences(t.run(agent, timeline, []), t.expected(agent, timeline, ends=UNTILS[until]))

@@ -12,7 +12,7 @@ import structlog
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Handler, Window
 from sluicegate.streams.aggregation import group_faults
-from sluicegate.streams.aggregation.compiler import MadeFunction
+from sluicegate.streams.aggregation.compiled.compiler import MadeFunction
 from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule

@@ -14,7 +14,8 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Reducer, Window
 from sluicegate.streams.aggregation.events import Fire
-from sluicegate.streams.aggregation.groups import MOST_TRACES, GroupLinks, Groups
+from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.links import MOST_TRACES, GroupLinks
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.errors import PersistenceError
 from sluicegate.streams.observe.tracing import Spans

@@ -9,7 +9,7 @@ import structlog
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Outbox, Reducer
 from sluicegate.streams.aggregation import accept
-from sluicegate.streams.aggregation.compiler import MadeFunction
+from sluicegate.streams.aggregation.compiled.compiler import MadeFunction
 from sluicegate.streams.aggregation.group_faults import DEATHS
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.outbox import rows

@@ -11,7 +11,7 @@ import pytest
 
 from sluicegate.streams import moments
 from sluicegate.streams.agent import Aggregation, Reducer
-from sluicegate.streams.aggregation import loop_group
+from sluicegate.streams.aggregation.compiled import group_code
 from sluicegate.streams.aggregation.events import Unhandled
 from tests.unit.aggregation.turning import Turned, an_agent, record
 from tests.unit.statistics.summary import KEY, computed, cut, documents, merged
@@ -102,7 +102,7 @@ def test_a_group_ends_when_its_deviation_is_large_enough(on_missing: Any) -> Non
 
 def test_twin_the_slots_of_a_deviation_are_not_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop has no code for the value. With the code of a value that is kept as it is, groups end elsewhere."""
-    monkeypatch.setattr(loop_group, "kind_of", lambda reducer: moments_as_values(reducer))
+    monkeypatch.setattr(group_code, "kind_of", lambda reducer: moments_as_values(reducer))
     with pytest.raises(AssertionError):
         test_a_group_ends_when_its_deviation_is_large_enough("dead-letter")
 

@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from sluicegate.streams.agent import Reducer, Window
-from sluicegate.streams.aggregation import groups as plain_groups
+from sluicegate.streams.aggregation import firing
 from sluicegate.streams.aggregation.converting import Conversion
 from sluicegate.streams.aggregation.durable.entry import ADDED, ChangelogEntry, halves
 from sluicegate.streams.aggregation.events import Fire
@@ -221,7 +221,7 @@ def test_what_is_noted_of_windows_that_ended_is_forgotten(window: Window, monkey
 def test_what_many_windows_send_at_one_moment_is_cut_by_bytes(
     kind: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (groups_module, plain_groups):
+    for module in (groups_module, firing):
         monkeypatch.setattr(module, "SLICE_BYTES", 20)
     groups = open_windows(replace(SKIP, **kind), compute=(Reducer("all", "collect", "amount"),))  # type: ignore
     groups.accept([record(offset, b"k%d" % offset, 1_000, 7) for offset in range(100)], 100.0)

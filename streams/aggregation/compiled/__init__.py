@@ -1,0 +1,1 @@
+"""Python code that is made for a rule: the same results as the interpreter has, faster."""

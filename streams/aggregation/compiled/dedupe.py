@@ -1,0 +1,51 @@
+"""The code that drops duplicates."""
+
+import ast
+
+from sluicegate.streams.aggregation.compiled.compiler import stage
+from sluicegate.streams.aggregation.compiled.values import RecordValues
+from sluicegate.streams.expressions.templates import statements
+
+START_OF_IDS = """
+exactly = with_care(duplicates=duplicates)
+seen = duplicates.seen
+accepted, horizon, ids = seen.accepted, seen.horizon, []
+accepted_at = accepted.get
+"""
+_HEADER = """
+identity = None
+for header, content in record.headers() or ():
+    if header == N:
+        identity = content
+"""
+_ID = """
+if not 0 < len(identity) <= longest_id:
+    unproven()
+since = accepted_at(identity)
+if since is not None and now - since < horizon:
+    if seen.size > seen.most:
+        unproven()
+    duplicates.dropped += 1
+    continue
+"""
+NOTED = """
+accepted[identity] = now
+ids.append(identity)
+"""
+FLUSH_IDS = """
+seen.order(ids, now)
+ids = []
+"""
+
+
+def identity_code(values: RecordValues) -> list[ast.stmt]:
+    """The id of the record, which is no duplicate."""
+    dedupe = values.dedupe
+    if dedupe is None:
+        return []
+    if dedupe.by == "field":
+        local = values.local(dedupe.name or "", "any", False)
+        code = statements("identity = N.encode() if type(N) is str else key_text(N)", N=local)
+    else:
+        code = statements("identity = record.key()" if dedupe.by == "key" else _HEADER, N=ast.Constant(dedupe.name))
+    return [stage("dedupe"), *code, *statements(_ID)]
