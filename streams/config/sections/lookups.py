@@ -315,8 +315,10 @@ def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     named |= {at: {field.partition(".")[0]} for at, field in fields.items() if field}
     for at, names in named.items():
         for name in sorted(names & {*(agent.lookup or {})}):
-            what = f"names {name}, which is looked up for what is written, after this is decided"
-            hint = "use it under to, or in having; to group by it, write the enriched messages to a topic first"
+            what = f"names the lookup {name}, whose row is read only when the result is written"
+            hint = (
+                "use it under to, or in having; to use it here, let another agent write the enriched records to a topic"
+            )
             yield FileFinding(at, what, hint, (at, path))
 
 

@@ -146,9 +146,9 @@ def why(group: OpenGroup, agent: Agent) -> str:
     if rule is not None and rule.correlation is not None:
         return ", ".join([_legs(group, rule), *_ending(group, rule), owner])
     parts = [
-        f"{group.records} of {rule.count}"
+        f"{group.records} of {counted(rule.count, 'record')}"
         if rule is not None and rule.count
-        else f"{group.records} so far, no count ends it"
+        else f"{counted(group.records, 'record')}, no count ends it"
     ]
     until = rule.until if rule is not None else None
     if isinstance(until, Until):
@@ -172,7 +172,7 @@ def _legs(group: OpenGroup, rule: Aggregation) -> str:
 
 def _ending(group: OpenGroup, rule: Aggregation | None) -> Iterator[str]:
     """When the group ends if no record completes it."""
-    yield f"oldest {group.age:.0f} s"
+    yield f"opened {group.age:.0f} s ago"
     from_data = rule is not None and rule.deadline is not None
     if rule is not None and rule.window is not None and rule.window.windower.immediate and group.window is not None:
         yield f"each of them had its result, {_forgotten(group.window, rule.window)}"
@@ -199,7 +199,7 @@ def _deadline(fires_in: float | None, from_data: bool) -> str:
         return "no record gives it a deadline" if from_data else "no timeout"
     if fires_in >= 0:
         return f"fires in {fires_in:.0f} s"
-    return f"due since {-fires_in:.0f} s: its owner fires it as soon as it runs"
+    return f"overdue by {-fires_in:.0f} s: its owner fires it as soon as it runs"
 
 
 def _why_open(window: OpenWindow) -> Iterator[str]:
@@ -207,18 +207,18 @@ def _why_open(window: OpenWindow) -> Iterator[str]:
     if window.after is not None:
         yield from _why_after(window.after)
         return
-    yield f"closes at watermark {_time(window.closes)}"
+    yield f"closes when the watermark is {_time(window.closes)}"
     cause = _held_back(window.held_back_by)
     if window.watermark < 0:
         yield f"no record has moved the watermark yet{cause}"
     elif window.watermark >= window.closes:
-        yield "the watermark has passed it: its owner closes it as soon as it runs"
+        yield "the watermark has passed this time: its owner closes it as soon as it runs"
     else:
         yield f"the watermark is {_time(window.watermark)}{cause or ', the highest time of a record of this partition'}"
     if window.silent < inf:
-        yield f"if no record follows at {_time(1000 * window.silent)}"
+        yield f"if no record follows it closes at {_time(1000 * window.silent)}"
     if window.latest < inf:
-        yield f"at the latest {_time(1000 * window.latest)}"
+        yield f"it ends at {_time(1000 * window.latest)} at the latest"
 
 
 def _why_after(after: After) -> Iterator[str]:

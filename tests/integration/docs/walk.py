@@ -32,7 +32,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What differs from run to run, and what may stand for it.
 VOLATILE = (
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
-    (r"\boldest \d+ s, fires in \d+ s\b", "oldest N s, fires in N s"),
+    (r"\bopened \d+ s ago, fires in \d+ s\b", "opened N s ago, fires in N s"),
     (r"\b(baskets)-0-[\w.-]+?-\d+\b", r"\1-0-HOST-PID"),
     (r"\b(pid|port)=\d+", r"\1=N"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),

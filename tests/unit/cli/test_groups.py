@@ -86,7 +86,7 @@ def test_it_lists_shows_and_explains_what_is_open(file: str, groups: Callable[..
     ]
     assert json.loads(groups("show", "x", "--json").stdout)["groups"][0]["values"] == {"n": 2, "total": 12}
     why = groups("why", "x").stdout
-    assert re.search(r"in/0: 2 of 3, oldest \d s, fires in (600|59\d) s, owner member", why), why
+    assert re.search(r"in/0: 2 of 3 records, opened \d s ago, fires in (600|59\d) s, owner member", why), why
     assert "x" in groups("ls").stdout
     assert "12" in groups("show", "x").stdout
 
@@ -104,7 +104,8 @@ def test_it_says_how_far_a_group_is_from_an_until_expression(file: str, groups: 
     Path(file).write_text(FILE.replace("      count: 3\n      timeout:", until))
     filled(file)
     said = (
-        "2 so far, no count ends it, count is 2, total is 12, ends at group.total >= 500 || group.count > 9, oldest 0 s"
+        "2 records, no count ends it, count is 2, total is 12, ends at group.total >= 500 || group.count > 9, "
+        "opened 0 s ago"
     )
     assert said in groups("why", "x").stdout
 

@@ -78,10 +78,13 @@ def test_ls_and_show_name_the_window(file: str, groups: Callable[..., Result]) -
 def test_why_names_the_watermark_and_what_would_close_the_window(file: str, groups: Callable[..., Result]) -> None:
     filled(file)
     said = groups("why", "x", "--window", FIRST).stdout
-    assert "in/0: 2 so far, no count ends it, oldest 0 s, closes at watermark 2026-01-01T00:02:00.000Z" in said
+    assert (
+        "in/0: 2 records, no count ends it, opened 0 s ago, closes when the watermark is 2026-01-01T00:02:00.000Z"
+        in said
+    )
     assert "the watermark is 2026-01-01T00:01:02.000Z, the highest time of a record of this partition" in said
-    assert "if no record follows at " in said
-    assert "at the latest " in said
+    assert "if no record follows it closes at " in said
+    assert " at the latest" in said
     assert len(groups("why", "x").stdout.splitlines()) == 2
 
 

@@ -140,8 +140,9 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
         (
             FORWARDS.replace("from: orders", "from: orders\nlet: {customer: n}\nwhere: customer.tier > 1") % ROW,
             [
-                "f.yaml:9:5: agents.a.where: names customer, which is looked up for what is written, after this is "
-                "decided; use it under to, or in having; to group by it, write the enriched messages to a topic first",
+                "f.yaml:9:5: agents.a.where: names the lookup customer, whose row is read only when the result is "
+                "written; use it under to, or in having; to use it here, let another agent write the enriched records "
+                "to a topic",
                 "f.yaml:11:7: agents.a.lookup.customer: has the name of a computed field (let); give one of the two "
                 "another name",
             ],
@@ -150,13 +151,12 @@ def test_what_it_is_loaded_into(tmp_path, row, expected):
             SUMS.replace("sum: amount", "sum: customer.tier").replace("from: orders", "from: orders\nkey: customer.id")
             % OF_A_RESULT,
             [
-                "f.yaml:8:5: agents.a.key: names customer, which is looked up for what is written, after this is "
-                "decided; use it under to, or in having; to group by it, write the enriched messages to a topic first",
-                "f.yaml:9:37: agents.a.aggregate.compute.spent: names customer, which is looked up for what is "
-                "written, "
-                "after this is decided; use it under to, or in having; to group by it, write the enriched messages "
-                "to a "
-                "topic first",
+                "f.yaml:8:5: agents.a.key: names the lookup customer, whose row is read only when the result is "
+                "written; use it under to, or in having; to use it here, let another agent write the enriched records "
+                "to a topic",
+                "f.yaml:9:37: agents.a.aggregate.compute.spent: names the lookup customer, whose row is read "
+                "only when the result is written; use it under to, or in having; to use it here, let another agent "
+                "write the enriched records to a topic",
             ],
         ),
         (

@@ -37,7 +37,7 @@ def test_open_groups_are_listed_with_what_they_wait_for(tmp_path: Path) -> None:
         found = client.ask("groups?agent=a")
         assert [(each["text"], each["count"]) for each in found["groups"]] == [("x", 2), (HOSTILE, 1)]
         [group] = client.ask(f"why?agent=a&place=in/0&key={found['groups'][0]['name']}")["groups"]
-        assert (group["values"], "2 of 3, oldest" in group["why"]) == ({"n": 2, "total": 12}, True)
+        assert (group["values"], "2 of 3 records, opened" in group["why"]) == ({"n": 2, "total": 12}, True)
         [partition] = client.ask("partitions")["partitions"]
         assert (partition["owner"], partition["offset"]) == ("member", 3)
 

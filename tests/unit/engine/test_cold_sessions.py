@@ -300,7 +300,7 @@ def test_all_sessions_are_listed_and_one_is_explained() -> None:
     assert (first.values, first.records, next_one.values) == ({"total": 2}, 1, {"total": 100})
     assert first.window is not None
     assert (first.window.closes, first.window.watermark) == (START + 662_001, START + 75_000)
-    assert "1 so far" in why(first, scene.agent)
+    assert "1 record, " in why(first, scene.agent)
     assert sorted(str(each.key) for each in shown_groups(scene.agent, scene.view, scene.store)) == scene.open_keys()
 
 
