@@ -26,6 +26,7 @@ from sluicegate.streams.outbox.rows import timestamp
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.shadow.clock import OwnerClock
 from sluicegate.streams.shadow.edges import RangeEdges
+from sluicegate.streams.shadow.hidden_limits import HiddenLimits
 from sluicegate.streams.shadow.intake import ShadowIntake
 from sluicegate.streams.shadow.judge import OPEN, OpenExtent
 from sluicegate.streams.shadow.published import PublishedResult
@@ -82,16 +83,19 @@ class ShadowFold:
         self._audits, self._whole = rule == live and not whole, whole
         self._limits = rule.aggregation or Aggregation()
         emit = self._limits.emit
-        self._silent = not self._traces and emit is not None and not emit.final  # groups may end without a word
         self._clock = OwnerClock(moments(witness), witness.now, witness.begin)
         judge_start(rule, witness, self._clock.span)
         self._replayed = ReplayedGroups(rule, codecs.reads, witness.now, witness.origins)
         self._groups, windowed = self._replayed.groups, self._replayed.windows is not None
-        self._unseen = windowed and not self._traces  # silence may have closed windows without a message
-        self._intake = ShadowIntake(rule, codecs.reads, published, self._unseen, self._replayed.merges)
+        unseen = windowed and not self._traces  # silence may have closed windows without a message
+        unfinal = not self._traces and emit is not None and not emit.final
+        self._silent = unseen or unfinal  # groups may end without a message
+        self._intake = ShadowIntake(rule, codecs.reads, published, unseen, self._replayed.merges)
         self._edges = RangeEdges(witness, live, comparable, windowed, whole)
+        hidden = unseen and self._limits.on_full == "fire-oldest"
+        self._hidden = HiddenLimits(self._replayed.windows, self._limits) if hidden and self._replayed.windows else None
         counted = published.revised() and not self._witnessed
-        self._uncertain = Uncertainty(published, counted, self._unseen and loses_records(rule))
+        self._uncertain = Uncertainty(published, counted, unseen and loses_records(rule))
         self._spans = LiveSpans(witness, windowed)
         self._revisions = PublishedRevisions(published, self._limits, self._witnessed)
         self._timeouts = ShadowTimeouts(
@@ -190,6 +194,8 @@ class ShadowFold:
             self._judge.early(live, why)
             self._let_go(key)
         else:
+            if self._hidden is not None and live.reason == "limit":
+                self._hidden.cut(key, state)
             self._groups.end_as(key, live.reason, live.window.by if live.window else "", live.closed or 0.0)
             self._timeouts.forget(key)
             self._groups.events = [self._as_told(event) for event in self._groups.events]
@@ -244,9 +250,12 @@ class ShadowFold:
         if restores and records:
             now = self._clock.in_order(timestamp(records[0]))
         if self._replayed.windows is not None:
-            self._replayed.take(records, now, self._intake.dedupe, self._intake.only_timed)
-            self._groups.touched.clear()
-            self._groups.added.clear()
+            for part in self._hidden.parts(records) if self._hidden is not None else (records,):
+                self._replayed.take(part, now, self._intake.dedupe, self._intake.only_timed)
+                self._groups.touched.clear()
+                self._groups.added.clear()
+                if part and self._hidden is not None and self._hidden.hides(offset := part[0].offset()):
+                    self._uncertain.lose(offset, (state[FIRST] for state in self._groups.states.values()))
             return
         for part in self._replayed.runs(records, now if restores else 0.0, self._intake.dedupe):
             if part:
@@ -330,7 +339,7 @@ class ShadowFold:
                 continue
             values = groups.rule.values(state, groups.bags.get(key, []))
             new = OpenExtent(Extent(state[FIRST], state[LAST], state[COUNT], OPEN), values)
-            closed = (self._unseen or self._silent) and not self._witness.restores and key not in live
+            closed = self._silent and not self._witness.restores and key not in live
             certain = not closed and not self._uncertain.is_unsure(key, state[FIRST])
             self._judge.group(key, new, _open_extent(live[key]) if key in live else None, certain)
         for key, group in live.items():

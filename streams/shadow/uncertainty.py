@@ -1,5 +1,8 @@
 """The groups of a shadow whose end is unknown."""
 
+from collections.abc import Iterable
+from math import inf
+
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.shadow.clock import ClockBounds
 from sluicegate.streams.shadow.published import Published, PublishedResult
@@ -11,14 +14,22 @@ class Uncertainty:
     than the published ones. `vague`: later records depend on a window that ended without a message."""
 
     def __init__(self, published: Published, counted: bool, vague: bool) -> None:
-        self._published, self._counted, self._vague = published, counted, vague
+        self._published, self._counted = published, counted
         self._since: dict[bytes, int] = {}  # by key: the first record of the group whose end is unknown
         self._newest: dict[bytes, ClockBounds] = {}  # the moment of the newest record of these keys
         self._stretches: dict[bytes, list[tuple[int, int]]] = {}
+        self._lost: float = -inf if vague else inf  # from this record on the open groups are unknown
+        self._open_then: frozenset[int] = frozenset()  # the first records of the groups that were open then
 
     def __bool__(self) -> bool:
         """Whether any key has uncertain groups now."""
         return bool(self._since)
+
+    def lose(self, offset: int, firsts: Iterable[int]) -> None:
+        """Notes that it is unknown from this record on which groups are open. `firsts` are the first records of those
+        that may be."""
+        if offset < self._lost:
+            self._lost, self._open_then = offset, frozenset(firsts)
 
     def begin(self, key: bytes, first: int) -> None:
         """Notes that the group that begins with this record may have timed out."""
@@ -44,7 +55,7 @@ class Uncertainty:
         """Whether the end of the group is certain."""
         if self._counted:
             return False
-        if self._vague:
+        if self._is_lost(fire.first):
             live = self._published.results.get(fire.number)
             return live is not None and (live.last, live.count) == (fire.last, fire.count)
         return not self.is_unsure(fire.key, fire.first)
@@ -56,6 +67,9 @@ class Uncertainty:
     def is_unsure(self, key: bytes, first: int) -> bool:
         """Whether the group of the key that begins with this record is uncertain."""
         since = self._since.get(key)
-        if (since is not None and first >= since) or self._vague:
+        if (since is not None and first >= since) or self._is_lost(first):
             return True
         return any(begin <= first < end for begin, end in self._stretches.get(key, ()))
+
+    def _is_lost(self, first: int) -> bool:
+        return first >= self._lost or first in self._open_then

@@ -20,6 +20,22 @@ GUARDS = (
         ("tests/unit/shadow/test_early.py",),
     ),
     Guard(
+        "a shadow is uncertain where a limit may have ended a window without a message",
+        "streams/shadow/fold.py",
+        '        hidden = unseen and self._limits.on_full == "fire-oldest"\n',
+        "        hidden = False\n",
+        ("tests/unit/shadow/test_windows.py",),
+        "without_a_result",
+    ),
+    Guard(
+        "a shadow is certain where each window that a limit ended has a result",
+        "streams/shadow/hidden_limits.py",
+        "            if not self._cut or self._cut[0][:2] > self._nearest(offset):\n",
+        "            if True:\n",
+        ("tests/unit/shadow/test_windows.py",),
+        "each_end_has_a_result",
+    ),
+    Guard(
         "a shadow knows that an early result tells no end of its group",
         "streams/shadow/witness.py",
         "        return first in self._known_ends\n",

@@ -14,7 +14,7 @@ from sluicegate.streams.shadow import stops
 from sluicegate.streams.windows.replayed import ReplayedGroups
 from tests.unit.engine.rebuilding import EPOCH
 from tests.unit.engine.scene import an_agent
-from tests.unit.shadow.scene import Scene, all_identical
+from tests.unit.shadow.scene import Scene, all_identical, figures
 
 COMPUTE = (Reducer("total", "sum", "n"), Reducer("all", "collect", "n"))
 TUMBLING = Window(6.0, time="at", unit="ms", grace=1.0, idle=3.0)
@@ -190,3 +190,33 @@ def test_where_windows_may_have_closed_without_a_word_what_differs_is_uncertain(
     found = scene.shadow()
     assert found.results.counts["identical"] > 5
     assert found.results.counts["missing"] == found.results.counts["extra"] == found.results.counts["changed"] == 0
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "tumbling that is never idle"])
+@pytest.mark.parametrize("seed", range(5))
+def test_where_a_limit_may_have_ended_a_window_without_a_result_what_differs_is_uncertain(kind: str, seed: int) -> None:
+    found = limited(kind, 2, "count > 1", seed).shadow()
+    for part in (found.results, found.dead, found.open):
+        assert part.counts["missing"] == part.counts["extra"] == part.counts["changed"] == 0
+    assert found.results.counts["identical"] > 5
+    assert found.results.counts["uncertain"] > 0
+
+
+@pytest.mark.parametrize(("most", "having"), [(50, "count > 1"), (2, "count > 0"), (1, "count > 0")])
+def test_where_no_limit_is_reached_or_each_end_has_a_result_all_results_are_certain(most: int, having: str) -> None:
+    scene = limited("tumbling", most, having, seed=2)
+    assert list(figures(scene.shadow())) == ["identical"]
+    results = scene.log.topics["out"][0]
+    closed = [place for place, result in enumerate(results) if ("sluicegate-closed", b"event") in result.h]
+    del results[closed[-1]]
+    assert figures(scene.shadow())["missing"] == 1
+    assert "uncertain" not in figures(scene.shadow())
+
+
+def limited(kind: str, most: int, having: str, seed: int) -> Timed:
+    """A scene of a rule that may have this many open groups and omits results."""
+    rule = RULES[kind]
+    assert rule.aggregation is not None
+    scene = Timed(replace(rule, having=having, aggregation=replace(rule.aggregation, max_groups=most)), seed=seed)
+    scene.play(100)
+    return scene
