@@ -144,7 +144,7 @@ def at_least_one(limit: int | None) -> int | None:
 
 def watermark_moved(name: str, progress: WatermarkMove, stands: int) -> WatermarkMoved:
     place = f"{progress.topic_id}/{progress.partition}"
-    text = f"buffer {name}: the watermark of {place} stands at {stands}, not {progress.expected}: read again from there"
+    text = f"buffer {name}: the position of {place} is {stands}, not {progress.expected}: read again from there"
     return WatermarkMoved(text, stands)
 
 

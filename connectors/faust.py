@@ -1,6 +1,6 @@
 """An agent of a Faust app fills a shared buffer, and acknowledges a record only when the store has it.
 
-Faust runs the agent and reads Kafka. The store holds the buffer and the watermark of its source. So a worker that dies
+Faust runs the agent and reads Kafka. The store holds the buffer and the position of its source. So a worker that dies
 loses nothing, and a record that is read again is recognized by its offset.
 
 The sink reads the channel of the stream, because the stream acknowledges too much. `take()` acknowledges records that
@@ -51,7 +51,7 @@ def entry_of(event: Any, id_header: str = "", type: str = "") -> Entry:
 
 
 class FaustPosition(NamedTuple):
-    """`next` is the watermark of a partition, valid for one assignment (`generation`) of one topic (`topic_id`)."""
+    """`next` is the position of a partition, valid for one assignment (`generation`) of one topic (`topic_id`)."""
 
     topic_id: str
     generation: int
@@ -63,8 +63,8 @@ class BufferSink:
 
     `topic_id(topic)` returns the id of a topic, which changes when the topic is recreated
     (`sluicegate.connectors.topic_ids`). With `gate`, the insert that fills a group seals it. `keep_keys` is how long an
-    idempotency key is known after its row was completed: only keys that producers give need it, since the watermark
-    knows each offset. `entry` makes an Entry of an event; a transaction has at most `most` entries.
+    idempotency key is known after its row was completed: only keys that producers give need it, since the position
+    tells which offsets were inserted. `entry` makes an Entry of an event; a transaction has at most `most` entries.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class BufferSink:
         return filled
 
     async def _insert(self, place: TopicPartition, generation: int, events: Sequence[Any]) -> Filled:
-        """Insert the records at and after the watermark. Raises the errors of the store, the brokers and `entry`."""
+        """Insert the records at and after the position. Raises the errors of the store, the brokers and `entry`."""
         while True:
             source = await self._source(place, generation, events[0].message.offset)
             new = [event for event in events if event.message.offset >= source.next]

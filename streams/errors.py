@@ -14,7 +14,7 @@ SluicegateError
 │   ├── NotCommitted         the store refused the transaction: nothing was written
 │   └── LookupFailed         the store cannot answer a `lookup`: nothing was written
 ├── ConcurrencyError         the lease of a row or lane was lost, or the row is gone: nothing was written
-│   ├── WatermarkMoved       another worker inserted from this partition: read from the watermark
+│   ├── WatermarkMoved       another worker inserted from this partition: read from its position
 │   └── AggregationNotFound  the buffer has no rows (also a KeyNotFoundError)
 ├── KeyNotFoundError         the name does not exist
 ├── HandlerFailed            a handler raised and will be called again: same recovery, after its own back-off
@@ -121,7 +121,7 @@ class ConcurrencyError(SluicegateError):
 
 
 class WatermarkMoved(ConcurrencyError):
-    """The source watermark is not the one that the caller expected. `next` is the current one."""
+    """The position of the source is not the one that the caller expected. `next` is the current one."""
 
     def __init__(self, text: str, next: int) -> None:
         super().__init__(text)

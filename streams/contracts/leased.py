@@ -46,7 +46,7 @@ class BufferIntake(Protocol):
     ) -> InsertResult:
         """Insert all `entries`, except those whose idempotency key is known: they are left out silently, and the first
         payload stays. A key is known while its row is buffered, and for `keep_keys` after its removal. With `progress`
-        the watermark moves in the same transaction. If it cannot, WatermarkMoved is raised with its value and nothing
+        the position moves in the same transaction. If it cannot, WatermarkMoved is raised with its value and nothing
         was stored."""
 
     def insert_and_seal(
@@ -63,7 +63,7 @@ class BufferIntake(Protocol):
         `gate.dues` the newest of them that has a `due`."""
 
     def watermark(self, name: str, topic_id: str, partition: int) -> int:
-        """The watermark: the next offset. 0 when none was set."""
+        """The next offset of the source partition. 0 when none was set."""
 
 
 class BufferPacks(Protocol):

@@ -1,7 +1,7 @@
 """The first half of `scope: shared`: a partition owner inserts its records into the buffer that all workers share.
 
-The insert moves the source's watermark in its own transaction, before the owner's commit moves the offset. Records that
-are read again after a crash are below the watermark and are left out, whichever worker reads them.
+The insert moves the source's position in its own transaction, before the owner's commit moves the offset. Records that
+are read again after a crash are below the position and are left out, whichever worker reads them.
 """
 
 from bisect import bisect_left
@@ -28,7 +28,7 @@ from sluicegate.streams.shared.shared_size import SharedSize
 
 
 class SourceProgress(NamedTuple):
-    """The topic id (sluicegate.streams.contracts.values.Source.name) and watermark of a partition, as this process
+    """The topic id (sluicegate.streams.contracts.values.Source.name) and position of a partition, as this process
     knows them. `identify` makes the ids under the current claim."""
 
     identify: Identify

@@ -1,6 +1,6 @@
 """The encoding of a completed group in the shared buffer. `dead retry` inserts it, and a worker fires it again.
 
-It is a separate batch with one entry. Its watermark counts the retries of its dead letter.
+It is a separate batch with one entry. Its position counts the retries of its dead letter.
 """
 
 from collections.abc import Iterable, Sequence

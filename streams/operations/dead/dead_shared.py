@@ -1,7 +1,7 @@
 """Retries completed groups of `scope: shared` that became dead letters. Each goes into the shared buffer as a batch,
 and a worker fires it.
 
-A watermark of the buffer counts the retries of a letter; the insert compares and moves it. So a retry inserts its group
+A position in the buffer counts the retries of a letter; the insert compares and moves it. So a retry inserts its group
 once, even if the command is killed and repeated, or several commands run at once.
 """
 
@@ -51,7 +51,7 @@ def _planned(
     store: Store, app: str, agent: Agent, page: Sequence[GroupLetter], earlier: set[str], again: bool
 ) -> tuple[list[tuple[GroupLetter, int]], list[str]]:
     """The groups with the numbers of their retries, and the letters that are not retried: retried ones, and other
-    letters of a group that is retried. The journal forgets retries after a while; then the watermark gives the
+    letters of a group that is retried. The journal forgets retries after a while; then the position gives the
     number."""
     notes = by_letter(journal.notes(store, app))
     plan: list[tuple[GroupLetter, int]] = []
@@ -75,7 +75,7 @@ def _retry_count(store: Store, app: str, agent: Agent, letter: Letter) -> int:
 
 
 def _counter(letter: Letter) -> str:
-    """The topic id of the letter's watermark. The id of a letter may be any text."""
+    """The topic id of the letter's position. The id of a letter may be any text."""
     return GROUP + retry_id(letter.id, 0)
 
 

@@ -1,4 +1,4 @@
-"""Leases, their renewal and their fences, and the watermark of a source."""
+"""Leases, their renewal and their fences, and the position of a source."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -181,7 +181,7 @@ def test_of_many_snapshots_at_once_none_share_a_row(another: Callable[[], Any], 
     assert buffer.get_snapshot(ns).leased_elsewhere == 100
 
 
-# -- the watermark of a source
+# -- the position of a source
 # --------------------------------------------------------------------------------------------------------
 
 

@@ -75,6 +75,17 @@ def _exist(text: str) -> None:
         assert {word for word in shlex.split(line) if word.startswith("--")} <= options, line
 
 
+def change(folder: Path, diff: str) -> None:
+    """Changes a file as a block of the kind `diff` says."""
+    first, *lines = diff.splitlines(keepends=True)
+    file = folder / first.removeprefix("--- ").strip()
+    text = file.read_text(encoding="utf-8")
+    old = "".join(line[1:] for line in lines if line[0] in "- ")
+    new = "".join(line[1:] for line in lines if line[0] in "+ ")
+    assert text.count(old) == 1, f"{file.name} does not hold once:\n{old}"
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
 class Walk:
     """A reader in a folder. `exchanges` are texts of the page and what the reader has in their place."""
 
@@ -96,7 +107,7 @@ class Walk:
         elif block.kind == "text":
             self._compare(block.text)
         elif block.kind == "diff":
-            self._change(block.text)
+            change(self.folder, block.text)
         elif found := re.match(r"# (at the end of )?([\w.-]+\.(?:yaml|py))\n", text := self._mine(block.text)):
             file, text = self.folder / found[2], text[found.end() :] if found[1] else text
             with file.open("a" if found[1] else "w", encoding="utf-8") as stream:
@@ -168,12 +179,3 @@ class Walk:
                 self.background.wait(60)
             finally:
                 self.background.kill()
-
-    def _change(self, diff: str) -> None:
-        first, *lines = diff.splitlines(keepends=True)
-        file = self.folder / first.removeprefix("--- ").strip()
-        text = file.read_text(encoding="utf-8")
-        old = "".join(line[1:] for line in lines if line[0] in "- ")
-        new = "".join(line[1:] for line in lines if line[0] in "+ ")
-        assert text.count(old) == 1, f"{file.name} does not hold once:\n{old}"
-        file.write_text(text.replace(old, new), encoding="utf-8")
