@@ -8,94 +8,45 @@ See docs/protocol.md, Windows.
 """
 
 from collections.abc import Collection, Sequence
-from heapq import heapify, heappop, heappush, heapreplace
-from math import floor, inf
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import parsed, refuse
 from sluicegate.streams.aggregation.compiled.compiler import MadeFunction
 from sluicegate.streams.aggregation.compiled.loop import loop_of
 from sluicegate.streams.aggregation.compiled.placing import Placing
-from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState, PastResults
-from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.firing import SLICE_BYTES, fired
-from sluicegate.streams.aggregation.groups import LONGEST_KEY, Groups
-from sluicegate.streams.aggregation.layout import BYTES, FIRST, STALE, Bags, GroupState
+from sluicegate.streams.aggregation.groups import LONGEST_KEY
+from sluicegate.streams.aggregation.layout import Bags, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.headers import TIME
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.errors import Halt
 from sluicegate.streams.units import spoken_duration
-from sluicegate.streams.windows.boundaries import tumbling
-from sluicegate.streams.windows.clock import NEVER, EventClock
+from sluicegate.streams.windows.clock import NEVER
+from sluicegate.streams.windows.closing import SLICE, ClosingWindows
 from sluicegate.streams.windows.marks import Stamp, stamp
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.placing import NearGroups, by_start
 from sluicegate.streams.windows.room import expected
-from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader, source
+from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader
 from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name
 
-SLICE = 1_000  # maximum of windows that the records of one batch close; `expire` closes the others
-AT_MOST = "at_most"
 
-
-class Backlog(NamedTuple):
-    """The records before the offset `high`. They waited at the claim, at the owner's time `claimed`."""
-
-    high: int
-    claimed: float
-
-
-class WindowGroups(Groups):
-    """Groups by window and key: the common part of all kinds of windows. `event` is the event clock.
-
-    The owner reports its position (`begin`, `stands`). Three values follow from it. `caught_up`: the owner has read the
-    records that waited at its claim; before that its clock closes no window. `at_end`: the owner is at the end of the
-    partition, intake is not paused, and no record is in hand; only then the time without records counts as silence.
-    `end_asked`: the owner's time at which a broker was asked for this end; records after it are not known.
+class WindowGroups(ClosingWindows):
+    """Groups by window and key: the common part of all kinds of windows.
 
     `near` are the groups that the compiled loop finds by their keys. `believed` is for a replay: times that were
     plausible at this moment are accepted.
     """
 
-    __slots__ = (
-        "_backlog",
-        "_closing",
-        "_next_offset",
-        "_now",
-        "_order",
-        "_sent",
-        "_time",
-        "at_end",
-        "believed",
-        "caught_up",
-        "end_asked",
-        "event",
-        "may_close",
-        "merged",
-        "near",
-        "placing",
-        "tumbling",
-        "window",
-    )
-    reason = WINDOW  # the reason of groups that event time ends
+    __slots__ = ("_time", "believed", "near", "placing")
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
-        super().__init__(rule, notes)
-        self.window, self.tumbling, self._time = window, tumbling(window), reader(window, rule.reader.message)
-        self.merged = MergedClock(source(window), window.idle) if window.origins else None
-        self.event = self.merged or EventClock(source(window))
-        self.caught_up = self.at_end = False
-        self.end_asked = self._now = -inf
-        self._backlog, self._next_offset = Backlog(-1, inf), -1
+        super().__init__(rule, window, notes)
+        self._time = reader(window, rule.reader.message)
         self.counts |= {"late": 0, "marks_ahead": 0}
-        # A heap of (close, first offset, name). If the close of a window moves, its entry is updated when it is due.
-        self._order: list[tuple[int, int, bytes]] = []
-        self._closing = ""  # the cause that closes the groups that fire now
-        self._sent = 0  # bytes in the bags of all results
-        self.may_close = SLICE  # windows that the batch may still close
         self.near = NearGroups()
         self.believed = -inf
         self.placing = self._placed()
@@ -103,58 +54,6 @@ class WindowGroups(Groups):
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         self.near.pop(key_of(key), None)
         return super().drop(key)
-
-    def names(self, key: bytes) -> list[bytes]:
-        return [name for name in self.states if key_of(name) == key]
-
-    def obeys_clock(self) -> bool:
-        """As in Groups: `at_most` ends no group before the owner has caught up."""
-        return self.caught_up
-
-    def reopen(self, key: bytes, state: GroupState, items: Bags, past: PastResults | None, timed: bool) -> None:
-        super().reopen(key, state, items, past, timed)
-        self._arm(key, state)
-        self._age(key, state)
-        if len(self._order) > 2 * len(self.states) + STALE:
-            self.rearm()
-
-    def _age(self, key: bytes, state: GroupState) -> None:
-        """Note from when the age of a group that was cold is measured."""
-        if (at := self._aged_at(key)) < inf:
-            heappush(self.heap, (at, key))
-
-    @property
-    def at_most(self) -> float:
-        """The longest time for which a group is open on the owner's clock; infinity for no limit."""
-        return inf if self.window.at_most is None else self.window.at_most
-
-    def _aged_at(self, key: bytes) -> float:
-        """The owner's time at which the group has been open for `at_most`; infinity for never."""
-        return self.since(self.states[key]) + self.at_most
-
-    def due_at(self, key: bytes) -> float:
-        """As in Groups, and the time at which the group has been open for `at_most`."""
-        return min(super().due_at(key), self._aged_at(key))
-
-    def put_first(self, keys: Sequence[bytes]) -> None:
-        """Does nothing: the group whose window closes next fires first when room is needed."""
-
-    def begin(self, high: int, now: float) -> None:
-        """A claim begins at the owner's time `now`. The partition ends before the offset `high`."""
-        self._backlog = Backlog(high, now)
-
-    def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
-        """The owner has read the records before `offset`. After `at_most` it no longer waits for its backlog."""
-        self._next_offset, self.at_end, self.end_asked, self._now = offset, at_end, asked, now
-        if not self.caught_up:
-            waited = self.window.at_most is not None and now - self._backlog.claimed >= self.window.at_most
-            read = at_end or 0 <= self._backlog.high <= offset
-            self.caught_up = waited or (read and self.event.ended_since(self._backlog.claimed))
-        self.event.look(now)
-
-    def asks(self) -> bool:
-        """Whether silence would close a window now, if a broker confirmed that no record came."""
-        return self._now >= self._silence_due() > self.end_asked
 
     def accept(
         self,
@@ -203,31 +102,8 @@ class WindowGroups(Groups):
         elif (time := self._readable(record)) is not None and not self._ahead(time, now) and self.event.read(time):
             self.close_passed(now)
 
-    def beside(self, newest: Groups) -> None:
-        """As in Groups: one watermark closes the windows of both rules."""
-        if isinstance(newest, WindowGroups) and newest.event.source == self.event.source:
-            self.event, self.merged = newest.event, newest.merged
-            self.rearm()
-
     def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
         return any(group in self.states for group in self.groups_of(record, key, self.event_time(record, read)))
-
-    def last_start(self) -> int | None:
-        """The start of the last open window; None: none is open, or windows do not begin at fixed times."""
-        return None
-
-    @property
-    def keep(self) -> float:
-        """For how many milliseconds a closed window takes late records; infinity: for ever."""
-        return 0
-
-    def passed(self, start: int) -> bool:
-        """Whether a window that begins then takes no record any more."""
-        return self.tumbling.closes(start) + self.keep <= self.event.watermark
-
-    def over(self, start: int) -> bool:
-        """Whether the windows that begin up to then are closed, and kept no longer."""
-        return self.tumbling.closes(start) + (self.keep if self.keep < inf else 0) <= self.event.watermark
 
     def begins_by(self, record: Record, start: int) -> bool:
         """Whether all windows of a record begin then, or before. False for a record without a time, and a mark."""
@@ -285,42 +161,6 @@ class WindowGroups(Groups):
         """The names of the groups of a record that is not late. The groups may not be open yet."""
         return (name(self.tumbling.start(time), key),)
 
-    def named(self, key: bytes, first: int, start: int) -> bytes:
-        return name(start, key)
-
-    def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
-        self._closing = by
-        try:
-            super().end_as(key, reason, by, now)
-        finally:
-            self._closing = ""
-
-    def leaves(self, group: bytes, state: GroupState) -> float:
-        """The watermark from which on the group takes up no room."""
-        return self.closes(group, state)
-
-    def closes(self, group: bytes, state: GroupState) -> int:
-        """The watermark that closes the window of a group."""
-        return self.span(group, state).closes
-
-    def span(self, group: bytes, state: GroupState) -> Span:
-        """The window of a group."""
-        raise NotImplementedError
-
-    def ending_with(self, group: bytes) -> tuple[bytes, ...]:
-        """The names of the groups that end together with this one when an operator ends it."""
-        return ()
-
-    def next_close(self) -> float:
-        """The watermark that closes the next open window; infinity if none is open."""
-        nearest = self._next()
-        close = inf if nearest is None else nearest[0]
-        return min(close, self.cold.next_close())
-
-    def next_end(self) -> float:
-        """The watermark that ends the next group; infinity if none is open."""
-        return self.next_close()
-
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         """Add the record to its window, or treat it as late. It has already moved the watermark. Returns False if it
         was refused."""
@@ -366,221 +206,6 @@ class WindowGroups(Groups):
             named = f"{rfc3339(span.start / 1000)} to {rfc3339(span.end / 1000)}"
             text = f"its window {named} closed {spoken_duration(behind)} before the watermark"
             self.refuse(record, "aggregate", "late", text)
-
-    def close_passed(self, now: float) -> None:
-        """Close the windows that the watermark has passed, up to the number that the batch may still close."""
-        self.may_close -= self._close(now, self.may_close)
-
-    def _close(self, now: float, most: int) -> int:
-        """Fire up to `most` groups whose windows the watermark closed, ordered by (end, first offset), and not many
-        more bytes than SLICE_BYTES. Returns their number. While a closed window has cold groups, no later window
-        fires."""
-        fired, enough = 0, self._sent + SLICE_BYTES
-        last = min(self.event.watermark, self.cold.next_close())
-        while fired < most and self._sent <= enough and self._close_next(last, now):
-            fired += 1
-        return fired
-
-    def _close_next(self, last: float, now: float) -> bool:
-        """Fire the group whose window closes next, if it closes at the watermark `last` or before."""
-        nearest = self._next()
-        if nearest is None or nearest[0] > last:
-            return False
-        self._end(nearest[1], self.event.closed_by(nearest[0]), now)
-        return True
-
-    def _makes_room(self, now: float) -> bool:
-        """Fire a group whose window the watermark closed, although cold groups of earlier windows may wait. Returns
-        False if there is none."""
-        return self._due() and bool(self._close(now, 1) or self._close_next(self.event.watermark, now))
-
-    def _next(self) -> tuple[int, bytes] | None:
-        """The open group whose window closes next, and the watermark that closes it; None if none is open."""
-        order, states = self._order, self.states
-        while order:
-            known, first, group = order[0]
-            state = states.get(group)
-            if state is None or state[FIRST] != first or group in self.closed:
-                heappop(order)
-            elif (closes := self.closes(group, state)) != known:
-                heapreplace(order, (closes, first, group))
-            else:
-                return closes, group
-        return None
-
-    def _end(self, group: bytes, by: str, now: float) -> None:
-        self._closing = by
-        try:
-            self.fire(group, self.reason, now)
-        finally:
-            self._closing = ""
-
-    def _due(self) -> bool:
-        """Whether a window has closed and its group has not fired yet."""
-        return self.next_end() <= self.event.watermark
-
-    def _silence_due(self) -> float:
-        """The owner's time at which silence closes a window; infinity for never."""
-        idle = self.window.idle
-        ready = self.caught_up or self.merged is not None  # marks report silence, and must be recent
-        if idle is None or not (ready and self.at_end):
-            return inf
-        closes = self.next_close()
-        return max(idle + closes / 1000, self.event.quiet_from(idle, closes))
-
-    def _silence(self) -> None:
-        """Move the watermark to the latest close of an open window that had been over for `idle` in real time when a
-        broker was last asked for the end, and no further."""
-        if self.end_asked < self._silence_due():
-            return
-        if any(elder.next_due() == -inf for elder in self.elders):
-            return  # windows that an earlier silence closed still wait for their results
-        over = self._over()
-        to, ended = round(self.next_close()), []  # fractions of a millisecond may be rounded away in `over`
-        while (nearest := self._next()) is not None and nearest[0] <= over:
-            to = max(to, self._last_over(*nearest, over))
-            ended.append(heappop(self._order))
-        for each in ended:
-            heappush(self._order, each)
-        to = max([to, *self.cold.closes_by(over)])
-        self.event.silent(to, self._next_offset)
-
-    def closes_until(self) -> float:
-        """The highest watermark that closes windows now."""
-        silent = self.end_asked >= self._silence_due()
-        return max(self.event.watermark, floor(self._over()) + 1 if silent else 0)
-
-    def _over(self) -> float:
-        """Windows that close at this watermark or before are over in real time, when silence is due."""
-        return min((self.end_asked - (self.window.idle or 0.0)) * 1000, self.event.silent_until())
-
-    def _last_over(self, closes: int, group: bytes, over: float) -> int:
-        """The highest watermark up to `over` that closes a window of this group. Its next window closes at `closes`."""
-        return closes
-
-    def _age_due(self) -> float:
-        """The owner's time at which the oldest group has been open for `at_most`; infinity for never."""
-        if self.window.at_most is None or not self.caught_up or (oldest := self._oldest()) is None:
-            return inf
-        return self.since(self.states[oldest]) + self.window.at_most
-
-    def _aged(self, now: float) -> bytes | None:
-        """A group that has been open for `at_most`; None if there is none."""
-        return self._oldest() if self._age_due() <= now else None
-
-    def _oldest(self) -> bytes | None:
-        """The open group that was opened first. `states` has the groups in the order in which they were opened, except
-        those that were cold: `heap` has the deadlines of these."""
-        first, states, at_most = next(iter(self.states), None), self.states, self.window.at_most
-        while self.heap and at_most is not None:
-            at, group = self.heap[0]
-            if group in states and self._aged_at(group) == at:
-                return group if first is None or at < self.since(states[first]) + at_most else first
-            heappop(self.heap)
-        return first
-
-    def next_due(self) -> float:
-        """As in Groups. Immediately if a closed window waits for its result."""
-        return -inf if self._due() else min(self._silence_due(), self._age_due(), self.early.next_due())
-
-    def expire(self, now: float, most: int) -> int:
-        """Fire up to `most` groups: first the groups whose window the watermark closed, then the ones that silence
-        closes, then the ones that are open for `at_most` (their windows stay open). Then emit early results."""
-        enough = self._sent + SLICE_BYTES
-        fired = self._close(now, most)
-        if not self._due():
-            self._silence()
-            fired += self._close(now, most - fired)
-        while not self._due() and fired < most and self._sent <= enough and (aged := self._aged(now)) is not None:
-            self._end(aged, AT_MOST, now)
-            fired += 1
-        fired += self.tell_due(now, most - fired if not self._due() else 0)
-        self.behind = self.next_due() <= now
-        return fired
-
-    def set_back(self, now: float) -> None:
-        """As in Groups. It also moves back the times from which silence is measured."""
-        super().set_back(now)
-        self._backlog = self._backlog._replace(claimed=min(self._backlog.claimed, now))
-        self.end_asked = -inf
-        if self.event.seen > now:
-            self.event.saw(now)
-
-    def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
-        state = super().open(key, record, now)
-        if state is not None and key is not None:
-            self._opened(key, state, now)
-            self._arm(key, state)
-            if len(self._order) > 2 * len(self.states) + STALE:
-                self.rearm()
-        return state
-
-    def open_at(self, group: bytes, record: Record, now: float, time: int) -> GroupState | None:
-        """As `open`, for a record at this time."""
-        return self.open(group, record, now)
-
-    def _opened(self, group: bytes, state: GroupState, now: float) -> None:
-        """Fill the slots of a new group. Kinds of windows with more slots override this."""
-
-    def _arm(self, group: bytes, state: GroupState) -> None:
-        """Note the close of the window of a new group."""
-        heappush(self._order, (self.closes(group, state), state[FIRST], group))
-
-    def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
-        span, by = self.span(key, state), self._closing
-        at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
-        window = Closing(
-            span.start, span.end, by, self.event.watermark, self.early.revision, at, self.window.windower.overlaps
-        )
-        self._sent += state[BYTES]
-        revision, final = self.early.revision, self.early.is_final(reason)
-        return fired(key_of(key), state, reason, now, values, window, revision, final)
-
-    def relieve(self, record: Record, now: float, limit: str) -> bool:
-        """As in Groups. Windows that the watermark closed and that still wait fire first."""
-        many = len(self.states)
-        while self.rule.aggregation.on_full != "fire-oldest" and self._makes_room(now):
-            if len(self.states) < many:
-                return True
-        return super().relieve(record, now, limit)
-
-    def fire_oldest(self, now: float) -> None:
-        """Make room: fire the group whose window closes next. If the watermark has already closed it, its result is the
-        same as without the limit."""
-        if any(elder.states for elder in self.elders):
-            super().fire_oldest(now)
-        elif not self._makes_room(now) and (nearest := self._next()) is not None:
-            self.fire(nearest[1], "limit", now)
-
-    def rearm(self) -> None:
-        opened = ((group, each) for group, each in self.states.items() if group not in self.closed)
-        self._order = [(self.closes(group, each), each[FIRST], group) for group, each in opened]
-        heapify(self._order)
-        if self.heap:
-            self.heap[:] = [
-                (self._aged_at(group), group) for group in {each for _, each in self.heap} & self.states.keys()
-            ]
-            heapify(self.heap)
-        self.early.rearm()
-
-    def clock(self, whole: bool) -> ClockState | None:
-        """As in Groups. The watermark is stored in the same entry as the state that it affected."""
-        if not self.event.changed and not whole:
-            return None
-        self.event.changed = False
-        return self.event.state()
-
-    def restore_clock(self, clock: ClockState, origins: dict[str, OriginState]) -> None:
-        self.event.restore(clock)
-        if clock[-1] == self.event.source:
-            self.restore_origins(origins)
-
-    def origins(self, whole: bool) -> dict[str, OriginState]:
-        return {} if self.merged is None else self.merged.unsaved(whole)
-
-    def restore_origins(self, origins: dict[str, OriginState]) -> None:
-        if self.merged is not None:
-            self.merged.restore_origins(origins)
 
 
 def taken_with_care(windows: WindowGroups, record: Record, now: float) -> None:

@@ -19,7 +19,8 @@ from sluicegate.streams.aggregation.layout import BYTES, FIRST, Bags, GroupState
 from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.windows.groups import AT_MOST, WindowGroups
+from sluicegate.streams.windows.closing import AT_MOST
+from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.times import LATEST
 from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
 

@@ -16,7 +16,8 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import Duplicates, taken
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import TopicFacts
-from sluicegate.streams.windows.groups import SLICE, WindowGroups
+from sluicegate.streams.windows.closing import SLICE
+from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.intake import take
 from sluicegate.streams.windows.opening import groups_of
 

@@ -122,7 +122,7 @@ GUARDS = (
     ),
     Guard(
         "silence: what a window's owner was told of the end before is no silence",
-        "streams/windows/groups.py",
+        "streams/windows/closing.py",
         "        if self.end_asked < self._silence_due():\n",
         "        if self._now < self._silence_due():\n",
         ("tests/unit/windows/test_times.py",),

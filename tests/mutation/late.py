@@ -136,7 +136,7 @@ GUARDS = (
     ),
     Guard(
         "windows: what many windows send at one moment is cut by bytes",
-        "streams/windows/groups.py",
+        "streams/windows/closing.py",
         "fired < most and self._sent <= enough and self._close_next(last, now):",
         "fired < most and self._close_next(last, now):",
         PURE,

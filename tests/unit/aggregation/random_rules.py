@@ -31,7 +31,8 @@ from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.errors import Halt
 from sluicegate.streams.reading.dedupe import DuplicateFilter, IdRule
 from sluicegate.streams.testing.log import LogRecord
-from sluicegate.streams.windows.groups import SLICE, WindowGroups, taken_with_care
+from sluicegate.streams.windows.closing import SLICE
+from sluicegate.streams.windows.groups import WindowGroups, taken_with_care
 from sluicegate.streams.windows.intake import judged, take
 from sluicegate.streams.windows.opening import groups_of
 from tests.unit.aggregation.turning import an_agent

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from sluicegate.streams.aggregation.durable import changelog
-from sluicegate.streams.windows import groups, sessions
+from sluicegate.streams.windows import closing, groups, sessions
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(changelog, "SLICE", 60)
     monkeypatch.setattr(changelog, "GROWTH", 1)
     monkeypatch.setattr(changelog, "ENTRY_LIMIT", 1500)
-    monkeypatch.setattr(groups, "STALE", 3)
+    monkeypatch.setattr(closing, "STALE", 3)
     monkeypatch.setattr(sessions, "STALE", 3)
     monkeypatch.setattr(groups, "SLICE", 2)
     return iter([None])

@@ -14,7 +14,7 @@ from sluicegate.streams.aggregation.layout import COUNT, FIRST
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.reading.receive import ReceivedShards
 from sluicegate.streams.testing.log import LogRecord
-from sluicegate.streams.windows import groups, sessions
+from sluicegate.streams.windows import closing, sessions
 from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.marks import Stamp
 from sluicegate.streams.windows.opening import groups_of, window_of
@@ -71,7 +71,7 @@ def test_a_record_is_in_as_many_results_as_it_has_open_windows(seed: int, limits
 
 
 def test_a_session_is_noted_once_when_its_heap_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (groups, sessions):
+    for module in (closing, sessions):
         monkeypatch.setattr(module, "STALE", 3)
     found = open_windows(Window(60.0, kind="session", grace=1000.0), max_items=10)
     for offset in range(500):

@@ -11,6 +11,7 @@ from sluicegate.streams.aggregation.converting import Conversion
 from sluicegate.streams.aggregation.durable.entry import ADDED, ChangelogEntry, halves
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.errors import BufferFull
+from sluicegate.streams.windows import closing
 from sluicegate.streams.windows import groups as groups_module
 from sluicegate.streams.windows import late as late_module
 from sluicegate.streams.windows import sessions as sessions_module
@@ -204,7 +205,7 @@ def test_what_a_closed_window_waits_for(window: Window, steps: list[Step], after
 
 @pytest.mark.parametrize("window", [AMEND, NEW, replace(NEW, kind="session", size=1.0)])
 def test_what_is_noted_of_windows_that_ended_is_forgotten(window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (groups_module, late_module, sessions_module):
+    for module in (closing, late_module, sessions_module):
         monkeypatch.setattr(module, "STALE", 10)
     groups = open_windows(replace(window, max_ahead=1e9))
     assert isinstance(groups, LateGroups)
@@ -221,7 +222,7 @@ def test_what_is_noted_of_windows_that_ended_is_forgotten(window: Window, monkey
 def test_what_many_windows_send_at_one_moment_is_cut_by_bytes(
     kind: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (groups_module, firing):
+    for module in (closing, firing):
         monkeypatch.setattr(module, "SLICE_BYTES", 20)
     groups = open_windows(replace(SKIP, **kind), compute=(Reducer("all", "collect", "amount"),))  # type: ignore
     groups.accept([record(offset, b"k%d" % offset, 1_000, 7) for offset in range(100)], 100.0)

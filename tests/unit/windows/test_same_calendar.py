@@ -13,8 +13,8 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.windowers import CALENDAR
 from sluicegate.streams.windows import boundaries as product
+from sluicegate.streams.windows.boundaries import CalendarTumbling
 from sluicegate.streams.windows.calendar_days import CalendarDays
-from sluicegate.streams.windows.calendars import CalendarTumbling
 from sluicegate.streams.windows.times import LATEST
 from tests.unit.windows.calendar_oracle import MONDAY, SUNDAY, CalendarOracle, boundaries, lengths
 from tests.unit.windows.oracle import Step

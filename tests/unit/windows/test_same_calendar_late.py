@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from sluicegate.streams.windows.calendars import CalendarTumbling
+from sluicegate.streams.windows.boundaries import CalendarTumbling
 from sluicegate.streams.windows.closed import ClosedGroups
 from tests.unit.windows.calendar_oracle import CalendarOracle
 from tests.unit.windows.late_oracle import AmendOracle, NewOracle
