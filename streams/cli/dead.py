@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.operations.dead.dead_letters import Letter
     from sluicegate.streams.operations.dead.dead_rows import DeadOutput
 
-dead = Commands("dead", "Dead letters, and rows that the broker refused: list, show, retry, archive, drop.")
+dead = Commands("dead", "List, show, retry, archive or drop dead letters, and rows that the broker refused.")
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="The ids, as `ls` shows them.")]
 All = Annotated[bool, typer.Option("--all", help="All dead letters and rows of this agent that were not dropped.")]
 CauseOption = Annotated[

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import OutputFacts, Store
     from sluicegate.streams.operations.groups.open_groups import OpenGroup
 
-groups = Commands("groups", "The open groups of an agent: list, show, explain, fire, drop.")
+groups = Commands("groups", "List, show, explain, fire or drop the open groups of an agent.")
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="The group's key; `base64:...` for one that is not text.")
 ]

@@ -15,7 +15,7 @@ from sluicegate.streams.errors import ConfigurationError
 if TYPE_CHECKING:
     from sluicegate.streams.versions.mac_keys import SigningKey
 
-keys = Commands("keys", "The keys that sign what the app sends: list, rotate.")
+keys = Commands("keys", "List or rotate the keys that sign what the app sends.")
 KeepOption = Annotated[
     str,
     typer.Option(

@@ -13,7 +13,7 @@ from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.wording import counted
 
-outbox = Commands("outbox", "Rows of applications, timeouts and buffers: list, show, retry, drop.")
+outbox = Commands("outbox", "List, show, retry or drop messages of applications, timeouts and buffers.")
 COLUMNS = ("id!", "state", "topic!", "key!", ">lane", ">attempts", "created!", "next attempt!", "reason")
 FIELDS = ("id", "state", "topic", "key", "lane", "attempts", "created_at", "next_attempt_at", "reason")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sluicegate.streams.contracts.stores import Store
     from sluicegate.streams.operations.parking import Parked
 
-parked = Commands("parked", "Messages and groups whose handler failed, with `then: park`: list, retry.")
+parked = Commands("parked", "List or retry messages and groups whose handler failed (`then: park`).")
 
 
 @parked.command()

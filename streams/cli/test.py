@@ -34,7 +34,7 @@ def play_tests(
     ] = False,
     json: AsJson = False,
 ) -> int:
-    """Play the tests that the file holds under `tests:`; exit code 1 when one fails."""
+    """Play the tests of the file (`tests:`). The exit code is 1 if one fails."""
     from sluicegate.streams.cases import SetupFile
     from sluicegate.streams.testing.files import loaded
     from sluicegate.streams.testing.stores import on_sqlite, require_sqlalchemy

@@ -14,7 +14,7 @@ from sluicegate.streams.cli.terminal.output import print_json, print_list
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 
-timeouts = Commands("timeouts", "Scheduled timeouts: list, cancel, reschedule, add.")
+timeouts = Commands("timeouts", "List, cancel, reschedule or add scheduled timeouts.")
 TimeoutIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The timeout's id, as `ls` shows it.")]
 When = Annotated[str, typer.Argument(metavar="WHEN", help="An RFC 3339 time, or a duration from now: 15m.")]
 

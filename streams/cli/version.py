@@ -12,7 +12,7 @@ from sluicegate.streams.observe import release
 
 
 def version(json: AsJson = False) -> int:
-    """The version of Sluicegate, and the code that reads plain Avro records."""
+    """Show the version of Sluicegate, and the code that reads plain Avro records."""
     from sluicegate.schemas.native import kernel
 
     try:

@@ -40,7 +40,7 @@ def deploy(
     by: By = "",
     json: AsJson = False,
 ) -> int:
-    """Make the rules of a file the ones that run, without a restart of the workers."""
+    """Deploy the rules of a file, without a restart of the workers."""
     from sluicegate.streams.cli.checking import newest
     from sluicegate.streams.operations.deploying import DeployOptions
 

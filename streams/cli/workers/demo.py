@@ -41,8 +41,8 @@ def demo(
         int | None, typer.Option(min=0, max=86_400, help=f"Spread the flights over this time; with --open: {SHOW}.")
     ] = None,
 ) -> int:
-    """Flights through three agents, an embedded broker and SQLite: a result per carrier and 100 flights, and a recount
-    of every flight. They are the real ones of 2013 with `sluicegate[demo]`, and made up without it."""
+    """Run three agents on flights, with an embedded broker and SQLite, and count every flight again. With
+    `sluicegate[demo]` the flights are the real ones of 2013; without it they are invented."""
     from sluicegate.streams.demo import flights, show
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the run ends with the demo
