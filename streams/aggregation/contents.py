@@ -67,6 +67,26 @@ class GroupContents:
         self.counts = RecordCounts(skipped=0, discarded=0)
         self.counts.links = GroupLinks() if rule.reader.traced else None
 
+    @property
+    def number(self) -> int:
+        """The number of groups in `states`."""
+        return len(self.states)
+
+    @property
+    def changed(self) -> bool:
+        """Whether a group changed since the last commit."""
+        return bool(self.touched)
+
+    def changes(self) -> tuple[dict[bytes, GroupState | None], dict[bytes, Bags]]:
+        """Take `touched` and `added`, for the changelog."""
+        states, added = self.touched, self.added
+        self.touched, self.added = {}, {}
+        return states, added
+
+    def state_of(self, name: bytes) -> GroupState | None:
+        """The state of the group of this name in `states`; None if it is not open."""
+        return self.states.get(name)
+
     def fits(self, state: GroupState) -> bool:
         """Whether a state from the store fits this rule. Adds or removes the slots of a deadline from the data."""
         width, from_data = self.width, self.rule.completion.from_data

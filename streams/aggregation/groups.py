@@ -137,8 +137,8 @@ class Groups(FiringGroups):
 
     def crowded(self) -> bool:
         """Whether the partition has reached `max_groups`."""
-        elders = sum(len(elder.states) for elder in self.elders) if self.elders else 0
-        count, most = len(self.states) + self.cold.count + elders, self.rule.aggregation.max_groups
+        elders = sum(elder.number for elder in self.elders) if self.elders else 0
+        count, most = self.number + self.cold.count + elders, self.rule.aggregation.max_groups
         return count >= most and count - self.cold.waiting() >= most
 
     def due(self, state: GroupState) -> float:

@@ -242,7 +242,7 @@ class Generations(list[Older]):
 
     @property
     def changed(self) -> bool:
-        return any(generation.groups.events or generation.groups.touched for generation in self)
+        return any(generation.groups.events or generation.groups.changed for generation in self)
 
     def items(self) -> list[Item]:
         """The completed groups and refused records, for the handler of the agent. The history notes the rule of each

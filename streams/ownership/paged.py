@@ -61,7 +61,7 @@ class ColdReads:
         groups.cold.absent = set(keys)
         self._warm(self.rows(keys))
         most, cold = groups.cold.needs(len(records), len(keys)), groups.cold
-        crowd = len(groups.states) + cold.count - cold.waiting() + most - groups.rule.aggregation.max_groups
+        crowd = groups.number + cold.count - cold.waiting() + most - groups.rule.aggregation.max_groups
         if most and crowd > 0:
             self._make_room(min(crowd, most))
         groups.behind = groups.behind or groups.next_due() <= now

@@ -54,7 +54,7 @@ class PartitionGroups:
     @property
     def open(self) -> int:
         """The number of open groups."""
-        return sum(len(groups.states) + groups.cold.count for groups in self.every())
+        return sum(groups.number + groups.cold.count for groups in self.every())
 
     @property
     def events(self) -> int:
@@ -65,7 +65,7 @@ class PartitionGroups:
     def changed(self) -> bool:
         newest = self.newest
         rows_go = self.cold.paging.gone
-        return bool(newest.events or newest.touched or rows_go or (self.older and self.older.changed))
+        return bool(newest.events or newest.changed or rows_go or (self.older and self.older.changed))
 
     def drain(self) -> Iterator[Item]:
         """Take the events. The events of earlier rules come first."""

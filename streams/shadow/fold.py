@@ -252,22 +252,20 @@ class ShadowFold:
         if self._replayed.windows is not None:
             for part in self._hidden.parts(records) if self._hidden is not None else (records,):
                 self._replayed.take(part, now, self._intake.dedupe, self._intake.only_timed)
-                self._groups.touched.clear()
-                self._groups.added.clear()
+                self._groups.changes()
                 if part and self._hidden is not None and self._hidden.hides(offset := part[0].offset()):
                     self._uncertain.lose(offset, (state[FIRST] for state in self._groups.states.values()))
             return
         for part in self._replayed.runs(records, now if restores else 0.0, self._intake.dedupe):
             if part:
                 self._timeouts.take(part, now)
-                self._groups.touched.clear()
-                self._groups.added.clear()
+                self._groups.changes()
                 self._judge_limits()
 
     def _judge_limits(self) -> None:
         if self._witnessed:
             return
-        for name, size in (("max_groups", len(self._groups.states)), ("max_buffered_bytes", self._groups.bytes)):
+        for name, size in (("max_groups", self._groups.number), ("max_buffered_bytes", self._groups.bytes)):
             if size > getattr(self._limits, name):
                 raise ConfigurationError(
                     f"agent {self._agent.name}: {name} would be reached, and which group ends then is not judged; "

@@ -51,7 +51,7 @@ def accepting(dedupe: Deduplication | None, copies: int = 1) -> Part:
 
     def commit() -> None:
         for groups, deduped in partitions:
-            groups.touched, groups.added = {}, {}
+            groups.changes()
             groups.events.clear()
             if deduped:
                 deduped.seen.changes(NOW)

@@ -155,7 +155,7 @@ def accepting(agent: Agent) -> Part:
 
     def commit() -> None:
         for groups in partitions:
-            groups.touched, groups.added = {}, {}
+            groups.changes()
             groups.events.clear()
 
     def take(number: int, records: Sequence[Any]) -> None:

@@ -54,7 +54,8 @@ def rules(records: int) -> dict[str, Agent]:
         "J1, emit: {count: 50}": replace(plain, aggregation=replace(J1, emit=Emit(count=50))),
         "forwarded": replace(plain, aggregation=None),
         "sliding": sliding,
-        "sliding, few results by having": replace(sliding, having="n >= 22"),
+        "sliding, some results by having": replace(sliding, having="n >= 22"),
+        "sliding, an alert: having is rarely true": replace(sliding, having="n >= 50"),
     }
 
 

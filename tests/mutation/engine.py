@@ -324,8 +324,8 @@ GUARDS = (
     Guard(
         "cold groups count for max_groups",
         "streams/aggregation/groups.py",
-        "count, most = len(self.states) + self.cold.count + elders",
-        "count, most = len(self.states) + elders",
+        "count, most = self.number + self.cold.count + elders",
+        "count, most = self.number + elders",
         COLD,
     ),
     Guard(

@@ -438,8 +438,8 @@ GUARDS = (
     Guard(
         "sliding windows: the loop takes no record that is behind the newest one of its key",
         "streams/windows/sliding/placing.py",
-        "not entries[-1][0] <= time <= furthest",
-        "not 0 <= time <= furthest",
+        "len(entries) >= most_items or time < entries[-1][0]:",
+        "len(entries) >= most_items:",
         SLIDING,
     ),
     Guard(
@@ -459,7 +459,7 @@ GUARDS = (
     Guard(
         "sliding windows: a record that leaves the window leaves the totals of the loop",
         "streams/windows/sliding/placing.py",
-        "    PART.sum.integers -= amount\n",
+        "    SUM.integers -= amount\n",
         "    pass\n",
         SLIDING,
     ),
@@ -469,6 +469,20 @@ GUARDS = (
         "keep = window.last or maxsize, min(size + grace + 1, NEVER)\n",
         "keep = window.last or maxsize, min(size + 1, NEVER)\n",
         SLIDING,
+    ),
+    Guard(
+        "sliding windows: a commit stores the records since the last one",
+        "streams/windows/sliding/groups.py",
+        "for key, entry in self.fresh}\n",
+        "for key, entry in self.fresh[1:]}\n",
+        SLIDING,
+    ),
+    Guard(
+        "sliding windows: a record that is dropped leaves its line",
+        "streams/windows/sliding/groups.py",
+        "        self._states, self.torn = states, True\n",
+        "        self._states, self.torn = states, not self.lines\n",
+        ("tests/unit/windows/test_kept.py", "tests/unit/cli/test_window_groups.py"),
     ),
     Guard(
         "sliding windows: a refused record moves no watermark",

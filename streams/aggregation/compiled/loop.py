@@ -37,6 +37,7 @@ from sluicegate.streams.aggregation.compiled.ends import (
 )
 from sluicegate.streams.aggregation.compiled.placing import BY_KEY, Placing
 from sluicegate.streams.aggregation.compiled.reducers import reducer_code
+from sluicegate.streams.aggregation.compiled.single import single_code
 from sluicegate.streams.aggregation.compiled.slots import SLOTS
 from sluicegate.streams.aggregation.compiled.values import RecordValues
 from sluicegate.streams.aggregation.contents import LARGEST_ITEM
@@ -67,8 +68,6 @@ finally:
     FLUSH
 """
 _LOOP = """
-touched = groups.touched
-get = groups.states.get
 START
 left_out = aside = 0
 LOOP
@@ -93,16 +92,23 @@ for record in records:
         AGAIN
         continue
     MOVES
-    if state is None:
-        state = OPEN
-        if state is None:
-            CLOSED
-            continue
-        OPENED
-    REDUCERS
-    COLLECT
-    touched[key] = state
+    TAKES
     END
+"""
+_GROUPS = """
+touched = groups.touched
+get = groups.states.get
+"""
+_TAKES = """
+if state is None:
+    state = OPEN
+    if state is None:
+        CLOSED
+        continue
+    OPENED
+REDUCERS
+COLLECT
+touched[key] = state
 """
 _ADD = """
 state[COUNT] = count = state[COUNT] + 1
@@ -186,12 +192,15 @@ def _body(rule: Rule, values: RecordValues, asks: bool, placing: Placing) -> lis
     judged, loop, flush = rule.ending is not None, _each(rule, values, placing), _flush(rule, values)
     if flush:
         loop = statements(_FLUSHED, LOOP=loop, FLUSH=statements(flush))
-    start = (_START_OF_BAGS if rule.plan.bags else "") + (START_OF_IDS if values.dedupe is not None else "")
+    start = "" if placing.result is not None else _GROUPS
+    start += (_START_OF_BAGS if rule.plan.bags else "") + (START_OF_IDS if values.dedupe is not None else "")
     return statements(
         _LOOP,
         START=statements(f"{start}\n{placing.start}\n{JUDGES if judged else ''}\n{quiet_code(rule)}"),
         LOOP=loop,
-        FINISH=statements((_COUNTED if asks and rule.where is not None else "") + (ENDED if judged else "")),
+        FINISH=statements(
+            (_COUNTED if asks and rule.where is not None else "") + (ENDED if judged else "") + placing.finish
+        ),
         **SLOTS,
     )
 
@@ -204,6 +213,7 @@ def _flush(rule: Rule, values: RecordValues) -> str:
 
 def _each(rule: Rule, values: RecordValues, placing: Placing) -> list[ast.stmt]:
     own = [place for place in rule.places if place.own]
+    single = [] if placing.result is None else single_code(own, values)
     reducers = [made for place in own if not place.in_bag for made in reducer_code(place, values)]
     items, collect = bags_code(rule, values, [place for place in own if place.in_bag])
     key, ends, find = _key(rule, values), until_code(rule, values), _find_group(placing, values)
@@ -227,12 +237,16 @@ def _each(rule: Rule, values: RecordValues, placing: Placing) -> list[ast.stmt]:
         FLUSH=flush,
         AGAIN=statements(room + placing.again),
         MOVES=[stage("group"), *statements(placing.moves)],
-        OPEN=expression(placing.opens),
-        CLOSED=[*(flush if placing.closed else []), *statements(placing.closed + room + placing.again)],
-        OPENED=statements(placing.opened + (_OWN_BAGS if collect else "")),
+        TAKES=single
+        or statements(
+            _TAKES,
+            OPEN=expression(placing.opens),
+            CLOSED=[*(flush if placing.closed else []), *statements(placing.closed + room + placing.again)],
+            OPENED=statements(placing.opened + (_OWN_BAGS if collect else "")),
+            REDUCERS=[*statements(before, **SLOTS), *add, *_more(rule, values, placing)],
+            COLLECT=collect,
+        ),
         JUDGED=[*judged, *_folded(rule)],
-        REDUCERS=[*statements(before, **SLOTS), *add, *_more(rule, values, placing)],
-        COLLECT=collect,
         END=[*end_code(rule, ends, placing), *statements(changed)],
         **SLOTS,
     )

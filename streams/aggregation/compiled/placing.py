@@ -14,8 +14,9 @@ class Placing(NamedTuple):
     the field `time`. `start` runs before the records. `again` runs after a record that accept.py processed, or that
     filled its group. `moves` runs before a group is opened (`opens`), `opened` after it, and `closed` if it could not
     be opened. `joins` updates parts of the state beside those of the reducers. `passed` runs for a record for which
-    `where` is false. `names` maps free names to their values. `result` makes the code for windows in which each record
-    has a result; it replaces the end of the group. None for other windows.
+    `where` is false. `finish` runs after the records. `names` maps free names to their values. `result` makes the code
+    for windows in which each record is a group and has a result; it replaces the end of the group. None for other
+    windows. The code that opens such a group has the values of its record, and `find` sets `offset` and `trace`.
     """
 
     find: str = "state = get(key)"
@@ -27,6 +28,7 @@ class Placing(NamedTuple):
     closed: str = ""
     joins: str = ""
     passed: str = ""
+    finish: str = ""
     time: str | None = None
     names: Mapping[str, Any] = MappingProxyType({})
     result: Callable[[], list[ast.stmt]] | None = None

@@ -17,7 +17,7 @@ import msgspec
 from sluicegate.streams.aggregation.durable.entry import Amendment, ChangelogEntry, Section, halves, packed, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, ROWS, Bags, GroupState, merges
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, ROWS, GroupState, merges
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
@@ -91,7 +91,7 @@ class Changelog:
         `all_senders()` is called when a cycle ends.
         """
         groups = self.groups
-        states, added = _changes(groups)
+        states, added = groups.changes()
         parts = self._of_older(now) if self.older else {}
         ids = self._seen.changes(now) if self._seen is not None else []
         sealed = self._sealed.changes() if self._sealed is not None else Section()
@@ -153,8 +153,8 @@ class Changelog:
         """The entries with the changes of the older generations."""
         parts: dict[int, ChangelogEntry] = {}
         for number, groups in self.older.items():
-            if groups.touched or groups.added:
-                states, added = _changes(groups)
+            if groups.changed or groups.added:
+                states, added = groups.changes()
                 closed, past = _chosen(groups.closed, states), _chosen(groups.early.past, states)
                 parts[number] = ChangelogEntry(
                     0, now, states, added, {}, {}, {}, generation=number, closed=closed, past=past
@@ -192,7 +192,7 @@ class Changelog:
         """Add the states of these keys to the entry, until the budget is spent. Returns the remaining budget."""
         while keys and budget > 0:
             key = keys.popleft()
-            state = groups.states.get(key)
+            state = groups.state_of(key)
             if state is None:
                 continue
             entry.states[key] = state
@@ -301,13 +301,6 @@ class Changelog:
         if self._seen is not None:
             self._seen.settle(at)
             self._live += self._seen.bytes
-
-
-def _changes(groups: Groups) -> tuple[dict[bytes, GroupState | None], dict[bytes, Bags]]:
-    """Take the states and bag items that changed since the last call."""
-    states, added = groups.touched, groups.added
-    groups.touched, groups.added = {}, {}
-    return states, added
 
 
 def _chosen(known: Mapping[bytes, T], keys: Iterable[bytes]) -> dict[bytes, T]:

@@ -137,12 +137,12 @@ class Paging:
         groups = self._groups
         gone = self._ended()
         evicts = self.most and not self.suspended
-        over, large = (len(groups.states) - self.most, groups.bytes - self._room()) if evicts else (0, 0)
+        over, large = (groups.number - self.most, groups.bytes - self._room()) if evicts else (0, 0)
         if over <= 0 and large <= 0:
             self._order, self._queue, self._recent = deque(), deque(), set()
             return [], gone
         self._recent |= groups.touched.keys()
-        if len(self._recent) > 2 * len(groups.states) + STALE:
+        if len(self._recent) > 2 * groups.number + STALE:
             self._recent &= groups.states.keys()
         evicted = self._evicted(over, large)
         if evicted:

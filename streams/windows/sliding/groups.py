@@ -2,13 +2,15 @@
 
 A record counts in its own window and in the windows of later records. So no result waits, and no clock of a worker
 matters. A result covers the records that were read before it: a record out of order does not change a result that was
-sent. Each record is a group in the changelog until no window can contain it.
+sent. Each record is a group in the changelog. The changelog does not say when a record is removed: the watermark and
+the number of later records determine it, and a restore removes it again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
+from operator import itemgetter
 from sys import maxsize
 from typing import Any
 
@@ -16,16 +18,17 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.compiled.placing import Placing
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.firing import fired
-from sluicegate.streams.aggregation.layout import FIRST, Bags, GroupState
+from sluicegate.streams.aggregation.layout import Bags, GroupState
 from sluicegate.streams.aggregation.links import traceparent
 from sluicegate.streams.aggregation.merging import pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.expressions.typed import unproven
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.placing import in_time
 from sluicegate.streams.windows.sliding.lines import NEVER, Line, Totalled, reach
 from sluicegate.streams.windows.sliding.placing import in_line
-from sluicegate.streams.windows.sliding.totals import AT, TimedState, totals
+from sluicegate.streams.windows.sliding.totals import AT, READ_AT, TimedState, offset_of, state_of, timed, totals
 from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
 
 
@@ -35,12 +38,15 @@ class SlidingGroups(WindowGroups):
     Times are in milliseconds. Records of a key are removed several at once, somewhat later than `reach` requires.
     `soon`: after a record at a time T, the first record of its key must be removed at T + `soon` at the latest.
     `_by_number`: windows are limited by a number of records. `_start` is the start of the window whose result is built.
-    `torn`: groups were removed and `lines` must be rebuilt.
+    `fresh` has the records since the last commit, with their keys. `_saved` is the number of the other records.
+    `states` is made of `lines` when it is read. `torn`: `lines` must be rebuilt from `states`, which was changed.
     """
 
-    __slots__ = ("_by_number", "_made", "_start", "lines", "reach", "soon", "torn")
+    __slots__ = ("_by_number", "_made", "_saved", "_start", "_states", "fresh", "lines", "reach", "soon", "torn")
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
+        self.fresh, self._saved = list[tuple[bytes, TimedState]](), 0
+        self._states: dict[bytes, GroupState] | None
         super().__init__(rule, window, notes)
         self.reach = reach(window)
         self.soon = self.reach.grace if window.last else self.reach.keep + self.reach.slack
@@ -52,12 +58,56 @@ class SlidingGroups(WindowGroups):
     def _placed(self) -> Placing | None:
         return None if self.merged is not None else in_line(self.rule, in_time(self))
 
-    def room(self) -> int:
-        """The number of records at which the compiled loop adds no other one. It is 0 if the lines must be rebuilt."""
+    @property
+    def states(self) -> dict[bytes, GroupState]:
+        """As in Groups. Changes of it need `torn`."""
+        if self._states is None:
+            entries = ((entry[1], key, entry) for key, line in self.lines.items() for entry in line.entries)
+            in_order = sorted(entries, key=itemgetter(0))
+            self._states = {name(offset, key): state_of(entry) for offset, key, entry in in_order}
+        return self._states
+
+    @states.setter
+    def states(self, states: dict[bytes, GroupState]) -> None:
+        self._states, self.torn = states, True
+
+    @property
+    def number(self) -> int:
+        return len(self.states) if self.torn else self._saved + len(self.fresh)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.fresh or self.touched)
+
+    def changes(self) -> tuple[dict[bytes, GroupState | None], dict[bytes, Bags]]:
+        states: dict[bytes, GroupState | None] = {name(entry[1], key): state_of(entry) for key, entry in self.fresh}
+        self._saved += len(self.fresh)
+        self.fresh.clear()
+        touched, added = super().changes()
+        return states | touched if touched else states, added
+
+    def state_of(self, name: bytes) -> GroupState | None:
+        if self.torn:
+            return self.states.get(name)
+        line = self.lines.get(key_of(name))
+        return None if line is None else line.state_of(start_of(name))
+
+    def line_of(self, many: int) -> Callable[[bytes], Line | None]:
+        """The function with which the compiled loop finds the line of a key. It raises Unproven if there is no room for
+        as many records, or if the lines must be rebuilt."""
         if self.torn or self.bytes > self.most_bytes:
-            return 0
-        others = self.cold.count + sum(len(elder.states) for elder in self.elders)
-        return self.rule.aggregation.max_groups - others
+            return _unproven
+        self._states = None
+        others = self.cold.count + sum(elder.number for elder in self.elders)
+        room = self.rule.aggregation.max_groups - others - self.number
+        return self.lines.get if many <= room else _unproven
+
+    def new_line(self, key: bytes, entry: TimedState) -> Line:
+        """The line of a key whose first record is this one. The totals do not have it yet."""
+        line = self.lines[key] = self._line([])
+        line.entries.append(entry)
+        self.expect(key, line)
+        return line
 
     def tells_plainly(self, decides: bool) -> bool:
         """Whether a result is an event as it is: no expression decides about it, and nothing else is noted. `decides`:
@@ -109,16 +159,18 @@ class SlidingGroups(WindowGroups):
     def _kept(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> TimedState:
         """Store the record as a group of its own."""
         offset, plan = record.offset(), self.rule.plan
-        group = name(offset, key)
         state: GroupState = [1, offset, offset, now, None, traceparent(record), 0, *plan.blank]
         state[AT] = time
         for add in plan.adders:
             add(state, read)
-        self.states[group] = self.touched[group] = state
         if items:
+            group = name(offset, key)
             self.bags[group] = plan.empty_bags()
             self.collect(group, state, items)
-        return time, offset, state
+        entry = timed(state)
+        self.fresh.append((key, entry))
+        self._states = None
+        return entry
 
     def _line(self, entries: list[TimedState]) -> Line:
         return Line(self.reach, self._made, entries)
@@ -126,7 +178,7 @@ class SlidingGroups(WindowGroups):
     def _poured(self, key: bytes, window: Totalled) -> Bags:
         """The bag items of a window, in the order of the log."""
         bags = self.rule.plan.empty_bags()
-        for offset in sorted(offset for _, offset, _ in window[1]) if bags else ():
+        for offset in sorted(map(offset_of, window[1])) if bags else ():
             pour(self.rule.plan.bags, bags, self.bags[name(offset, key)])
         return bags
 
@@ -157,7 +209,7 @@ class SlidingGroups(WindowGroups):
         if not self.crowded() and self.bytes + size <= self.most_bytes:
             return True
         leaving = [other.leaving(watermark) for other in self.lines.values()]
-        crowd = len(self.states) + sum(len(elder.states) for elder in self.elders)
+        crowd = self.number + sum(elder.number for elder in self.elders)
         if crowd - sum(many for many, _ in leaving) >= rule.max_groups:
             return self.relieve(record, now, f"max_groups {rule.max_groups}")
         if self.bytes - sum(freed for _, freed in leaving) + size > self.most_bytes:
@@ -225,16 +277,13 @@ class SlidingGroups(WindowGroups):
 
     def _leave(self, key: bytes, most: int) -> int:
         """Remove up to `most` records of the key that the watermark has passed. Returns their number."""
-        line, states, touched, size = self.lines[key], self.states, self.touched, self.bytes
+        line = self.lines[key]
         before, gone = line.bytes, line.forget(self.event.watermark, most)
-        for _, offset, _ in gone:
-            group = name(offset, key)
-            del states[group]
-            touched[group] = None
-            if self.bags:
-                del self.bags[group]
-                self.added.pop(group, None)
-        self.bytes = size + line.bytes - before
+        for offset in map(offset_of, gone) if self.bags else ():
+            del self.bags[name(offset, key)]
+        self._states = None
+        self._saved -= len(gone)
+        self.bytes += line.bytes - before
         if not line.entries:
             del self.lines[key]
         return len(gone)
@@ -245,8 +294,12 @@ class SlidingGroups(WindowGroups):
     def _silence_due(self) -> float:
         return inf  # no result waits
 
+    def set_back(self, now: float) -> None:
+        self.states = self.states
+        super().set_back(now)
+
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
-        self.torn = True
+        self.states = self.states
         return super().drop(key)
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
@@ -267,14 +320,23 @@ class SlidingGroups(WindowGroups):
     def rearm(self) -> None:
         entries = defaultdict[bytes, list[TimedState]](list)
         for group, state in self.states.items():
-            entries[key_of(group)].append((state[AT], state[FIRST], state))
-        self.lines, self._order, self.torn = {}, [], False
+            entries[key_of(group)].append(timed(state))
+        self.lines, self._order, self.torn, self._states = {}, [], False, None
+        self._saved, self.bytes = -len(self.fresh), 0
         for key, own in entries.items():
             line = self.lines[key] = self._line(sorted(own))
-            if (due := line.forgotten()) < NEVER:
+            self._saved += len(own)
+            self.bytes += line.bytes
+            self._leave(key, maxsize)
+            if line.entries and (due := line.forgotten()) < NEVER:
                 line.due = due
                 self._order.append((due, line.entries[0][1], key))
         heapify(self._order)
+
+    def oldest(self) -> float | None:
+        if self.torn:
+            self.rearm()
+        return min((float(line.entries[0][READ_AT]) for line in self.lines.values()), default=None)
 
     # -- for operators ---------------------------------------------------------------------------------------------
 
@@ -290,6 +352,16 @@ class SlidingGroups(WindowGroups):
     def leaves(self, group: bytes, state: GroupState) -> float:
         return self.span(group, state).closes
 
+    def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
+        self.event_time(record, read)
+        return False  # each record is a new group
+
+    def names(self, key: bytes) -> list[bytes]:
+        if self.torn:
+            self.rearm()
+        line = self.lines.get(key)
+        return [] if line is None else sorted(name(offset, key) for offset in map(offset_of, line.entries))
+
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         return (name(record.offset(), key),)
 
@@ -299,13 +371,13 @@ class SlidingGroups(WindowGroups):
     def ending_with(self, group: bytes) -> tuple[bytes, ...]:
         key = key_of(group)
         line = self.lines[key]
-        return tuple(name(offset, key) for _, offset, _ in line.entries)
+        return tuple(name(offset, key) for offset in map(offset_of, line.entries))
 
     def current(self) -> Mapping[bytes, GroupState]:
         if self.torn:
             self.rearm()
         stay = ((key, line, line.leaving(self.event.watermark)[0]) for key, line in self.lines.items())
-        return {name(offset, key): state for key, line, gone in stay for _, offset, state in line.entries[gone:]}
+        return {name(entry[1], key): state_of(entry) for key, line, gone in stay for entry in line.entries[gone:]}
 
     def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
         """The newest window of this key, or of each key, with the name of its last record."""
@@ -314,3 +386,7 @@ class SlidingGroups(WindowGroups):
         for one in self.lines if key is None else self.lines.keys() & {key}:
             state, entries = self.lines[one].window
             yield name(entries[-1][1], one), state, self._poured(one, (state, entries))
+
+
+def _unproven(key: bytes) -> None:
+    unproven()

@@ -2,18 +2,21 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from sys import maxsize
 from typing import NamedTuple
 
 from sluicegate.streams.agent import Window
-from sluicegate.streams.aggregation.layout import BYTES, LAST, GroupState
-from sluicegate.streams.windows.sliding.totals import TimedState, WindowTotals
+from sluicegate.streams.aggregation.layout import LAST, GroupState
+from sluicegate.streams.windows.sliding.totals import TimedState, WindowTotals, offset_of, state_of
 
 Totalled = tuple[GroupState, Sequence[TimedState]]
 """The state of a window, and its entries ordered by time."""
 NEVER = 1 << 62
 """A time in milliseconds after the times of all records."""
-SLACK = 8
+_SIZE = 4
+"""The index of the bytes of its bags in a TimedState."""
+SLACK = 2
 """Records are removed in batches: when the watermark has moved on by `keep` / SLACK, or when `most` is exceeded by
 `most` / SLACK."""
 
@@ -45,15 +48,17 @@ class Line:
     """The entries of one key. A window ends with an entry and reaches back from it. Its first moment is part of it.
     `totals` are the totals of the newest window, which begins with the entry at index `newest`. `bytes` is the size of
     the bags of all entries. `due` is the watermark, noted by SlidingGroups, at which the first entries are removed.
-    `start` is the time of the first entry of the window that was last computed."""
+    `start` is the time of the first entry of the window that was last computed. `_mixed`: the offsets of the entries
+    may be out of order."""
 
-    __slots__ = ("_made", "_reach", "bytes", "due", "entries", "newest", "start", "totals")
+    __slots__ = ("_made", "_mixed", "_reach", "bytes", "due", "entries", "newest", "start", "totals")
 
     def __init__(
         self, reach: WindowReach, made: Callable[[Iterable[TimedState]], WindowTotals], entries: list[TimedState]
     ) -> None:
         self._reach, self._made, self.entries, self.due, self.start = reach, made, entries, -1, 0
         self.bytes = _bytes(entries)
+        self._mixed = any(later[1] < earlier[1] for earlier, later in pairwise(entries))
         self.newest = self._starts(len(entries) - 1) if entries else 0
         self.totals = made(entries[self.newest :])
 
@@ -67,18 +72,26 @@ class Line:
         at = bisect_left(self.entries, (last[0], last[1] + 1)) - 1
         return self.entries[self._starts(at)][0] if at >= 0 else last[0]
 
+    def state_of(self, offset: int) -> GroupState | None:
+        """The state of the record at this offset; None if there is none."""
+        entries = self.entries
+        if self._mixed:
+            return next((state_of(entry) for entry in entries if entry[1] == offset), None)
+        at = bisect_left(entries, offset, key=offset_of)
+        return state_of(entries[at]) if at < len(entries) and entries[at][1] == offset else None
+
     @property
     def window(self) -> Totalled:
         """The newest window."""
         entries = self.entries[self.newest :]
         state, self.start = self.totals.state(entries[-1]), entries[0][0]
-        state[LAST] = max(offset for _, offset, _ in entries)
+        state[LAST] = max(map(offset_of, entries))
         return state, entries
 
     def add(self, entry: TimedState, whole: bool) -> Totalled:
         """Add the entry. Returns the window that ends with it. With `whole` the window includes its entries."""
         entries, totals, at = self.entries, self.totals, self.newest
-        self.bytes += entry[2][BYTES]
+        self.bytes += entry[_SIZE]
         if entries and entry < entries[-1]:
             return self._insert(entry)
         entries.append(entry)
@@ -100,6 +113,7 @@ class Line:
         at = bisect_right(entries, entry)
         full = len(entries) - self.newest >= most
         entries.insert(at, entry)
+        self._mixed = True
         if entry[0] < entries[-1][0] - self._reach.size or (full and at <= self.newest):
             self.newest += 1
         else:
@@ -114,7 +128,8 @@ class Line:
     def forgotten(self) -> int:
         """The watermark at which the next batch of entries is removed; at most NEVER."""
         reach, entries = self._reach, self.entries
-        due, spare = entries[0][0] + reach.keep + reach.slack, reach.spare
+        due: int = entries[0][0] + reach.keep + reach.slack
+        spare = reach.spare
         return due if spare >= len(entries) else min(due, entries[spare][0] + reach.grace)
 
     def _gone(self, watermark: int) -> int:
@@ -143,4 +158,4 @@ class Line:
 
 
 def _bytes(entries: Iterable[TimedState]) -> int:
-    return sum(state[BYTES] for *_, state in entries)
+    return sum(entry[_SIZE] for entry in entries)

@@ -1,8 +1,8 @@
 """Generates the code with which the compiled loop takes a record into the sliding windows of its key, and makes its
-result (streams/aggregation/loop.py).
+result (streams/aggregation/compiled/loop.py).
 
-The code handles the records of a key that has records, in the order of their times, while there is room. All other
-records are processed with every check. `room` is the number of records at which the partition is full.
+The code handles the records of a key in the order of their times, while there is room. All other records are processed
+with every check.
 """
 
 import ast
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sluicegate.streams.aggregation.clauses import clause
 from sluicegate.streams.aggregation.compiled.placing import Placing
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
-from sluicegate.streams.aggregation.layout import FIRST, OPENED, TRACE
+from sluicegate.streams.aggregation.groups import LONGEST_KEY
 from sluicegate.streams.aggregation.links import traceparent
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.expressions.scope import NamePath, roots
@@ -20,7 +20,8 @@ from sluicegate.streams.expressions.templates import expression, name, statement
 from sluicegate.streams.expressions.typed import NotTyped, TypedCode
 from sluicegate.streams.windows.placing import PASSED
 from sluicegate.streams.windows.sliding.totals import (
-    AT,
+    READ_AT,
+    SHIFT,
     TOTALS,
     Earliest,
     Greatest,
@@ -30,62 +31,72 @@ from sluicegate.streams.windows.sliding.totals import (
     SumTotal,
     placed_totals,
 )
+from sluicegate.streams.windows.tumbling import NAMING
 
 _START = """
 event = groups.event
 furthest = latest_of(groups, now)
-states = groups.states
 size, grace, soon, most_records = groups.reach.size, groups.reach.grace, groups.soon, groups.reach.most
 plainly = groups.tells_plainly(decides)
-send = groups.events.append
+send, keep = groups.events.append, groups.fresh.append
+denied = 0
 """
 _AGAIN = """
-line_of, order, room = groups.lines.get, groups.order, groups.room()
+line_of, order, watermark = groups.line_of(len(records)), groups.order, event.watermark
 """
 _FIND = """
 line = line_of(key)
-if line is None or len(states) >= room:
+if line is not None:
+    entries = line.entries
+    if len(entries) >= most_items or time < entries[-1][0]:
+        unproven()
+elif key is None or len(key) > longest_key or time < 0:
     unproven()
-entries = line.entries
-if len(entries) >= most_items or not entries[-1][0] <= time <= furthest or time + grace < event.watermark:
+if time > furthest or time + grace < watermark:
     unproven()
-bare, offset = key, record.offset()
-key = name(offset, bare)
-state = None
+offset = record.offset()
+trace = traceparent(record) if record.headers() else None
 """
-_OPEN = "[0, offset, offset, now, None, traceparent(record), 0, *blank]"
 _MOVES = """
-leads = time > event.watermark
+leads = time > watermark
 if leads:
-    event.watermark = time
+    event.watermark = watermark = time
 """
-_OPENED = "states[key] = state"
-_JOINS = f"state[{AT}] = time"
 _RESULT = """
-entry = time, offset, state
-entries.append(entry)
+if line is None:
+    line = groups.new_line(key, entry)
+    entries = line.entries
+else:
+    entries.append(entry)
+keep((key, entry))
 totals, at = line.totals, line.newest
+first = totals.first
+first.append(entry)
 PARTS
-totals.many += 1
-totals.first.append(entry)
 ENTERS
 begins = time - size
 while LEFT:
     gone = entries[at]
-    totals.many -= 1
-    if totals.first[0] is gone:
-        totals.first.popleft()
+    if first[0] is gone:
+        first.popleft()
     LEAVES
     at += 1
 line.newest = at
-line.start = entries[at][0]
-if not 0 <= line.due <= time + soon:
-    groups.expect(bare, line)
+totals.many = many = len(entries) - at
+EXPECTS
 TELLS
 if leads and order and order[0][0] <= time:
     groups.close_passed(now)
 """
-_CAREFULLY = "groups.tell_window(bare, totals.state(entry), [], now, BEGINS)"
+_EXPECTS = """
+line.start = entries[at][0]
+if not 0 <= line.due <= time + soon:
+    groups.expect(key, line)
+"""
+_DENIED = """
+groups.outcomes["having", "false"] += denied
+"""
+_CAREFULLY = "groups.tell_window(key, totals.state(entry), [], now, BEGINS)"
 _PLAINLY = """
 CHECKED
 if PLAIN:
@@ -105,54 +116,46 @@ if holds:
 elif holds is None:
     CAREFULLY
 else:
-    groups.outcomes["having", "false"] += 1
+    denied += 1
 """
 _SENDS = """
-opener = totals.first[0][2]
-opened = opener[OPENED]
+opener = first[0]
+opened = opener[READ_AT]
 closing = Closing(BEGINS, time, "event", event.watermark, 1, -1, False, True)
 closed = now if now >= opened else opened
-many, first, trace = totals.many, opener[FIRST], state[TRACE]
-send(Fire(bare, many, reason, first, offset, opened, closed, trace, VALUES, (), None, closing))
+send(Fire(key, many, reason, opener[1], offset, opened, closed, trace, VALUES, (), None, closing))
 """
 _SUM_ENTERS = """
-amount = state[SLOT]
+amount = entry[SLOT]
 if type(amount) is int:
-    PART.sum.integers += amount
+    SUM.integers += amount
 else:
-    PART.sum.add(amount)
+    SUM.add(amount)
 """
 _SUM_LEAVES = """
-amount = gone[2][SLOT]
+amount = gone[SLOT]
 if type(amount) is int:
-    PART.sum.integers -= amount
+    SUM.integers -= amount
 else:
-    PART.sum.remove(amount)
+    SUM.remove(amount)
 """
 _BEST_ENTERS = """
-amount = state[SLOT]
-best = PART.best
-while best and WORSE:
-    best.pop()
-best.append(entry)
+amount = entry[SLOT]
+while BEST and WORSE:
+    BEST.pop()
+BEST.append(entry)
 """
 _BEST_LEAVES = """
-best = PART.best
-if best and best[0] is gone:
-    best.popleft()
+if BEST and BEST[0] is gone:
+    BEST.popleft()
 """
-_TOTAL = "N = PART.sum.integers if not PART.sum.many else PART.sum.value"
+_TOTAL = "N = SUM.integers if not SUM.many else SUM.value"
 _FINITE = "-1e300 < N < 1e300"
 """A result can represent a total up to this limit, and a mean of it."""
 _NUMBER = "T if -1e300 < (T := N) < 1e300 else unproven()"
 _NUMBERS = frozenset(("count", "sum", "mean", "min", "max"))
 _BEFORE, _TOO_MANY = "entries[at][0] < begins", "len(entries) - at > most_records"
-_WORSE = {
-    Least: "best[-1][2][SLOT] >= amount",
-    Greatest: "best[-1][2][SLOT] <= amount",
-    Earliest: "False",
-    Latest: "True",
-}
+_WORSE = {Least: "BEST[-1][SLOT] >= amount", Greatest: "BEST[-1][SLOT] <= amount", Earliest: "False", Latest: "True"}
 
 _SLOTS: dict[object, int] = {SumTotal: 1, Least: Least.number, Greatest: Greatest.number, Earliest: 0, Latest: 0}
 """The totals that are inlined, and the slot of their value in the place."""
@@ -166,15 +169,13 @@ def in_line(rule: Rule, timed: Placing) -> Placing | None:
     having = _having(rule)
     names = {"Closing": Closing, "Fire": Fire, "traceparent": traceparent, "reason": WINDOW}
     names |= {"decides": having is not None, **(having.names if having is not None else {})}
-    names |= {"most_items": rule.aggregation.max_items}
+    names |= {"most_items": rule.aggregation.max_items, "longest_key": LONGEST_KEY - NAMING}
     return Placing(
         find=timed.find + _FIND,
-        opens=_OPEN,
         start=_START + _AGAIN,
         again=_AGAIN,
         moves=_MOVES,
-        opened=_OPENED,
-        joins=_JOINS,
+        finish=_DENIED if having is not None else "",
         passed=PASSED + _AGAIN,
         time=timed.time,
         names={**timed.names, **names},
@@ -186,48 +187,56 @@ class _Part:
     """The code of one total. `at` is the index of the total. A total that is not inlined is called."""
 
     def __init__(self, at: int, total: PlacedTotal) -> None:
-        self.at, self.place, self.kind, self.local = at, total.place, total.kind, f"part{at}"
+        self.place, self.kind, self.local = total.place, total.kind, f"part{at}"
         self.inline = self.kind in _SLOTS
-        self.slot: Any = ast.Constant(self.place.at + _SLOTS.get(self.kind, 0))
+        slot = ast.Constant(self.place.at + _SLOTS.get(self.kind, 0) - SHIFT)
+        self._holes: dict[str, Any] = {"SLOT": slot, "PART": self.local, "SUM": f"sum{at}", "BEST": f"best{at}"}
 
     def local_part(self) -> list[ast.stmt]:
-        return statements("N = totals.parts[I]", N=self.local, I=ast.Constant(self.at))
+        if not self.inline:
+            return []
+        return self._code("SUM = PART.sum" if self.kind is SumTotal else "BEST = PART.best")
 
     def enters(self) -> list[ast.stmt]:
         if not self.inline:
-            return statements("PART.append(entry)", PART=self.local)
+            return self._code("PART.append(entry)")
         if self.kind is SumTotal:
-            code = statements(_SUM_ENTERS, PART=self.local, SLOT=self.slot)
-            code += statements("PART.many += 1", PART=self.local) if self.place.lenient else []
+            code = self._code(_SUM_ENTERS + ("PART.many += 1" if self.place.lenient else ""))
         else:
-            worse = expression(_WORSE[self.kind], SLOT=self.slot)  # type: ignore[index]
-            code = statements(_BEST_ENTERS, PART=self.local, SLOT=self.slot, WORSE=worse)
-        return self._if_any(code, "state[SLOT] is not None")
+            worse = expression(_WORSE[self.kind], **self._holes)  # type: ignore[index]
+            code = statements(_BEST_ENTERS, WORSE=worse, **self._holes)
+        return self._if_any(code, "entry[SLOT] is not None")
 
     def leaves(self) -> list[ast.stmt]:
         if not self.inline:
-            return statements("PART.remove(gone)", PART=self.local)
+            return self._code("PART.remove(gone)")
         if self.kind is not SumTotal:
-            return statements(_BEST_LEAVES, PART=self.local)
-        code = statements(_SUM_LEAVES, PART=self.local, SLOT=self.slot)
-        code += statements("PART.many -= 1", PART=self.local) if self.place.lenient else []
-        return self._if_any(code, "gone[2][SLOT] is not None")
+            return self._code(_BEST_LEAVES)
+        code = self._code(_SUM_LEAVES + ("PART.many -= 1" if self.place.lenient else ""))
+        return self._if_any(code, "gone[SLOT] is not None")
+
+    def total(self) -> list[ast.stmt]:
+        """The code that computes the total of numbers."""
+        return self._code(_TOTAL, N=f"sum_{self.local}")
+
+    def _code(self, pattern: str, **more: Any) -> list[ast.stmt]:
+        return statements(pattern, **self._holes, **more)
 
     def _if_any(self, code: list[ast.stmt], condition: str) -> list[ast.stmt]:
         """The code for a record that has the field. Only a field that may be missing needs the condition."""
         if not self.place.lenient:
             return code
-        return [ast.If(expression(condition, SLOT=self.slot), code, [])]
+        return [ast.If(expression(condition, **self._holes), code, [])]
 
     def value(self, kind: str) -> ast.expr:
         """The value of a reducer of this kind in the result."""
         if kind == "sum":
             return name(f"sum_{self.local}")
         if kind == "mean":
-            pattern = "N / PART.many if PART.many else None" if self.place.lenient else "N / totals.many"
-            return expression(pattern, N=f"sum_{self.local}", PART=self.local)
-        pattern = "PART.best[0][2][SLOT] if PART.best else None" if self.place.lenient else "PART.best[0][2][SLOT]"
-        return expression(pattern, PART=self.local, SLOT=self.slot)
+            pattern = "N / PART.many if PART.many else None" if self.place.lenient else "N / many"
+            return expression(pattern, N=f"sum_{self.local}", **self._holes)
+        pattern = "BEST[0][SLOT] if BEST else None" if self.place.lenient else "BEST[0][SLOT]"
+        return expression(pattern, **self._holes)
 
 
 class _Having(NamedTuple):
@@ -247,12 +256,18 @@ def _result(rule: Rule) -> list[ast.stmt]:
         begins, outside = expression("line.start"), [*outside, expression(_TOO_MANY)]
     return statements(
         _RESULT,
-        PARTS=[made for part in parts for made in part.local_part()],
+        PARTS=[*_unpacked(parts), *(made for part in parts for made in part.local_part())],
         LEFT=outside[0] if len(outside) == 1 else ast.BoolOp(ast.Or(), outside),
         ENTERS=[made for part in parts for made in part.enters()],
         LEAVES=[made for part in parts for made in part.leaves()],
+        EXPECTS=statements(_EXPECTS) if window.last else [],
         TELLS=_tells(rule, parts, begins),
     )
+
+
+def _unpacked(parts: Sequence[_Part]) -> list[ast.stmt]:
+    """The code that reads all totals of the window."""
+    return statements(f"{''.join(f'{part.local}, ' for part in parts)} = totals.parts") if parts else []
 
 
 def _parts(rule: Rule) -> list[_Part]:
@@ -268,13 +283,12 @@ def _tells(rule: Rule, parts: Sequence[_Part], begins: ast.expr) -> list[ast.stm
     sums = [part.local for part in parts if part.kind is SumTotal]
     finite = [expression(_FINITE, N=f"sum_{part}") for part in sums]
     fields = ast.Dict([ast.Constant(field) for field in values], [*values.values()])
-    slots = {hole: ast.Constant(slot) for hole, slot in (("OPENED", OPENED), ("FIRST", FIRST), ("TRACE", TRACE))}
     having = _having(rule)
     return statements(
         _PLAINLY if having is None else _DECIDED,
-        CHECKED=[made for part in sums for made in statements(_TOTAL, N=f"sum_{part}", PART=part)],
+        CHECKED=[made for part in parts if part.kind is SumTotal for made in part.total()],
         PLAIN=ast.BoolOp(ast.And(), [name("plainly"), *finite]) if finite else name("plainly"),
-        SENDS=statements(_SENDS, VALUES=fields, BEGINS=begins, **slots),
+        SENDS=statements(_SENDS, VALUES=fields, BEGINS=begins, READ_AT=ast.Constant(READ_AT)),
         CAREFULLY=carefully,
         **({} if having is None else {"HAVING": having.code}),
     )
@@ -288,7 +302,7 @@ def _values(rule: Rule, parts: Sequence[_Part]) -> dict[str, ast.expr]:
     for reducer in rule.aggregation.compute:
         part = by_slot.get((at[reducer.name], TOTALS.get(reducer.kind)))
         if reducer.kind == "count":
-            values[reducer.name] = expression("totals.many")
+            values[reducer.name] = name("many")
         elif part is not None and part.inline:
             values[reducer.name] = part.value(reducer.kind)
     return values
@@ -299,7 +313,7 @@ def _having(rule: Rule) -> _Having | None:
     if not rule.agent.having or rule.results is None or rule.results.routes is not None:
         return None
     numbers = {reducer.name for reducer in rule.aggregation.compute if reducer.kind in _NUMBERS}
-    values = {"count": expression("totals.many"), **_values(rule, _parts(rule))}
+    values = {"count": name("many"), **_values(rule, _parts(rule))}
     known: dict[NamePath, ast.expr] = {
         (field,): expression(_NUMBER, T=f"number{at}", N=value)
         for at, (field, value) in enumerate(values.items())

@@ -9,22 +9,37 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.aggregation.layout import COUNT, FIRST, OPENED, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, OPENED, TRACE, GroupState
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.reducers import parts_of
 from sluicegate.streams.reduction import Place
 from sluicegate.streams.windows.sliding.sums import ExactSum
 
-TimedState = tuple[int, int, GroupState]
-"""A record of a window: its time in milliseconds since 1970, its offset, and its state. They are ordered by time, then
-by offset."""
+TimedState = tuple[Any, ...]
+"""A record of a window: its time in milliseconds since 1970, its offset, the owner's time when it was read, its
+`traceparent`, the bytes of its bags, and the slots of the reducers. They are ordered by time, then by offset."""
+READ_AT, HEADS = 2, 5
+"""The index of the owner's time, and the number of values before the slots of the reducers."""
+SHIFT = COLUMNS - HEADS
+"""A slot of a state has this index less in a TimedState."""
 AT = -1
 """The last slot of a state: the time of the record, in milliseconds since 1970."""
 Worse = Callable[[TimedState, TimedState], bool]
 """Whether the first record is not needed while the second one, which leaves later, is in the window."""
+
+
+def timed(state: GroupState) -> TimedState:
+    """The record of this state."""
+    return state[AT], state[FIRST], state[OPENED], state[TRACE], state[BYTES], *state[COLUMNS:AT]
+
+
+def state_of(entry: TimedState) -> GroupState:
+    """The state of a group with only this record."""
+    time, offset, opened, trace, size, *slots = entry
+    return [1, offset, offset, opened, None, trace, size, *slots, time]
 
 
 class FieldTotal(Protocol):
@@ -61,11 +76,11 @@ class SumTotal:
     __slots__ = ("_at", "_lenient", "_slot", "many", "sum")
 
     def __init__(self, place: Place) -> None:
-        self._at, self._slot, self._lenient, self.many = place.at, place.at + 1, place.lenient, 0
+        self._at, self._slot, self._lenient, self.many = place.at, place.at + 1 - SHIFT, place.lenient, 0
         self.sum = ExactSum()
 
     def append(self, entry: TimedState) -> None:
-        value = entry[2][self._slot]
+        value = entry[self._slot]
         if value is not None:
             self.many += self._lenient
             self.sum.add(value)
@@ -73,7 +88,7 @@ class SumTotal:
     insert = append
 
     def remove(self, entry: TimedState) -> None:
-        value = entry[2][self._slot]
+        value = entry[self._slot]
         if value is not None:
             self.many -= self._lenient
             self.sum.remove(value)
@@ -88,10 +103,12 @@ class BestTotal:
     """One value of the window. `best` has its record, then the record with this value once that one has left, and so
     on."""
 
-    __slots__ = ("_slots", "best")
+    __slots__ = ("_own", "_slots", "best")
 
-    def __init__(self, slots: slice) -> None:
-        self._slots, self.best = slots, deque[TimedState]()
+    def __init__(self, at: int, size: int) -> None:
+        """`at`: the first of its slots in a state. `size`: their number."""
+        self._slots, self._own = slice(at, at + size), slice(at - SHIFT, at - SHIFT + size)
+        self.best = deque[TimedState]()
 
     def _counts(self, entry: TimedState) -> bool:
         """Whether the record has a value."""
@@ -118,7 +135,7 @@ class BestTotal:
 
     def put(self, state: GroupState) -> None:
         if self.best:
-            state[self._slots] = self.best[0][2][self._slots]
+            state[self._slots] = self.best[0][self._own]
         else:
             self._blank(state)
 
@@ -134,14 +151,14 @@ class Least(BestTotal):
     number = 1  # of its slot in the place
 
     def __init__(self, place: Place) -> None:
-        self._slot = place.at + self.number
-        super().__init__(slice(self._slot, self._slot + 1))
+        self._slot = place.at + self.number - SHIFT
+        super().__init__(place.at + self.number, 1)
 
     def _counts(self, entry: TimedState) -> bool:
-        return entry[2][self._slot] is not None
+        return entry[self._slot] is not None
 
     def worse(self, one: TimedState, other: TimedState) -> bool:
-        return bool(one[2][self._slot] >= other[2][self._slot])
+        return bool(one[self._slot] >= other[self._slot])
 
 
 class Greatest(Least):
@@ -151,7 +168,7 @@ class Greatest(Least):
     number = 2
 
     def worse(self, one: TimedState, other: TimedState) -> bool:
-        return bool(one[2][self._slot] <= other[2][self._slot])
+        return bool(one[self._slot] <= other[self._slot])
 
 
 class Earliest(BestTotal):
@@ -160,11 +177,11 @@ class Earliest(BestTotal):
     __slots__ = ("_offset",)
 
     def __init__(self, place: Place) -> None:
-        self._offset = place.at + 1
-        super().__init__(slice(place.at, place.at + 2))
+        self._offset = place.at + 1 - SHIFT
+        super().__init__(place.at, 2)
 
     def _counts(self, entry: TimedState) -> bool:
-        return bool(entry[2][self._offset] >= 0)
+        return bool(entry[self._offset] >= 0)
 
     def _blank(self, state: GroupState) -> None:
         state[self._slots] = [None, -1]
@@ -179,12 +196,12 @@ class Latest(Earliest):
     __slots__ = ()
 
     def worse(self, one: TimedState, other: TimedState) -> bool:
-        return one[1] < other[1]
+        return bool(one[1] < other[1])
 
 
 def after(one: TimedState, other: TimedState) -> bool:
     """Whether the first entry is later in the log."""
-    return one[1] > other[1]
+    return bool(one[1] > other[1])
 
 
 class Merged:
@@ -211,8 +228,8 @@ class Merged:
     def put(self, state: GroupState) -> None:
         for slot, value in zip(self._slots, self._blank, strict=True):
             state[slot] = value
-        for _, _, other in sorted(self._entries, key=offset_of):
-            self._merge(state, other)
+        for entry in sorted(self._entries, key=offset_of):
+            self._merge(state, state_of(entry))
 
 
 TOTALS: Mapping[str, Callable[[Place], FieldTotal]] = {
@@ -259,8 +276,8 @@ class WindowTotals:
     def state(self, entry: TimedState) -> GroupState:
         """The state of the window that ends with this record, which is the last one in the log. It does not count the
         bytes of the bags."""
-        state, first = entry[2].copy(), self.first[0][2]
-        state[COUNT], state[FIRST], state[OPENED] = self.many, first[FIRST], first[OPENED]
+        state, first = state_of(entry), self.first[0]
+        state[COUNT], state[FIRST], state[OPENED] = self.many, first[1], first[READ_AT]
         for part in self.parts:
             part.put(state)
         return state
@@ -298,4 +315,5 @@ def totals(compute: Sequence[Reducer], lenient: bool) -> Callable[[Iterable[Time
 
 
 def offset_of(entry: TimedState) -> int:
-    return entry[1]
+    offset: int = entry[1]
+    return offset

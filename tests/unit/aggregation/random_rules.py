@@ -35,6 +35,7 @@ from sluicegate.streams.windows.closing import SLICE
 from sluicegate.streams.windows.groups import WindowGroups, taken_with_care
 from sluicegate.streams.windows.intake import judged, take
 from sluicegate.streams.windows.opening import groups_of
+from sluicegate.streams.windows.sliding.groups import SlidingGroups
 from tests.unit.aggregation.turning import an_agent
 
 FIELDS = ("a", "b", "s", "o.x", "twice", "text")
@@ -301,7 +302,7 @@ class Both:
 
     def commit(self) -> None:
         for groups in (self.quick, self.careful):
-            groups.touched, groups.added = {}, {}
+            groups.changes()
             groups.events.clear()
 
 
@@ -322,6 +323,7 @@ def seen(groups: Groups, in_order: bool) -> list[str]:
     parts = (groups.states, held, groups.touched, added, sorted(outcomes.items()), groups.counts)
     events = [re.sub(" object at 0x[0-9a-f]+", "", repr(event)) for event in groups.events]
     state = [*map(repr, parts), repr(groups.bytes), repr(sorted(groups.heap)), repr(groups.closed)]
+    state += [repr(groups.fresh)] if isinstance(groups, SlidingGroups) else []
     state += [repr(groups.event.state())] if isinstance(groups, WindowGroups) else []
     return [*state, *(events if in_order else sorted(events))]
 
