@@ -57,7 +57,7 @@ def row_after(value: bytes, known: bytes | None = None) -> bytes | None:
     if change.op == DELETE:
         return None
     if change.op not in (READ, CREATE, UPDATE):
-        what = "truncates the table, which says nothing of its rows" if change.op == "t" else "is about no row"
+        what = "truncates the table and does not tell which rows are gone" if change.op == "t" else "is about no row"
         raise msgspec.DecodeError(f"is a change event that {what}: its op is {change.op}")
     row = bytes(change.after)
     if row[:1] != b"{":

@@ -74,7 +74,7 @@ class KeepingRows(RecordProcessor):
         """Replace the stored row by the row after the change. Returns the changes of both groups."""
         name = record.key()
         if name is None or len(name) > LONGEST_KEY:
-            groups.refuse_key(record, name, LONGEST_KEY)
+            _refuse_key(groups, record, name)
             return []
         state = groups.states.get(name)
         before: KeyedRow | None = None if state is None else (state[ROW_KEY], state[ROW])
@@ -140,6 +140,19 @@ def row_of(rule: Rule, record: Record) -> Record | None:
     else:
         row = change_events.rows(value or b"")[1]
     return None if row is None else RecordView(record, row, record.headers())
+
+
+def _refuse_key(groups: Groups, record: Record, name: bytes | None) -> None:
+    """Refuse a record without a key, or with a key that is too long. An event that is about no row, such as a TRUNCATE,
+    has no key: it is refused for what it is. Raises Halt."""
+    value = record.value()
+    try:
+        if name is None and value is not None:
+            change_events.row_after(value)
+    except Exception as error:
+        refuse(groups, record, error)
+    else:
+        groups.refuse_key(record, name, LONGEST_KEY)
 
 
 def _keep(groups: Groups, name: bytes, record: Record, after: KeyedRow | None) -> None:

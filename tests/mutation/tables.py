@@ -48,6 +48,13 @@ GUARDS = (
         CHANGES,
     ),
     Guard(
+        "tables: a TRUNCATE, which has no key, is decided by on_error",
+        "streams/handlers/tables.py",
+        "        if name is None and value is not None:\n",
+        "        if False:\n",
+        CHANGES,
+    ),
+    Guard(
         "tables: a row that is gone is not kept",
         "streams/handlers/tables.py",
         "        groups.drop(name)\n        return\n",

@@ -132,6 +132,25 @@ def test_what_changes_no_row_is_undecodable_and_changes_nothing(tmp_path: Path, 
         assert newest(shop) == {"a": (1, 4, [1])}
 
 
+def test_a_truncate_has_no_key_and_is_undecodable(tmp_path: Path) -> None:
+    """Debezium writes it without a key."""
+    with driver(tmp_path) as shop:
+        put(shop, "c", 1, "a", 3)
+        shop.send("orders", change("t", None))
+        [letter] = shop.dead_letters()
+        assert (letter.reason, newest(shop)) == ("undecodable", {"a": (1, 3, [1])})
+        assert "does not tell which rows are gone" in letter.headers["sluicegate-dead-error"]
+
+
+def test_a_truncate_halts_the_partition_if_the_file_says_so(tmp_path: Path) -> None:
+    stops = "    on_error: {decode: stop}\n"
+    with driver(tmp_path, more=stops) as shop:
+        shop.send("orders", change("t", None))
+        [halt] = shop.troubles()
+        assert "does not tell which rows are gone" in halt
+        assert shop.dead_letters() == []
+
+
 def test_a_record_without_a_key_is_refused(tmp_path: Path) -> None:
     with driver(tmp_path) as shop:
         shop.send("orders", change("c", row(1, "a", 3)))
