@@ -32,6 +32,9 @@ class SqlSession:
 
     connection: Any
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a session has no {name}; session.connection is the connection of SQLAlchemy")
+
 
 @dataclass(frozen=True)
 class MongoSession:

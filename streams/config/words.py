@@ -213,9 +213,10 @@ def _handled(agent: Agent, handler: Handler) -> list[str]:
     last = ends.get(handler.then, f"goes to {agent.dead_letters}")
     pauses = f"{spoken_duration(handler.backoff_first)} to {spoken_duration(handler.backoff_most)}"
     waits = "key" if handler.concurrency else "partition"
+    item = what.split()[-1]
     sentences.append(
-        f"an item that fails is tried {counted(handler.attempts, 'time')}, {pauses} apart, while its {waits} waits; "
-        f"then it {last}"
+        f"a {item} whose handler fails is tried {counted(handler.attempts, 'time')}, {pauses} apart, while its {waits} "
+        f"waits; then it {last}"
     )
     sentences += flow.meaning(handler, agent.dead_letters)
     if handler.outages:
