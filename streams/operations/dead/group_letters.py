@@ -1,11 +1,13 @@
 """Makes the completed group of a dead letter again, from the letter's result document or from its topic.
 
 The letter of a group is its result document. So it holds all that the file's clauses and the handler get, and the
-messages that the group collected. Two letters lack something: a result that no message can hold has a letter without a
-document, and a document lacks a number that no double holds. Then the messages are read again from their topic. Their
-number must be the group's number of records, from its first to its last one.
+messages that the group collected. Three letters lack something: a result that no message can hold has a letter without
+a document, a document lacks a number that no double holds, and a document of an earlier rule lacks the fields that the
+file computes now. Then the messages are read again from their topic. Their number must be the group's number of
+records, from its first to its last one.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -31,6 +33,7 @@ from sluicegate.streams.contracts.headers import (
     LAST,
     REASON,
     REVISION,
+    RULE,
     WINDOW,
     MessageHeaders,
     UnreadableHeader,
@@ -45,6 +48,7 @@ from sluicegate.streams.operations.explaining import GroupHistory
 from sluicegate.streams.operations.rebuilding.rebuild import UnendingGroups, unending
 from sluicegate.streams.outbox.rows import letters_codec
 from sluicegate.streams.outbox.sizes import LARGEST
+from sluicegate.streams.rules import rule_of
 
 REPLAY = "`sluicegate replay` computes its result from its topic"
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -66,7 +70,7 @@ def _fire_of(app: str, agent: Agent, letter: Letter, read: ReadRange) -> Fire:
         if letter.value is None or letter.reason == "overflow" or DEAD_CUT in headers:
             return msgspec.structs.replace(fire, values=_counted(app, agent, letter, fire, read))
         known = _of_document(agent, letter.value)
-        if letter.stage == "crash" and not known["values"].keys() >= _computed(agent):
+        if _lacks_fields(agent, letter, headers, known["values"]):
             known["values"] = _counted(app, agent, letter, fire, read)
         return msgspec.structs.replace(fire, **known)
     except (msgspec.MsgspecError, LookupError, ValueError, TypeError, UnreadableHeader) as error:
@@ -131,8 +135,12 @@ def _of_document(agent: Agent, value: bytes) -> dict[str, Any]:
     return {"opened": opened, "closed": closed, "values": values}
 
 
-def _computed(agent: Agent) -> set[str]:
-    return {reducer.name for reducer in (agent.aggregation.compute if agent.aggregation is not None else ())}
+def _lacks_fields(agent: Agent, letter: Letter, headers: MessageHeaders, values: Mapping[str, Any]) -> bool:
+    """Whether the document lacks computed fields of the file, because the engine failed at them, or because another
+    rule ended the group. The letter of a shared group that has a document does not name its messages."""
+    computed_by = agent.aggregation.compute if agent.aggregation is not None else ()
+    another = agent.scope != "shared" and headers.raw(RULE) != rule_of(agent).short.encode()
+    return (letter.stage == "crash" or another) and not values.keys() >= {reducer.name for reducer in computed_by}
 
 
 def _window(agent: Agent, headers: MessageHeaders) -> Closing | None:
@@ -154,7 +162,7 @@ def _seconds(text: str) -> float:
 def _counted(app: str, agent: Agent, letter: Letter, fire: Fire, read: ReadRange) -> dict[str, Any]:
     """The computed fields of the group, from its messages in the topic. Raises Unrepairable and SystemNotReady."""
     if fire.removed:
-        raise Unrepairable(f"its letter holds no document, and its handler had taken messages out; {REPLAY}")
+        raise Unrepairable(f"its letter lacks computed fields, and its handler had taken messages out; {REPLAY}")
     if agent.scope == "shared":
         return shared_fields(agent, letter, fire, read)
     rule = _ending_never(agent)
@@ -167,8 +175,8 @@ def _counted(app: str, agent: Agent, letter: Letter, fire: Fire, read: ReadRange
     if len(seen) != fire.count or seen[-1].offset() != fire.last or list(groups.states) != [fire.key]:
         span_of = f"{letter.topic}/{letter.partition} from {fire.first} to {fire.last}"
         raise Unrepairable(
-            f"its letter holds no document, and {span_of} has {len(seen)} of its {fire.count} messages under the rule "
-            "of the file"
+            f"its letter lacks computed fields, and {span_of} has {len(seen)} of its {fire.count} messages under the "
+            "rule of the file"
         )
     return computed(groups, fire.key)
 
@@ -177,5 +185,5 @@ def _ending_never(agent: Agent) -> Agent:
     """The agent with a rule whose only group takes all messages. Raises Unrepairable."""
     rule = unending(agent).aggregation or Aggregation()
     if rule.window is not None and not rule.window.windower.placed:
-        raise Unrepairable(f"its letter holds no document, and only its worker computes such a window; {REPLAY}")
+        raise Unrepairable(f"its letter lacks computed fields, and only its worker computes such a window; {REPLAY}")
     return replace(agent, aggregation=replace(rule, window=None))

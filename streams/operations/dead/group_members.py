@@ -38,8 +38,8 @@ def shared_fields(agent: Agent, letter: Letter, fire: Fire, read: ReadRange) -> 
     count = 0 if state is None else state[COUNT]
     if count != fire.count:
         raise Unrepairable(
-            f"its letter holds no document, and the topics have {count} of its {fire.count} messages under the rule of "
-            "the file"
+            f"its letter lacks computed fields, and the topics have {count} of its {fire.count} messages under the "
+            "rule of the file"
         )
     return computed(groups, fire.key)
 

@@ -211,6 +211,24 @@ def test_only_the_output_that_failed_is_sent_again(scene: Callable[[str], Scene]
     assert (made.outputs("out"), len(made.log.topics["first"][0])) == ([{"n": 3, "total": 21}], 1)
 
 
+def test_fields_that_another_rule_did_not_compute_are_read_from_the_topic(scene: Callable[[str], Scene]) -> None:
+    """The result names the rule of the file, so it has its fields."""
+    made = scene(COUNT + ROUTES)
+    feed(made, 7)
+    made.later()
+    assert [each["reason"] for each in made.listed()] == ["unrouted"]
+    renamed = COUNT.replace("total: {sum: amount}", "most: {max: amount}") + "    having: most > 1\n" + TO
+    made.log.low["in", 0] = 1
+    mend(made, renamed)
+    refused = made.dead("retry", "sums", "--all", "--json")
+    assert refused.exit_code == 4
+    assert "in/0 from 0 to 2 has 2 of its 3 messages" in json.loads(refused.stdout)["left_out"][0]["why"]
+    made.log.low["in", 0] = 0
+    assert made.dead("retry", "sums", "--all").exit_code == 0
+    made.later()
+    assert [(each["n"], each["most"], "total" in each) for each in made.outputs()] == [(3, 7, False)]
+
+
 def test_what_cannot_be_repaired_is_named_with_its_reason(scene: Callable[[str], Scene]) -> None:
     made = scene(ROWS + TO)
     feed(made, 1.5e308)
@@ -225,7 +243,7 @@ def test_what_cannot_be_repaired_is_named_with_its_reason(scene: Callable[[str],
     done = made.dead("retry", "sums", "--all", "--json")
     assert done.exit_code == 4
     said = {each["id"]: each["why"] for each in json.loads(done.stdout)["left_out"]}
-    lacks = "it is a completed group: its letter holds no document, and in/0 from 3 to 5 has 2 of its 3 messages"
+    lacks = "it is a completed group: its letter lacks computed fields, and in/0 from 3 to 5 has 2 of its 3 messages"
     assert said[large].startswith(lacks)
     assert "in/0 from 0 to 2 has 0 of its 3 messages" in said[overflow]
     assert said[another] == f"it is a completed group: its messages still give total {BEYOND}"

@@ -293,8 +293,8 @@ def test_what_cannot_be_repaired_is_named_with_its_reason(scene: Callable[[str],
     assert (done.exit_code, json.loads(done.stdout)["groups"]) == (4, 0)
     said = {each["why"] for each in json.loads(done.stdout)["left_out"]}
     assert said == {
-        "it is a completed group: its letter holds no document, and the topics have 5 of its 6 messages under the rule "
-        "of the file",
+        "it is a completed group: its letter lacks computed fields, and the topics have 5 of its 6 messages under the "
+        "rule of the file",
         f"it is a completed group: its messages still give total {BEYOND}",
     }
 
