@@ -8,6 +8,14 @@ THESE = "plain_python"
 
 GUARDS = (
     Guard(
+        "the compiled loop compares the fields without the record, also beside an until expression",
+        "streams/aggregation/compiled/ends.py",
+        "before = None if known is None else computable(known, groups.bags.get(key, []))",
+        "before = None if known is None else str(known)",
+        ("tests/unit/aggregation/test_loop.py",),
+        "beside_an_until",
+    ),
+    Guard(
         "clauses: of two reducers that keep the same each is merged",
         "streams/aggregation/reducers.py",
         "        made.append(place)\n",

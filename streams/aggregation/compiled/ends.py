@@ -12,6 +12,7 @@ from sluicegate.streams.expressions.templates import expression, name, statement
 
 _JUDGED = """
 known = state
+BEFORE
 state = [0, 0, 0, now, None, None, 0, *blank] if known is None else known.copy()
 ADD
 ends = X
@@ -70,6 +71,9 @@ if X:
 BEFORE = """
 before = computable(state, groups.bags.get(key, [])) if state[COUNT] else None
 """
+_BEFORE_JUDGED = """
+before = None if known is None else computable(known, groups.bags.get(key, []))
+"""
 CHANGED = """
 if get(key) is state:
     groups.grew(key, state, now, before)
@@ -89,7 +93,9 @@ def judged_code(rule: Rule, values: RecordValues, add: list[ast.stmt]) -> list[a
     """The code that evaluates an `until` expression. It sees the group with the record."""
     if rule.ending is None or values.code is None:
         return []
-    return [stage("until"), *statements(_JUDGED, ADD=add, X=values.code.condition(rule.ending.node))]
+    before = statements(_BEFORE_JUDGED if tells_changes(rule) else "")
+    judged = statements(_JUDGED, BEFORE=before, ADD=add, X=values.code.condition(rule.ending.node))
+    return [stage("until"), *judged]
 
 
 def deadline_code(rule: Rule, values: RecordValues) -> list[ast.stmt]:

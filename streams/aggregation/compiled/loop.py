@@ -159,8 +159,6 @@ def _compiled(
     kept = any(map(reads_messages, rule.aggregation.compute))
     if rule.aggregation.table or (rule.ending and plan.folds):
         return None
-    if tells_changes(rule) and rule.ending:
-        return None
     try:
         values = RecordValues(rule, asks, dedupes)
         body = _body(rule, values, asks, placing)
@@ -226,7 +224,8 @@ def _each(rule: Rule, values: RecordValues, placing: Placing) -> list[ast.stmt]:
         behind = ast.Constant(COLUMNS + sum(place.size for place in own))
         add, ends = statements(TAKE_OVER, BEHIND=behind, **SLOTS), name("ends")
     flush, room = statements(_flush(rule, values)), _NEW_ROOM if collect else ""
-    before, changed = (BEFORE, CHANGED) if tells_changes(rule) else ("", "")
+    before = BEFORE if tells_changes(rule) and not judged else ""
+    changed = CHANGED if tells_changes(rule) else ""
     return statements(
         _EACH,
         READ=values.read(),

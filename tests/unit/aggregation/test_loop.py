@@ -8,11 +8,12 @@ import pytest
 
 from sluicegate.schemas import codec
 from sluicegate.schemas.json import Field, FieldDecoder, wanted
-from sluicegate.streams.agent import Agent, Aggregation, Correlation, DataDeadline, Reducer, Until
+from sluicegate.streams.agent import Agent, Aggregation, Correlation, DataDeadline, Emit, Reducer, Until
 from sluicegate.streams.aggregation import clauses
 from sluicegate.streams.aggregation.accept import accept, carefully
 from sluicegate.streams.aggregation.compiled import group_code
 from sluicegate.streams.aggregation.compiled.loop import loop_of
+from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import exactly, fill
@@ -206,6 +207,19 @@ def test_an_exact_part_of_until_reads_no_group() -> None:
     for until in ("group.all.exists(each, each > 3)", "math.abs(group.count) == 3"):
         rule = Rule(an_agent(Aggregation(until=until, compute=compute)), codec("json"))
         assert loop_of(rule, False, carefully) is None
+
+
+def test_changes_beside_an_until_expression_have_a_loop() -> None:
+    compute = (Reducer("total", "sum", "a"),)
+    rule = Rule(an_agent(Aggregation(until="group.total > 9", compute=compute, emit=Emit(on="change"))), codec("json"))
+    groups = Groups(rule)
+    accept(groups, [record(offset, b"k", b'{"a": %d}' % value) for offset, value in enumerate([3, 0, 4, 5])], 0.0)
+    assert loop_of(rule, False, carefully) is not None
+    assert [(event.reason, event.values) for event in groups.events if isinstance(event, Fire)] == [
+        ("early", {"total": 3}),
+        ("early", {"total": 7}),
+        ("until", {"total": 12}),
+    ]
 
 
 def test_a_sum_beyond_the_range_of_a_double_is_infinite() -> None:
