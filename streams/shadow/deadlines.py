@@ -1,13 +1,13 @@
 """The timeouts of a shadow's open groups. Each is certain, impossible, or unknown."""
 
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
 
 from sluicegate.streams.agent import DataDeadline
 from sluicegate.streams.aggregation.completion import Completion
-from sluicegate.streams.aggregation.layout import DEADLINE, DEADLINE_SINCE, FIRST, GroupState
+from sluicegate.streams.aggregation.layout import DEADLINE, DEADLINE_SINCE, FIRST, STALE, GroupState
 from sluicegate.streams.shadow.clock import ClockBounds
 
 ALWAYS = ClockBounds(inf, inf)
@@ -49,8 +49,16 @@ class Deadlines:
             self._times[key] = times = times._replace(deadline=self._deadline_bounds(state, times, now))
         if (low := self._low(times)) < before:
             heappush(self._heap, (low, key, first))
+            if len(self._heap) > 2 * len(self._times) + STALE:
+                self._fill_heap()
         if low <= now.high:
             self.doubtful.add(key)
+
+    def _fill_heap(self) -> None:
+        """Rebuild the heap: most of its entries are of earlier deadlines, or of groups that have ended."""
+        lows = ((self._low(times), key, times.first) for key, times in self._times.items())
+        self._heap = [entry for entry in lows if entry[0] < inf]
+        heapify(self._heap)
 
     def _deadline_bounds(self, state: GroupState, times: GroupTimes, now: ClockBounds) -> ClockBounds:
         """The bounds of the deadline in the state. It counts from the lower bound of the moment of a record."""

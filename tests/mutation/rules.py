@@ -36,6 +36,13 @@ GUARDS = (
         "each_end_has_a_result",
     ),
     Guard(
+        "a shadow keeps a bounded number of deadlines that were moved",
+        "streams/shadow/deadlines.py",
+        "            if len(self._heap) > 2 * len(self._times) + STALE:\n",
+        "            if False:\n",
+        ("tests/unit/shadow/test_deadlines.py",),
+    ),
+    Guard(
         "a shadow knows that an early result tells no end of its group",
         "streams/shadow/witness.py",
         "        return first in self._known_ends\n",
