@@ -171,17 +171,12 @@ _HOPPING = Windower(
     regular=True,
     overlaps=True,
     together=True,
+    pageable=True,
     wrong=_dividing,
     costly=_many,
 )
 _OVERLAPPING = _HOPPING._replace(
-    name="overlapping",
-    groups="overlapping:OverlappingGroups",
-    slots=0,
-    merged=False,
-    apart="",
-    together=False,
-    pageable=True,
+    name="overlapping", groups="overlapping:OverlappingGroups", slots=0, merged=False, apart="", together=False
 )
 _SESSION = Windower(
     "session",

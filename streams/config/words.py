@@ -364,10 +364,7 @@ def _of_hot_groups(agent: Agent, rule: Aggregation, aggregate: Path) -> Iterator
         what = f"bounds nothing: a partition has at most {rule.max_groups:,} groups by max_groups"
         yield FileFinding(at, what, "write a lower number, or leave it out", (at, (*aggregate, "max_groups")))
     elif rule.hot_groups < rule.max_groups and not agent.pageable:
-        hint = (
-            "leave it out; groups of tumbling windows, of sessions, and of hopping windows with count, until, reduce "
-            "or emit can be rows of the store"
-        )
+        hint = "leave it out; groups of tumbling and hopping windows, and of sessions, can be rows of the store"
         if rule.window is not None and rule.window.windower.pageable:
             hint += ", but not with late: {new} or {amend}"
         yield FileFinding(at, "bounds nothing: all open groups of this agent stay in memory", hint, (at,))

@@ -21,6 +21,7 @@ from sluicegate.streams.contracts.values import (
     UNFETCHABLE,
     Changes,
     Claim,
+    ColdGroup,
     CrashMark,
     GroupNumber,
     Partition,
@@ -42,7 +43,7 @@ from sluicegate.streams.errors import (
 )
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended
-from sluicegate.streams.operations.groups.cold_groups import parts, remove_all, without
+from sluicegate.streams.operations.groups.cold_groups import parts, remaining, remove_all, without
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.ownership.checks import check_claim, check_partitions, told_era
 from sluicegate.streams.ownership.halted import ACCEPTED, note_key
@@ -58,12 +59,13 @@ Look = Callable[[], TopicFacts]
 class Forgotten(NamedTuple):
     """The state that a gap makes invalid: open groups, each by its generation and key, and numbers of sealed items.
     `cold` are the keys of those groups that may have rows. `known_then` is the state of the cold groups after their
-    removal."""
+    removal. `new` are rows of groups that were in one row with them."""
 
     groups: Sequence[tuple[int, bytes]] = ()
     items: Sequence[GroupNumber] = ()
     cold: Sequence[bytes] = ()
     known_then: ColdState | None = None
+    new: Sequence[ColdGroup] = ()
 
     def __bool__(self) -> bool:
         return bool(self.groups or self.items)
@@ -174,7 +176,7 @@ def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store
         raise ConfigurationError(
             f"beside the gap its state cannot be read ({error}): start the agent under another name"
         ) from None
-    rows = list[bytes]()
+    rows, new = list[bytes](), list[ColdGroup]()
     every, newest = [], contents.every[-1].generation
     for part in parts(contents, store):
         for generation in part.every:
@@ -184,9 +186,10 @@ def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store
                 cold = generation.groups.cold
                 for name in names:
                     rows += cold.left(name) if part is contents else cold.removed(name)
-    rows = rows if contents.paging.has_rows else []
+                new += remaining(generation.groups, names) if part is not contents else ()
+    rows = list({*rows} - {row.key for row in new}) if contents.paging.has_rows else []
     items = [number for number in contents.sealed.by_number if in_order(number) >= (offset,)]
-    return Forgotten(every, items, rows, without(contents, rows) if rows else None)
+    return Forgotten(every, items, rows, without(contents, store, [*rows, *(row.key for row in new)], new), new)
 
 
 def preview(store: Store, agent: Agent, partition: Partition, look: Look, reported: Reported = NOTHING) -> Gap | None:
@@ -232,7 +235,7 @@ def reclaim(store: Store, partition: Partition, person: Person) -> None:
 
 def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, halting: Gap, person: Person) -> None:
     """Commits the offset, the source, the removal of the forgotten state, and the note together."""
-    keys, numbers, cold, known_then = halting.forgets
+    keys, numbers, cold, known_then, new = halting.forgets
     if halting.unreadable:
         claim = remove_all(store, claim)
     known = claim.source or Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
@@ -244,7 +247,7 @@ def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, halting
     # the next record may be in the same batch: the next owner has another process fetch it first
     mark = CrashMark(halting.offset, (UNFETCHABLE,)) if isinstance(halting.error, Unfetchable) else None
     keep_from = claim.last + 1 if halting.unreadable else None
-    changes = Changes(halting.offset, -1, keep_from=keep_from, trying=mark, source=source, drop_cold=cold)
+    changes = Changes(halting.offset, -1, keep_from=keep_from, trying=mark, source=source, put_cold=new, drop_cold=cold)
     notes = [Amendment(claim.store_time, person.who, WHAT, f"{halting.error.code}: {halting.text}", person.why)]
     states = [
         {"generation": each, "states": {key: None for number, key in keys if number == each}}

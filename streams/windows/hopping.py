@@ -12,6 +12,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.accept import put
+from sluicegate.streams.aggregation.durable.entry import PastResults
 from sluicegate.streams.aggregation.early import EarlyResults
 from sluicegate.streams.aggregation.events import DROPPED, WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.firing import fired
@@ -20,6 +21,7 @@ from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.closing import AT_MOST
+from sluicegate.streams.windows.cold.panes import ColdPanes
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.times import LATEST
 from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
@@ -38,6 +40,7 @@ class HoppingGroups(WindowGroups):
     """
 
     __slots__ = ("_merge", "panes")
+    cold_keys = ColdPanes
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
@@ -53,7 +56,7 @@ class HoppingGroups(WindowGroups):
         return self.tumbling.span(max(state[NEXT], oldest[NEXT]))
 
     def last_start(self) -> int | None:
-        return max((panes[-1] for panes in self.panes.values()), default=None)
+        return max([*(panes[-1] for panes in self.panes.values()), *self.cold.starts], default=None)
 
     def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
         """As in Groups: some windows of the record are of this rule and not over."""
@@ -80,7 +83,15 @@ class HoppingGroups(WindowGroups):
         return put(self, name(pane, key), record, read, items, now)
 
     def leaves(self, group: bytes, state: GroupState) -> float:
-        return self.tumbling.closes(self._last(start_of(group)))
+        return self.pane_closes(start_of(group))
+
+    def pane_closes(self, start: int) -> int:
+        """The watermark that closes the last window with the pane."""
+        return self.tumbling.closes(self._last(start))
+
+    def reopen(self, key: bytes, state: GroupState, items: Bags, past: PastResults | None, timed: bool) -> None:
+        self._list(key)
+        super().reopen(key, state, items, past, timed)
 
     def _closes(self, key: bytes) -> int | None:
         """The watermark that closes the next window of the key."""
@@ -131,7 +142,10 @@ class HoppingGroups(WindowGroups):
         pane, kind, key = start_of(group), self.tumbling, key_of(group)
         unclosed = kind.start(self.event.watermark - kind.size - kind.grace) + kind.every
         state[NEXT] = int(max(pane - kind.size + kind.every, unclosed, self._unfired(key), self.tumbling.starts.first))
-        starts = self.panes.setdefault(key, [])
+        self._list(group)
+
+    def _list(self, group: bytes) -> None:
+        starts, pane = self.panes.setdefault(key_of(group), []), start_of(group)
         if pane not in starts:  # `rearm` may have added it
             insort(starts, pane)
 

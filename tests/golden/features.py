@@ -144,6 +144,22 @@ GROUPS = {
         ),
         (*orders(5, at=40), *orders(6, key="x", at=20), *LATER),
     ),
+    "cold panes": Feature(
+        agent(
+            "window: {hopping: 60s, every: 30s, time: {field: at, unit: s}}, hot_groups: 1, compute: {s: {sum: amount}}"
+        ),
+        (
+            *orders(1, at=10),
+            1.0,
+            *orders(2, key="x", at=15),
+            1.0,
+            *orders(3, at=35),
+            1.0,
+            *orders(4, key="y", at=36),
+            1.0,
+        ),
+        (*orders(5, at=40), *orders(6, key="x", at=20), *LATER),
+    ),
     "cold sessions": Feature(
         agent("window: {session: 30s, time: {field: at, unit: s}}, hot_groups: 1, compute: {s: {sum: amount}}"),
         (

@@ -142,8 +142,8 @@ GUARDS = (
     Guard(
         "a cold group is closed in the changelog",
         "streams/aggregation/durable/paging.py",
-        "            row = _row(*groups.drop(key), _noted(past, rings), groups)\n",
-        "            row = _row(groups.states.pop(key), groups.bags.pop(key, []), _noted(past, rings), groups)\n",
+        "            for member in members:\n                groups.drop(member)\n",
+        "            for member in members:\n                groups.states.pop(member)\n",
         COLD,
     ),
     Guard(
@@ -282,8 +282,8 @@ GUARDS = (
     Guard(
         "the items of a cold group are in its row",
         "streams/aggregation/durable/paging.py",
-        "    items = [groups.rule.plan.items(bags)] if bags else []\n",
-        "    items = [groups.rule.plan.items(groups.rule.plan.empty_bags())] if bags else []\n",
+        "[plan.items(groups.bags[each])]",
+        "[plan.items(plan.empty_bags())]",
         COLD_BAGS,
     ),
     Guard(
@@ -303,7 +303,7 @@ GUARDS = (
     Guard(
         "a group with many bytes has no row",
         "streams/aggregation/durable/paging.py",
-        "            if states[key][BYTES] > largest:\n",
+        "            if sum(states[member][BYTES] for member in members) > largest:\n",
         f"            {NEVER}\n",
         COLD_BAGS,
     ),
@@ -317,8 +317,8 @@ GUARDS = (
     Guard(
         "one commit writes rows of a slice of bytes",
         "streams/aggregation/durable/paging.py",
-        "        while len(rows) < most and groups.bytes > enough and (",
-        "        while len(rows) < most and (",
+        "        while evicted < most and groups.bytes > enough and (",
+        "        while evicted < most and (",
         COLD_BAGS,
     ),
     Guard(

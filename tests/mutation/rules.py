@@ -59,8 +59,8 @@ GUARDS = (
     Guard(
         "the early results of a cold group with items are known when its rule gets a deadline from the data",
         "streams/aggregation/durable/paging.py",
-        "if len(state) != width + bool(bags) else (None, None)",
         "if len(state) != width else (None, None)",
+        "if len(state) != groups.width else (None, None)",
         ("tests/unit/engine/test_early_deadlines.py",),
     ),
     Guard(

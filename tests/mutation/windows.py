@@ -6,6 +6,7 @@ ENGINE, FINISH = ("tests/unit/engine/test_windows.py",), ("tests/unit/engine/tes
 COLD = ("tests/unit/engine/test_cold_windows.py", "tests/unit/windows/test_same_cold.py")
 COLD_ORIGINS = ("tests/unit/engine/test_cold_origins.py", "tests/unit/windows/test_same_cold_origins.py")
 COLD_SESSIONS = ("tests/unit/engine/test_cold_sessions.py", "tests/unit/windows/test_same_cold_sessions.py")
+COLD_PANES = ("tests/unit/engine/test_cold_panes.py", "tests/unit/windows/test_same_cold_panes.py")
 COLD_EARLY_SESSIONS = ("tests/unit/engine/test_cold_early_sessions.py",)
 OVERLAP = ("tests/unit/engine/test_overlapping_finish.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
@@ -735,8 +736,8 @@ GUARDS = (
     Guard(
         "cold windows: a group that is removed is not counted in its window",
         "streams/operations/groups/cold_groups.py",
-        "cold.remove(known.start_of(key))",
-        "cold.remove(None)",
+        "cold.remove(known.starts_in(row.key, unpacked_state(row.state)))",
+        "cold.remove([None])",
         COLD,
     ),
     Guard(
@@ -785,14 +786,14 @@ GUARDS = (
     Guard(
         "cold sessions: a row is deleted when its session becomes hot",
         "streams/windows/cold/closes.py",
-        "        return row, alarm(row, self.groups.since(state) if rings is None else rings)\n",
-        "        return (alarm(row, self.groups.since(state) if rings is None else rings),)\n",
+        "        return row, alarm(row, self._since(names) if rings is None else rings)\n",
+        "        return (alarm(row, self._since(names) if rings is None else rings),)\n",
         COLD_SESSIONS,
     ),
     Guard(
         "cold sessions: an alarm is deleted with its row",
         "streams/windows/cold/closes.py",
-        "        return row, alarm(row, self.groups.since(state) if rings is None else rings)\n",
+        "        return row, alarm(row, self._since(names) if rings is None else rings)\n",
         "        return (row,)\n",
         COLD_SESSIONS,
     ),
@@ -1016,8 +1017,8 @@ GUARDS = (
     Guard(
         "cold sessions: the row has the time of its alarm, though another rule reads it",
         "streams/windows/cold/closes.py",
-        "self.groups.since(state) if rings is None else rings)\n",
-        "self.groups.since(state))\n",
+        "self._since(names) if rings is None else rings)\n",
+        "self._since(names))\n",
         COLD_EARLY_SESSIONS,
     ),
     Guard(
@@ -1026,6 +1027,76 @@ GUARDS = (
         "if self._rung(key) < inf else ()",
         "if key else ()",
         COLD_EARLY_SESSIONS,
+    ),
+    Guard(
+        "cold panes: a row has all panes of its key",
+        "streams/windows/cold/panes.py",
+        "        return names\n",
+        "        return (name,)\n",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: a row is due when the next window of its key closes",
+        "streams/windows/cold/panes.py",
+        "row_due(self.members(name)[0])",
+        "row_due(self.members(name)[-1])",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: those of closed windows take up no room",
+        "streams/windows/cold/panes.py",
+        "        return sum(count for start, count in self.starts.items() if self.groups",
+        "        return 0 and sum(count for start, count in self.starts.items() if self.groups",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: no pane opens before the store was asked",
+        "streams/windows/cold/panes.py",
+        "self.row_key(name) not in self.absent",
+        "False",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: a closed window fires before its key becomes cold",
+        "streams/windows/cold/panes.py",
+        " or self.row_due(name) <= self.groups.event.watermark:",
+        ":",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: a key that is too long for an alarm stays in memory",
+        "streams/windows/cold/panes.py",
+        "len(key) > COLD_KEY - alarms.NAMING",
+        "len(key) > COLD_KEY",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: the times at which they begin are bounded",
+        "streams/windows/cold/panes.py",
+        "        return not new or len(self.starts) + new <= MOST_STARTS\n",
+        "        return True\n",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: an alarm is for the pane that was opened first",
+        "streams/windows/cold/closes.py",
+        "        return min(self.groups.since",
+        "        return max(self.groups.since",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: an accepted gap keeps the other panes of a key",
+        "streams/operations/accepting.py",
+        "                new += remaining(generation.groups, names) if part is not contents else ()\n",
+        "",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: the panes that an accepted gap keeps are counted",
+        "streams/operations/groups/cold_groups.py",
+        "    for row in new:\n        if known.is_cold",
+        "    for row in ():\n        if known.is_cold",
+        COLD_PANES,
     ),
     Guard(
         "cold windows: a compacted log has the watermark of the rule before",

@@ -158,8 +158,7 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
             newest, cold = owner.groups.newest, dict[bytes, int]()
             for key, _, blob in world.store.keys(partition, None, 1000):
                 if newest.cold.is_cold(key, owner.groups.cold.paging.gone):
-                    state = unpacked_state(blob)
-                    cold[newest.cold.name_in(key, state)] = state[0]
+                    cold |= {name: state[0] for name, state in newest.cold.groups_in(key, unpacked_state(blob))}
             hot = {key: state[0] for groups in every for key, state in groups.states.items()}
             return cold | hot
     return None
@@ -168,7 +167,8 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
 def apart(world: Any, partition: Partition) -> list[str]:
     """A row is of a cold group, or of a hot one of which the owner knows that it may have a row, or an alarm of a cold
     group. The owner knows how many are cold, and of which windows."""
-    rows = {row.key for row in world.store.keys(partition, None, 1000)}
+    states = {row.key: row.state for row in world.store.keys(partition, None, 1000)}
+    rows = states.keys()
     for process in world.processes:
         if process.believes(partition):
             owned = process.worker._owners[partition.topic, partition.number].groups
@@ -177,9 +177,10 @@ def apart(world: Any, partition: Partition) -> list[str]:
             alarms = {key for key in rows - cold if is_alarm(key) and row_of(key) in cold}
             if unknown := rows - cold - alarms - paging._rows - paging.gone.keys():
                 return [f"{partition}: the owner does not know of the rows of {sorted(unknown)}"]
-            if groups.cold.count != len(cold):
-                return [f"{partition}: {len(cold)} groups are cold, the owner knows of {groups.cold.count}"]
-            starts = Counter(start for key in cold if (start := groups.cold.start_of(key)) is not None)
+            all_starts = [each for key in cold for each in groups.cold.starts_in(key, unpacked_state(states[key]))]
+            if groups.cold.count != len(all_starts):
+                return [f"{partition}: {len(all_starts)} groups are cold, the owner knows of {groups.cold.count}"]
+            starts = Counter(start for start in all_starts if start is not None)
             if groups.cold.starts != starts:
                 return [f"{partition}: {starts} groups are cold, the owner knows of {groups.cold.starts}"]
     return []

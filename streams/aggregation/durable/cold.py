@@ -67,23 +67,23 @@ class ColdKeys:
     def restore(self, count: int, starts: dict[int, int]) -> None:
         self.count, self.starts = count, dict(sorted(starts.items()))
 
-    def add(self, start: int | None) -> None:
-        """A group became cold. `start` is that of its window; None without windows."""
-        self.count += 1
-        if start is None:
-            return
-        if start in self.starts:
-            self.starts[start] += 1
-        else:
-            self.starts = dict(sorted({**self.starts, start: 1}.items()))
+    def add(self, starts: Iterable[int | None]) -> None:
+        """Groups of windows with these starts became cold."""
+        for start in starts:
+            self.count += 1
+            if start in self.starts:
+                self.starts[start] += 1
+            elif start is not None:
+                self.starts = dict(sorted({**self.starts, start: 1}.items()))
 
-    def remove(self, start: int | None) -> None:
-        """A cold group became hot, or was removed."""
-        self.count -= 1
-        if start is not None and start in self.starts:
-            self.starts[start] -= 1
-            if not self.starts[start]:
-                del self.starts[start]
+    def remove(self, starts: Iterable[int | None]) -> None:
+        """Cold groups of windows with these starts became hot, or were removed."""
+        for start in starts:
+            self.count -= 1
+            if start in self.starts:
+                self.starts[start] -= 1
+                if not self.starts[start]:
+                    del self.starts[start]
 
     # -- keys
 
@@ -95,14 +95,23 @@ class ColdKeys:
         """The key of the row of this open group, if it becomes cold."""
         return name
 
-    def name_in(self, row: bytes, state: GroupState) -> bytes:
-        """The name of the group in the row of this key."""
-        return row
+    def members(self, name: bytes) -> Sequence[bytes]:
+        """The open groups that are in one row with this open group, and with it."""
+        return (name,)
 
-    def start_of(self, row: bytes) -> int | None:
-        """The start of the window of the group in the row of this key, in milliseconds since 1970; None without
+    def joined(self, states: Sequence[tuple[bytes, GroupState]]) -> GroupState:
+        """The contents of the row of these groups, each with its name."""
+        [(_, state)] = states
+        return state
+
+    def groups_in(self, row: bytes, contents: GroupState) -> Sequence[tuple[bytes, GroupState]]:
+        """The groups in the row of this key, each with its name: the reverse of `joined`."""
+        return ((row, contents),)
+
+    def starts_in(self, row: bytes, contents: GroupState) -> Sequence[int | None]:
+        """The starts of the windows of the groups in the row of this key, in milliseconds since 1970; None without
         windows."""
-        return None
+        return (None,)
 
     def rows_of(self, name: bytes) -> Sequence[bytes]:
         """The keys that the row of the group of this name may have."""
@@ -126,8 +135,8 @@ class ColdKeys:
         keys of rows that the next commit deletes."""
         return row not in self.groups.touched and row not in self.groups.states
 
-    def replaced(self, row: bytes, state: GroupState, rings: float | None) -> Sequence[bytes]:
-        """The keys of the rows that are deleted when this cold group becomes hot; empty: its row stays. `rings` is the
+    def replaced(self, row: bytes, names: Sequence[bytes], rings: float | None) -> Sequence[bytes]:
+        """The keys of the rows that are deleted when the groups of this row become hot; empty: it stays. `rings` is the
         time of its alarm, if the row has it."""
         return ()
 

@@ -105,26 +105,21 @@ class Paging:
         older. `groups` are the groups of their generation. A deadline in a row wakes the partition as long as the row
         is there, so only a deadline that was computed from other settings is computed again. Returns the names. Raises
         ChangelogIncomplete."""
-        names, width = list[bytes](), groups.width
+        names, cold = list[bytes](), groups.cold
         timed = groups.rule.completion.timed and self.ends != ends_of(groups)
-        cold, bags = groups.cold, len(groups.rule.plan.bags)
         for key, _, blob in rows:
             if not cold.is_cold(key, self.gone):
                 continue
-            state, items = unpacked_state(blob), Bags()
-            past, rings = _past_of(state, width + bool(bags)) if len(state) != width + bool(bags) else (None, None)
-            if bags:
-                items = state.pop() if state else items
-            if not groups.fits(state) or type(items) is not list or len(items) != bags:
-                raise ChangelogIncomplete("the row of a cold group does not have the fields of this rule")
-            name = cold.name_in(key, state)
+            contents, rings, many = unpacked_state(blob), None, len(names)
             try:
-                groups.reopen(name, state, items, past, timed)
+                starts = cold.starts_in(key, contents)
+                for name, state in cold.groups_in(key, contents):
+                    rings = _reopened(name, state, groups, timed)
+                    names.append(name)
             except (TypeError, LookupError, ValueError, AttributeError) as error:
                 raise ChangelogIncomplete(f"the row of a cold group has no items ({type(error).__name__})") from error
-            names.append(name)
-            self._groups.cold.remove(cold.start_of(key))
-            gone = cold.replaced(key, state, rings)
+            self._groups.cold.remove(starts)
+            gone = cold.replaced(key, names[many:], rings)
             self.gone |= dict.fromkeys(gone)
             if not gone:
                 self._rows.add(key)
@@ -169,12 +164,12 @@ class Paging:
         """Close groups that this commit did not touch, and return their rows: up to `over` groups, or more until their
         bags have `large` bytes. One commit evicts no more than about twice what it touches, or a slice."""
         groups, rows, alarms = self._groups, list[ColdGroup](), list[ColdGroup]()
-        states, early, cold = groups.states, groups.early, groups.cold
+        states, cold, evicted = groups.states, groups.cold, 0
         fresh, turned = set(groups.touched), False
         most, least = max(LEAST, 2 * len(fresh)), groups.bytes - large
         grown = sum(states[key][BYTES] for key in fresh if key in states) if groups.bytes else 0
         enough, largest = groups.bytes - max(SLICE_BYTES, 2 * grown), largest_row(groups)
-        while len(rows) < most and groups.bytes > enough and (len(rows) < over or groups.bytes > least):
+        while evicted < most and groups.bytes > enough and (evicted < over or groups.bytes > least):
             if not self._queue:
                 if not self._order:
                     if turned:
@@ -185,18 +180,19 @@ class Paging:
                 self._queue.extend(sorted(self._order.popleft() for _ in range(first)))
                 continue
             key = self._queue.popleft()
-            if key in fresh or key in self._recent or key not in states or not cold.may_evict(key):
+            if key not in states or not cold.may_evict(key):
                 continue
-            if states[key][BYTES] > largest:
+            members = cold.members(key)
+            if any(member in fresh or member in self._recent for member in members):
                 continue
-            due, past = cold.row_due(key), early.past.get(key) if early.past else None
-            row_key = cold.row_key(key)
+            if sum(states[member][BYTES] for member in members) > largest:
+                continue
             alarms += cold.alarms(key)
-            rings = cold.rings(key)
-            row = _row(*groups.drop(key), _noted(past, rings), groups)
+            rows.append(cold_row(groups, key))
+            for member in members:
+                groups.drop(member)
             self._rows.discard(key)
-            rows.append(ColdGroup(row_key, None if due == inf else due, row))
-            cold.add(cold.start_of(row_key))
+            evicted += len(members)
         return rows + alarms
 
     def _turn(self) -> None:
@@ -207,10 +203,30 @@ class Paging:
         self._recent = set()
 
 
-def _row(state: GroupState, bags: Bags, noted: list[float | None], groups: Groups) -> bytes:
-    """The fields, then the items of the bags, then the early results and the time of the alarm."""
-    items = [groups.rule.plan.items(bags)] if bags else []
-    return packed_state([*state, *items, *([noted] if noted else [])], compress=bool(bags))
+def cold_row(groups: Groups, name: bytes) -> ColdGroup:
+    """The row of this open group and of those that are in one row with it. They become cold."""
+    cold, early, plan = groups.cold, groups.early, groups.rule.plan
+    due, key, states = cold.row_due(name), cold.row_key(name), list[tuple[bytes, GroupState]]()
+    for each in cold.members(name):
+        items = [plan.items(groups.bags[each])] if plan.bags else []
+        noted = _noted(early.past.get(each) if early.past else None, cold.rings(each))
+        states.append((each, [*groups.states[each], *items, *([noted] if noted else [])]))
+    contents = cold.joined(states)
+    cold.add(cold.starts_in(key, contents))
+    return ColdGroup(key, None if due == inf else due, packed_state(contents, compress=bool(plan.bags)))
+
+
+def _reopened(name: bytes, state: GroupState, groups: Groups, timed: bool) -> float | None:
+    """Make this group of a row hot. Returns the time of its alarm, if the row has it. Raises ChangelogIncomplete."""
+    bags, items = len(groups.rule.plan.bags), Bags()
+    width = groups.width + bool(bags)
+    past, rings = _past_of(state, width) if len(state) != width else (None, None)
+    if bags:
+        items = state.pop() if state else items
+    if not groups.fits(state) or type(items) is not list or len(items) != bags:
+        raise ChangelogIncomplete("the row of a cold group does not have the fields of this rule")
+    groups.reopen(name, state, items, past, timed)
+    return rings
 
 
 def _noted(past: PastResults | None, rings: float | None) -> list[float | None]:

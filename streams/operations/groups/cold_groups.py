@@ -4,13 +4,14 @@ A reader without a claim reads the pages after the changelog. A group that its o
 was, and one that its owner evicts or opens in between may not be seen. Under a claim nothing changes in between.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from sluicegate.streams.aggregation.durable.cold import ColdKeys
-from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked
-from sluicegate.streams.aggregation.durable.paging import Paging
+from sluicegate.streams.aggregation.durable.entry import ColdState, unpacked, unpacked_state
+from sluicegate.streams.aggregation.durable.paging import Paging, cold_row
+from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import FIRST
 from sluicegate.streams.contracts.stores import ColdGroups, Store
 from sluicegate.streams.contracts.values import Changes, Claim, ColdGroup, Partition, PartitionView
@@ -74,13 +75,30 @@ def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
     return contents
 
 
-def without(contents: PartitionContents, keys: Sequence[bytes]) -> ColdState:
-    """The changelog's state of the cold groups after the removal of these rows and their groups."""
+def remaining(groups: Groups, names: Iterable[bytes]) -> Sequence[ColdGroup]:
+    """Remove these groups. Returns the new rows of the other groups that were in one row with them."""
+    rows, others = list[ColdGroup](), {other for name in names for other in groups.cold.members(name)}.difference(names)
+    for name in names:
+        groups.drop(name)
+    while others:
+        name = min(others)
+        rows += [*groups.cold.alarms(name), cold_row(groups, name)]
+        others.difference_update(groups.cold.members(name))
+    return rows
+
+
+def without(
+    contents: PartitionContents, store: ColdGroups, keys: Sequence[bytes], new: Sequence[ColdGroup] = ()
+) -> ColdState:
+    """The changelog's state of the cold groups after the removal of these rows and their groups, with new rows."""
     known, cold = contents.groups.cold, ColdKeys(contents.groups)
     cold.restore(known.count, known.starts)
-    for key in keys:
-        if known.is_cold(key, ()):
-            cold.remove(known.start_of(key))
+    for row in store.cold(contents.partition, keys):
+        if known.is_cold(row.key, ()):
+            cold.remove(known.starts_in(row.key, unpacked_state(row.state)))
+    for row in new:
+        if known.is_cold(row.key, ()):
+            cold.add(known.starts_in(row.key, unpacked_state(row.state)))
     return replace(contents.paging.noted(), count=cold.count, starts=cold.starts)
 
 

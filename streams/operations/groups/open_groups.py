@@ -314,7 +314,7 @@ def _row_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -
     if not contents.paging.has_rows:
         return None
     rows = rows_of(contents, store, group.name)
-    return rows, without(contents, rows)
+    return rows, without(contents, store, rows)
 
 
 def _digest(store: Store, agent: Agent, app: str, within: GenerationContents) -> str | None:

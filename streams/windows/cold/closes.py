@@ -7,9 +7,7 @@ from math import floor, inf
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.streams.aggregation.durable.alarms import GROUP, alarm, is_alarm, row_of, since_of
-from sluicegate.streams.aggregation.durable.alarms import start_of as start_of_row
 from sluicegate.streams.aggregation.durable.cold import EVER, ColdKeys, DueRows, RowReads
-from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.errors import ChangelogIncomplete
 
@@ -34,17 +32,18 @@ class ColdByClose(ColdKeys):
 
     # -- keys
 
-    def start_of(self, row: bytes) -> int | None:
-        return start_of_row(row)
-
     def is_cold(self, row: bytes, gone: Collection[bytes]) -> bool:
         return row not in gone and not is_alarm(row)
 
-    def replaced(self, row: bytes, state: GroupState, rings: float | None) -> Sequence[bytes]:
-        return row, alarm(row, self.groups.since(state) if rings is None else rings)
+    def replaced(self, row: bytes, names: Sequence[bytes], rings: float | None) -> Sequence[bytes]:
+        return row, alarm(row, self._since(names) if rings is None else rings)
+
+    def _since(self, names: Sequence[bytes]) -> float:
+        """The owner's time from which the age of the oldest of these groups is measured."""
+        return min(self.groups.since(self.groups.states[name]) for name in names)
 
     def removed(self, name: bytes) -> Sequence[bytes]:
-        return self.replaced(self.row_key(name), self.groups.states[name], self.rings(name))
+        return self.replaced(self.row_key(name), self.members(name), self.rings(name))
 
     def left(self, name: bytes) -> Sequence[bytes]:
         return ()

@@ -38,8 +38,11 @@ class ColdSessions(ColdByClose):
     def row_key(self, name: bytes) -> bytes:
         return alarms.row_key(self._interval(name), key_of(name))
 
-    def name_in(self, row: bytes, state: GroupState) -> bytes:
-        return name(state[FIRST], alarms.key_of(row))
+    def groups_in(self, row: bytes, contents: GroupState) -> Sequence[tuple[bytes, GroupState]]:
+        return ((name(contents[FIRST], alarms.key_of(row)), contents),)
+
+    def starts_in(self, row: bytes, contents: GroupState) -> Sequence[int | None]:
+        return (alarms.start_of(row),)
 
     def rows_of(self, name: bytes) -> Sequence[bytes]:
         return self.of_key(key_of(name))

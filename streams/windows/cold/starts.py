@@ -8,6 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.streams.aggregation.durable.cold import ColdKeys, RowReads
+from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.errors import ChangelogIncomplete
@@ -35,8 +36,8 @@ class ColdWindows(ColdKeys):
         open_ = start >= 0 and groups.tumbling.closes(start) > groups.event.watermark
         return open_ and (start in starts or len(starts) < MOST_STARTS)
 
-    def start_of(self, row: bytes) -> int | None:
-        return start_of(row)
+    def starts_in(self, row: bytes, contents: GroupState) -> Sequence[int | None]:
+        return (start_of(row),)
 
     def of_key(self, key: bytes) -> Sequence[bytes]:
         return [name(start, key) for start in self.starts]

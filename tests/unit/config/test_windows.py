@@ -409,7 +409,7 @@ def test_many_windows_that_stay_are_warned_of(tmp_path: Path) -> None:
         ("{tumbling: 5m, late: {amend: 10m}}", "", True),
         ("{tumbling: 5m, late: {new: 10s}}", "", True),
         ("{tumbling: 5m}", "emit: {every: 10s}", False),
-        ("{hopping: 1h, every: 5m}", "", True),
+        ("{hopping: 1h, every: 5m}", "", False),
         ("{hopping: 1h, every: 5m}", "emit: {every: 10s}", False),
         ("{session: 5m}", "", False),
         ("{session: 5m, late: {new: 10s}}", "", True),
@@ -423,7 +423,7 @@ def test_a_number_of_groups_in_memory_that_bounds_nothing_is_warned_of(
     assert found.problems == ()
     said = [line for line in lines(found.warnings, tmp_path) if "hot_groups" in line]
     assert [("bounds nothing" in line) for line in said] == [True] * warns
-    assert [("not with late: {new} or {amend}" in line) for line in said] == ["hopping" not in window] * warns
+    assert [("not with late: {new} or {amend}" in line) for line in said] == [True] * warns
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_the_early_results_of_a_cold_session_are_shown() -> None:
     scene = Scene(early_agent())
     scene.driver.later(30).turns(8)
     assert len(open_groups(scene.store, "app", scene.agent)) == 20
-    assert "1 so far" in why(scene.group("key-01"), scene.agent)
+    assert "1 early result sent" in why(scene.group("key-01"), scene.agent)
 
 
 def test_an_accepted_gap_forgets_the_alarms_of_cold_sessions() -> None:

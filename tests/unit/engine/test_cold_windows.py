@@ -266,13 +266,12 @@ def test_no_more_windows_have_cold_groups_than_a_commit_may_write(monkeypatch: p
 @pytest.mark.parametrize(
     "agent",
     [
-        paged_agent(replace(MINUTE, kind="hopping", every=30.0)),
+        paged_agent(replace(MINUTE, kind="sliding")),
         paged_agent(replace(MINUTE, kind="session", late="new", gather=5.0)),
         paged_agent(replace(MINUTE, late="amend", keep=60.0, gather=5.0)),
         paged_agent(replace(MINUTE, late="new", gather=5.0)),
-        paged_agent(replace(MINUTE, kind="session"), emit=Emit(every=5.0)),
     ],
-    ids=["hopping", "session", "amend", "new", "emit"],
+    ids=["sliding", "session", "amend", "new"],
 )
 def test_other_windows_keep_all_groups_hot(agent: Agent) -> None:
     scene = Scene(agent)

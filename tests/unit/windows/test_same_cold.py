@@ -13,7 +13,7 @@ import pytest
 from sluicegate.connectors.memory.cold import ColdRows
 from sluicegate.streams.agent import Emit, Reducer, Window
 from sluicegate.streams.aggregation.durable.changelog import Changelog
-from sluicegate.streams.aggregation.durable.entry import unpacked
+from sluicegate.streams.aggregation.durable.entry import unpacked, unpacked_state
 from sluicegate.streams.contracts.stores import ColdGroups
 from sluicegate.streams.contracts.values import ColdGroup, Partition
 from sluicegate.streams.ownership.paged import ColdReads
@@ -83,7 +83,8 @@ class PagedTurned(Turned):
         self.store.rows.apply(evicted, gone)
         self.evicted += len(evicted)
         cold = self.groups.cold
-        starts = [cold.start_of(key) for key in self.store.rows.groups if cold.is_cold(key, paging.gone)]
+        rows = [row for row in self.store.rows.groups.values() if cold.is_cold(row.key, paging.gone)]
+        starts = [start for row in rows for start in cold.starts_in(row.key, unpacked_state(row.state))]
         assert cold.starts == {start: starts.count(start) for start in sorted(set(starts))}
 
 

@@ -1,0 +1,58 @@
+"""Panes that are rows of the store: the same hopping windows close with the same records, and the same records are
+late, as in a naive oracle and as when all panes are in memory. One to three panes stay hot."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.windows.test_same_cold import PagedTurned, limits
+from tests.unit.windows.test_same_hopping import a_hopping, expected
+from tests.unit.windows.test_same_sessions import COMPUTE, crowded, told
+from tests.unit.windows.test_same_windows import a_log, played
+from tests.unit.windows.turning import Turned
+
+LOGS = 200
+
+pytestmark = pytest.mark.usefixtures("small")
+
+
+def cases(kind: str) -> Any:
+    for seed in range(LOGS):
+        chance = random.Random(f"{kind} {seed}")
+        yield seed, chance, a_hopping(chance), crowded(a_log(chance), chance)
+
+
+def test_any_cut_and_any_crash_give_the_windows_of_the_oracle() -> None:
+    evicted = 0
+    for seed, chance, window, steps in cases("oracle"):
+        most = chance.choice([4, 10_000, 10_000])
+        oracle = expected(window, steps, most)
+        paged = PagedTurned(window, chance.randint(1, 3), told=told, compute=COMPUTE, max_items=most)
+        partition = played(paged, steps, chance)
+        assert sorted(partition.results) == sorted(oracle.results), seed
+        assert partition.refused == oracle.refused, seed
+        assert (partition.groups.states, partition.groups.cold.count, partition.store.rows.groups) == ({}, 0, {}), seed
+        evicted += partition.evicted
+    assert evicted > 2 * LOGS
+
+
+@pytest.mark.parametrize("kind", ["limits", "skip", "at_most", "never"])
+def test_what_is_cold_changes_no_result(kind: str) -> None:
+    evicted = 0
+    for seed, chance, window, steps in cases(kind):
+        more = {"compute": COMPUTE}
+        if kind == "limits":
+            more |= {key: each for key, each in limits(chance).items() if key not in ("count", "emit", "compute")}
+        if kind == "at_most":
+            window = replace(window, idle=None, grace=1e6, at_most=window.size + chance.choice([5.0, 10.0]))
+        if kind == "never":
+            window = replace(window, at_most=None)
+        window = replace(window, late="skip") if kind == "skip" else window
+        hot = played(Turned(window, told=told, **more), steps, random.Random(seed))
+        cold = played(PagedTurned(window, chance.randint(1, 3), told=told, **more), steps, random.Random(seed))
+        assert sorted(cold.results) == sorted(hot.results), seed
+        assert cold.refused == hot.refused, seed
+        evicted += cold.evicted
+    assert evicted > LOGS
