@@ -282,7 +282,7 @@ GUARDS = (
     Guard(
         "the items of a cold group are in its row",
         "streams/aggregation/durable/paging.py",
-        "[plan.items(groups.bags[each])]",
+        "[plan.items(groups.bags[member])]",
         "[plan.items(plan.empty_bags())]",
         COLD_BAGS,
     ),

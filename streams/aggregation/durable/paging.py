@@ -207,10 +207,10 @@ def cold_row(groups: Groups, name: bytes) -> ColdGroup:
     """The row of this open group and of those that are in one row with it. They become cold."""
     cold, early, plan = groups.cold, groups.early, groups.rule.plan
     due, key, states = cold.row_due(name), cold.row_key(name), list[tuple[bytes, GroupState]]()
-    for each in cold.members(name):
-        items = [plan.items(groups.bags[each])] if plan.bags else []
-        noted = _noted(early.past.get(each) if early.past else None, cold.rings(each))
-        states.append((each, [*groups.states[each], *items, *([noted] if noted else [])]))
+    for member in cold.members(name):
+        items = [plan.items(groups.bags[member])] if plan.bags else []
+        noted = _noted(early.past.get(member) if early.past else None, cold.rings(member))
+        states.append((member, [*groups.states[member], *items, *([noted] if noted else [])]))
     contents = cold.joined(states)
     cold.add(cold.starts_in(key, contents))
     return ColdGroup(key, None if due == inf else due, packed_state(contents, compress=bool(plan.bags)))

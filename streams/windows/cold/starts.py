@@ -56,7 +56,7 @@ class ColdWindows(ColdKeys):
     def _closed(self, watermark: float) -> dict[int, int]:
         """The number of cold groups by the start of their window, if this watermark closes the window."""
         closes = self.groups.tumbling.closes
-        return dict(takewhile(lambda each: closes(each[0]) <= watermark, self.starts.items()))
+        return dict(takewhile(lambda item: closes(item[0]) <= watermark, self.starts.items()))
 
     def closing(self) -> bool:
         return self.waiting() > 0
