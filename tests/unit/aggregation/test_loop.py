@@ -1,5 +1,6 @@
 """The compiled loop of a rule gives what the careful way gives, and the comparison finds it when a stage does not."""
 
+import sys
 from collections.abc import Callable
 from math import inf
 from typing import Any
@@ -21,6 +22,7 @@ from sluicegate.streams.expressions import typed
 from sluicegate.streams.expressions.values import MAX_LENGTH
 from sluicegate.streams.windows import placing, sessions
 from sluicegate.streams.windows.sliding import placing as sliding
+from sluicegate.streams.windows.sliding.groups import SlidingGroups
 from tests.unit.aggregation.patterns import modules_of, pattern, replace_pattern
 from tests.unit.aggregation.random_rules import Both, compare, with_changes, with_sliding_windows, with_user_reducers
 from tests.unit.aggregation.turning import an_agent, record
@@ -321,6 +323,12 @@ def test_a_stage_of_sliding_windows_that_is_wrong_is_seen(stage: str, monkeypatc
     name, code, other = SLIDING_MUTANTS[stage]
     assert code in getattr(sliding, name)
     monkeypatch.setattr(sliding, name, getattr(sliding, name).replace(code, other))
+    assert differs(with_sliding_windows)
+
+
+def test_a_partition_of_sliding_windows_without_room_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    line_of = SlidingGroups.line_of
+    monkeypatch.setattr(SlidingGroups, "line_of", lambda self, many: line_of(self, -sys.maxsize))
     assert differs(with_sliding_windows)
 
 
