@@ -207,7 +207,7 @@ def _why_open(window: OpenWindow) -> Iterator[str]:
     if window.after is not None:
         yield from _why_after(window.after)
         return
-    yield f"closes when the watermark is {_time(window.closes)}"
+    yield f"closes when the watermark reaches {_time(window.closes)}"
     cause = _held_back(window.held_back_by)
     if window.watermark < 0:
         yield f"no record has moved the watermark yet{cause}"

@@ -79,7 +79,7 @@ def test_why_names_the_watermark_and_what_would_close_the_window(file: str, grou
     filled(file)
     said = groups("why", "x", "--window", FIRST).stdout
     assert (
-        "in/0: 2 records, no count ends it, opened 0 s ago, closes when the watermark is 2026-01-01T00:02:00.000Z"
+        "in/0: 2 records, no count ends it, opened 0 s ago, closes when the watermark reaches 2026-01-01T00:02:00.000Z"
         in said
     )
     assert "the watermark is 2026-01-01T00:01:02.000Z, the highest time of a record of this partition" in said

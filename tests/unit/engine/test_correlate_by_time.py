@@ -230,7 +230,7 @@ def test_why_says_what_is_missing_and_what_holds_it_back(scene: Scene) -> None:
     [group] = open_groups(scene.store, "app", MAIN, b"a")
     text = why(group, MAIN)
     assert text.startswith("has order, no payment, ends at has(order) && has(payment), ")
-    assert "closes when the watermark is 2023-11-14T22:31:01.001Z" in text
+    assert "closes when the watermark reaches 2023-11-14T22:31:01.001Z" in text
     assert "held back by payments/0 (payment said at" in text
 
 
