@@ -1,4 +1,4 @@
-"""Keys of the file: one entry for each, next to the field of `agent.py` that has its value.
+"""Keys of the file: one entry for each, next to the field in `agent/` that has its value.
 
 A field `name: Annotated[KIND, FileKey(...)] = DEFAULT` of a table is a key of the file. The model of the file, its JSON
 Schema, the keywords of Python, the page of keys, the document of the rule and the class of a change are generated from

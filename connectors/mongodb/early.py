@@ -98,7 +98,7 @@ def complete(
 
 
 def states(data: MongoDatabase, name: str) -> dict[str, EarlyState]:
-    """By group, those of the open groups. Nothing is locked."""
+    """The early results of the open groups, by group. It locks nothing."""
     of_name = data[EARLY].find({"name": name})
     return {state["_id"]["group"]: EarlyState(state["results"], state.get("due")) for state in of_name}
 

@@ -66,10 +66,10 @@ return done
 
 STATES = script_with(BUFFER)("""
 -- Returns of each open group with early results: its name, how many it had, and when the next one is due (or nil)
-local stored, found = redis.call('HGETALL', key('early')), {}
+local stored, states = redis.call('HGETALL', key('early')), {}
 for i = 1, #stored, 2 do
   local due = redis.call('ZSCORE', key('early_due'), stored[i])
-  found[#found + 1] = {stored[i], cmsgpack.unpack(stored[i + 1])[1], due}
+  states[#states + 1] = {stored[i], cmsgpack.unpack(stored[i + 1])[1], due}
 end
-return found
+return states
 """)

@@ -1,6 +1,6 @@
 """Adds one record at a time to its group, with every check. This code defines the meaning of a rule.
 
-The compiled loop of a rule (loop.py) adds most records. It hands the others to this code.
+The compiled loop of a rule (compiled/loop.py) adds most records. It hands the others to this code.
 """
 
 from collections.abc import Callable, Sequence

@@ -32,8 +32,8 @@ class Rule:
     whether the group ends with the record; `ending` is an `until` expression. `deadline` reads the deadline that a
     record gives. `grouped`: the agent has an aggregation, with its own policies for null values and missing fields.
     `where` is None if the agent takes every record. `results` is None if every whole result goes to the one
-    destination, and if the agent has lookups. `loops` has the compiled loops (loop.py). `time_of` reads the event time
-    from the decoded record; None if no field holds it. `times` is the window for which records are re-keyed.
+    destination, and if the agent has lookups. `loops` has the compiled loops (compiled/loop.py). `time_of` reads the
+    event time from the decoded record; None if no field holds it. `times` is the window for which records are re-keyed.
     """
 
     __slots__ = (

@@ -141,7 +141,7 @@ class BufferEarly(Protocol):
         the next insert."""
 
     def early_states(self, name: str) -> Mapping[str, EarlyState]:
-        """By group, those of the open groups that had an early result or wait for one."""
+        """The open groups that had an early result or wait for one, by group."""
 
 
 class BufferLeases(Protocol):

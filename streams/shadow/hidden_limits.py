@@ -55,7 +55,7 @@ class HiddenLimits:
 
     def _exceeds(self, windows: int = 0, size: int = 0) -> bool:
         """Whether the open windows, with so many more of this size, exceed a limit."""
-        windows += len(self._windows.states) + len(self._cut)
+        windows += self._windows.number + len(self._cut)
         size += self._windows.bytes + sum(cut.size for cut in self._cut)
         return windows > self._limits.max_groups or size > self._limits.max_buffered_bytes
 

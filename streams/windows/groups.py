@@ -1,4 +1,4 @@
-"""The open windows of one partition. They replace its groups.
+"""The open windows of one partition, and how they take records. They replace its groups (when they close: closing.py).
 
 Records are processed one by one. The time of a record moves the watermark first. Then the windows that the watermark
 passed are closed. Then the record is added to its window, or it is late. So batches, commits and crashes do not change

@@ -6,7 +6,7 @@ fires when the watermark closes it. A pane stays until its last window has fired
 
 from bisect import insort
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop, heappush, heapreplace
 from math import floor
 from typing import Any
 
@@ -102,7 +102,7 @@ class HoppingGroups(WindowGroups):
         return self.span(group, self.states[group]).closes
 
     def _next(self) -> tuple[int, bytes] | None:
-        """As in WindowGroups. Only the oldest pane of each key is considered."""
+        """As in ClosingWindows. Only the oldest pane of each key is considered."""
         order, states = self._order, self.states
         while order:
             known, first, group = order[0]
@@ -116,7 +116,7 @@ class HoppingGroups(WindowGroups):
         return None
 
     def _last_over(self, closes: int, group: bytes, over: float) -> int:
-        """As in WindowGroups, over all windows of the key."""
+        """As in ClosingWindows, over all windows of the key."""
         kind, key = self.tumbling, key_of(group)
         last = self._last(kind.start(floor(over) - kind.size - kind.grace))
         begun = [min(pane, last) for pane in self.panes[key] if pane - kind.size + kind.every <= last]
@@ -132,7 +132,7 @@ class HoppingGroups(WindowGroups):
         return start if start > panes[0] - self.tumbling.size + self.tumbling.every else -LATEST
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
-        """As in WindowGroups. Returns None also if all windows of the pane have fired: the record is late."""
+        """As in ClosingWindows. Returns None also if all windows of the pane have fired: the record is late."""
         if key is not None and start_of(key) < self._unfired(key_of(key)):
             return None
         return super().open(key, record, now)
@@ -240,7 +240,7 @@ class HoppingGroups(WindowGroups):
         return max(known, start + self.tumbling.every)
 
     def fire_oldest(self, now: float) -> None:
-        """As in WindowGroups. Closed windows fire first, until a pane is dropped."""
+        """As in ClosingWindows. Closed windows fire first, until a pane is dropped."""
         count = len(self.states)
         while self._due() and len(self.states) == count:
             self._close(now, 1)
@@ -274,6 +274,4 @@ class HoppingGroups(WindowGroups):
         self.panes = {}
         for group in self.states:
             insort(self.panes.setdefault(key_of(group), []), start_of(group))
-        oldest = [name(panes[0], key) for key, panes in self.panes.items()]
-        self._order = [(self.span(each, self.states[each]).closes, self.states[each][FIRST], each) for each in oldest]
-        heapify(self._order)
+        super().rearm()

@@ -152,7 +152,7 @@ class LateGroups(WindowGroups):
     # -- deadlines -------------------------------------------------------------------------------------------------
 
     def _close(self, now: float, most: int) -> int:
-        """As in WindowGroups. Then end the groups whose late records become dead letters from now on."""
+        """As in ClosingWindows. Then end the groups whose late records become dead letters from now on."""
         fired, enough = super()._close(now, most), self._sent + SLICE_BYTES
         while self.closed and fired < most and self._sent <= enough:
             ended = self.after.ending()
@@ -172,7 +172,7 @@ class LateGroups(WindowGroups):
         return super().next_due() if due is None else min(super().next_due(), due[0])
 
     def expire(self, now: float, most: int) -> int:
-        """As in WindowGroups. Then fire the groups whose late records are due."""
+        """As in ClosingWindows. Then fire the groups whose late records are due."""
         fired, enough = super().expire(now, most), self._sent + SLICE_BYTES
         while self.closed and not self._due() and fired < most and self._sent <= enough:
             due = self.after.due()

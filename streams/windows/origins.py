@@ -59,13 +59,13 @@ class OriginGroups(Groups):
         self._mark: TimeMark | None = None  # the mark that waits for its commit
 
     def begin(self, high: int, now: float) -> None:
-        """As in WindowGroups. A partition that was never read counts as silent from now on."""
+        """As in ClosingWindows. A partition that was never read counts as silent from now on."""
         self._now = now
         if not self.event.seen:
             self.event.saw(now)
 
     def stands(self, offset: int, at_end: bool, now: float, asked: float) -> None:
-        """As in WindowGroups. The last answer stays valid until the end is reached again."""
+        """As in ClosingWindows. The last answer stays valid until the end is reached again."""
         self._offset, self._now = offset, now
         if at_end:
             self._at_end = self._was_at_end = True
@@ -73,7 +73,7 @@ class OriginGroups(Groups):
         self._answers = at_end
 
     def asks(self) -> bool:
-        """As in WindowGroups, for a mark that needs the answer of a broker."""
+        """As in ClosingWindows, for a mark that needs the answer of a broker."""
         return self._answers and self._now >= self._end_due() > self._asked
 
     def set_back(self, now: float) -> None:

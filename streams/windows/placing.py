@@ -1,5 +1,5 @@
-"""Generates the code with which the compiled loop finds the window of a record (streams/aggregation/loop.py). The code
-handles records that end no window and are not late.
+"""Generates the code with which the compiled loop finds the window of a record (streams/aggregation/compiled/loop.py).
+The code handles records that end no window and are not late.
 
 `bound` is an event time. A record below it closes no open window and is not too far ahead. While the watermark stays
 below `bound`, no record of an open group is late. All other records are processed with every check. They may close

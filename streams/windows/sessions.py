@@ -58,9 +58,8 @@ class SessionGroups(LateGroups):
     """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its key.
 
     `gap` and `lasts` are in milliseconds; `lasts` is the time from the last record to the close. `at` is the time of
-    the current record. `sessions` has the
-    names of the open sessions by key. `_gathering` has the names of the sessions of late records. `_others` are the
-    sessions that the current record merges into its own.
+    the current record. `sessions` has the names of the open sessions by key. `_gathering` has the names of the sessions
+    of late records. `_others` are the sessions that the current record merges into its own.
     """
 
     __slots__ = ("_ages", "_gathering", "_merge", "_others", "at", "gap", "lasts", "sessions")
@@ -280,7 +279,7 @@ class SessionGroups(LateGroups):
             del sessions[key]
 
     def _age_due(self) -> float:
-        """As in WindowGroups. It is too early while the top of the heap belongs to an earlier record of its session."""
+        """As in ClosingWindows. Too early while the top of the heap belongs to an earlier record of its session."""
         if self.window.at_most is None or not self.caught_up or not self._ages:
             return float("inf")
         return self._ages[0][0] + self.window.at_most

@@ -1029,6 +1029,13 @@ GUARDS = (
         COLD_EARLY_SESSIONS,
     ),
     Guard(
+        "cold panes: the ages of panes that are cold again are forgotten",
+        "streams/windows/hopping.py",
+        "        super().rearm()\n",
+        "        ages = self.heap.copy()\n        super().rearm()\n        self.heap[:] = ages\n",
+        COLD_PANES,
+    ),
+    Guard(
         "cold panes: a row has all panes of its key",
         "streams/windows/cold/panes.py",
         "        return names\n",

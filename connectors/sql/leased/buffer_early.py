@@ -95,6 +95,6 @@ def complete(at: Locked, gate: Gate, ends: Sequence[buffers.EarlyEnd], space: Sp
 
 
 def states(connection: Connection, name: str) -> dict[str, EarlyState]:
-    """By group, those of the open groups. Nothing is locked."""
+    """The early results of the open groups, by group. It locks nothing."""
     rows = connection.execute(select(_EARLY.group_name, _EARLY.results, _EARLY.due_at).where(_EARLY.name == name))
     return {group: EarlyState(results, None if due is None else moment(due)) for group, results, due in rows}

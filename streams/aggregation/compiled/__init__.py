@@ -1,1 +1,1 @@
-"""Python code that is made for a rule: the same results as the interpreter has, faster."""
+"""Compiles a rule to Python code. It gives the same results as accept.py, faster."""

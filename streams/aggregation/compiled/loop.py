@@ -1,4 +1,4 @@
-"""The compiled loop of a rule without windows: a function that adds records to groups, generated for this rule.
+"""The compiled loop of a rule: a function that adds records to groups, generated for this rule.
 
 A record passes through fixed stages: decode the value once, `where`, the fields and the key, the deadline, the items of
 the bags, the group and its room, the user reducers, the other reducers, the items, the end of the group. If the code
@@ -204,8 +204,8 @@ def _body(rule: Rule, values: RecordValues, asks: bool, placing: Placing) -> lis
 
 
 def _flush(rule: Rule, values: RecordValues) -> str:
-    """What the loop counts by itself, for the groups: the bytes of new items, and new ids. It is told whatever the loop
-    raises."""
+    """The code that adds the bytes of new items, and new ids, to the groups. It runs even if the loop raises an
+    error."""
     return (_FLUSH_BAGS if rule.plan.bags else "") + (FLUSH_IDS if values.dedupe is not None else "")
 
 
@@ -252,7 +252,7 @@ def _each(rule: Rule, values: RecordValues, placing: Placing) -> list[ast.stmt]:
 
 
 def _more(rule: Rule, values: RecordValues, placing: Placing) -> list[ast.stmt]:
-    """What changes with a record beside its reducers."""
+    """The code that changes the other parts of the state of a group, beside the slots of its reducers."""
     seen, linked = rule.completion.since_last < inf, rule.reader.traced and placing.result is None
     parts = [placing.joins, _SEEN if seen else "", _LINKED if linked else "", NOTED if values.dedupe else ""]
     return statements("\n".join(parts), **SLOTS)

@@ -19,7 +19,7 @@ REDUCERS
 
 
 def single_code(own: Sequence[Place], values: RecordValues) -> list[ast.stmt]:
-    """`own` are the places that store something."""
+    """The code that makes `entry`. `own` are the places that store values."""
     heads, slots, others = [*map(name, ("time", "offset", "now", "trace"))], list[ast.expr](), list[ast.stmt]()
     for place in own:
         made = _values(place, values)

@@ -131,8 +131,8 @@ class ColdKeys:
         return self.absent is not None and name not in self.absent and name not in self.groups.touched
 
     def is_cold(self, row: bytes, gone: Collection[bytes]) -> bool:
-        """Whether the row of this key is of a cold group. Else it is older than its group, or has none. `gone` are the
-        keys of rows that the next commit deletes."""
+        """Whether the row of this key has a cold group. Other rows are alarms, or older than their groups. `gone` are
+        the keys of rows that the next commit deletes."""
         return row not in self.groups.touched and row not in self.groups.states
 
     def replaced(self, row: bytes, names: Sequence[bytes], rings: float | None) -> Sequence[bytes]:

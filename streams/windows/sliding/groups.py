@@ -233,7 +233,7 @@ class SlidingGroups(WindowGroups):
             heappush(self._order, (due, line.entries[0][1], key))
 
     def _next(self) -> tuple[int, bytes] | None:
-        """As in WindowGroups, for the removal of records: the watermark of the next removal, and the key."""
+        """As in ClosingWindows, for the removal of records: the watermark of the next removal, and the key."""
         if self.torn:
             self.rearm()
         order = self._order
@@ -250,7 +250,7 @@ class SlidingGroups(WindowGroups):
         return None
 
     def _close(self, now: float, most: int) -> int:
-        """As in WindowGroups: remove up to `most` records."""
+        """As in ClosingWindows: remove up to `most` records."""
         if self.torn:
             self.rearm()
         order, lines, watermark, many = self._order, self.lines, self.event.watermark, 0

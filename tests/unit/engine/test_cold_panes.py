@@ -13,6 +13,7 @@ from sluicegate.streams.operations.accepting import accept
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import drop, open_groups, why
 from sluicegate.streams.testing.group import groups as shown_groups
+from sluicegate.streams.windows import closing
 from sluicegate.streams.windows.cold import panes
 from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdWindowScene
 from tests.unit.engine.driver import Driver
@@ -179,3 +180,11 @@ def test_at_most_counts_from_the_first_pane_of_a_cold_key() -> None:
     assert len(scene.rows) == 9
     scene.driver.later(105).turns(12)
     assert sorted({key for key, *_ in totals(scene.log)}) == KEYS[:10]
+
+
+def test_the_ages_of_panes_that_are_cold_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closing, "STALE", 0)
+    scene = Scene()
+    for turn in range(20):
+        scene.feed(*[(key, 20, 1) for key in KEYS[turn % 2 :: 2]])
+    assert len(scene.groups.heap) <= 2 * len(KEYS)
