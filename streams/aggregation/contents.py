@@ -174,6 +174,9 @@ class GroupContents:
         self.bytes -= state[BYTES]
         return state, bags
 
+    def forget_older(self, dropped: Sequence[bytes]) -> None:
+        """During a restore: an operator dropped these groups. Remove the groups whose removal only they determine."""
+
     def refuse(self, record: Record, stage: str, reason: str, error: str, where: str = "", clause: str = "") -> None:
         self.events.append(Refused(record, stage, reason, error, where=where, clause=clause))
 

@@ -12,6 +12,7 @@ OVERLAP = ("tests/unit/engine/test_overlapping_finish.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
 SESSIONS = ("tests/unit/windows/test_same_sessions.py::test_any_cut_and_any_crash_give_the_sessions_of_the_oracle",)
 SLIDING = ("tests/unit/windows/test_same_sliding.py",)
+SLIDING_DROPPED = ("tests/unit/engine/test_sliding_dropped.py",)
 HOPPING = ("tests/unit/windows/test_same_hopping.py",)
 SAME = (
     "tests/unit/windows/test_same_as_kafka_streams.py::test_the_windows_and_the_late_records_are_those_of_kafka_streams"
@@ -477,6 +478,13 @@ GUARDS = (
         "for key, entry in self.fresh}\n",
         "for key, entry in self.fresh[1:]}\n",
         SLIDING,
+    ),
+    Guard(
+        "sliding windows: a drop also removes the records that later ones pushed out of the windows",
+        "streams/windows/sliding/groups.py",
+        "            del self.states[group]\n            self.bags.pop(group, None)\n",
+        "            pass\n",
+        SLIDING_DROPPED,
     ),
     Guard(
         "sliding windows: a record that is dropped leaves its line",

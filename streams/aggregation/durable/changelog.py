@@ -275,6 +275,8 @@ class Changelog:
             expected += 1
             if (groups := every.get(entry.generation)) is not None:  # else the generation has ended
                 _apply(groups, entry)
+                if entry.amended and entry.states:
+                    groups.forget_older([key for key, state in entry.states.items() if state is None])
                 if entry.clock is not None:
                     groups.restore_clock(entry.clock, entry.origins)
             for groups in every.values():  # a group of any generation is identified by the offset of its first record

@@ -3,7 +3,8 @@
 A record counts in its own window and in the windows of later records. So no result waits, and no clock of a worker
 matters. A result covers the records that were read before it: a record out of order does not change a result that was
 sent. Each record is a group in the changelog. The changelog does not say when a record is removed: the watermark and
-the number of later records determine it, and a restore removes it again.
+the number of later records determine it, and a restore removes it again. If an operator drops the records of a key, a
+restore removes all earlier ones.
 """
 
 from collections import defaultdict
@@ -301,6 +302,14 @@ class SlidingGroups(WindowGroups):
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         self.states = self.states
         return super().drop(key)
+
+    def forget_older(self, dropped: Sequence[bytes]) -> None:
+        """As in GroupContents: the earlier records of these keys. With `last`, the dropped records had pushed them out
+        of the windows."""
+        keys = {key_of(group) for group in dropped}
+        for group in [group for group in self.states if key_of(group) in keys]:
+            del self.states[group]
+            self.bags.pop(group, None)
 
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """Remove the record without a result: it already had one."""
