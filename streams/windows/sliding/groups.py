@@ -350,8 +350,8 @@ class SlidingGroups(WindowGroups):
     # -- for operators ---------------------------------------------------------------------------------------------
 
     def span(self, group: bytes, state: GroupState) -> Span:
-        """The window of the record. `closes` is the watermark at which the record is removed at the latest; it is not
-        known for windows without a size."""
+        """The window of the record. `closes` is the watermark at which the record expires at the latest; NEVER for
+        windows without a size."""
         time, line = state[AT], self.lines.get(key_of(group))
         start = time - self.reach.size
         if self.window.last:
