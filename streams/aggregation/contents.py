@@ -1,6 +1,6 @@
 """The contents of the open groups of one partition."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -173,6 +173,10 @@ class GroupContents:
             self.early.ended(key)
         self.bytes -= state[BYTES]
         return state, bags
+
+    def heirs(self, names: Collection[bytes]) -> dict[bytes, GroupState]:
+        """The new states of other groups if an operator removes these groups."""
+        return {}
 
     def forget_older(self, dropped: Sequence[bytes]) -> None:
         """During a restore: an operator dropped these groups. Remove the groups whose removal only they determine."""

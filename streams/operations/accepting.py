@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sluicegate.streams.agent import Agent, Aggregation
 from sluicegate.streams.aggregation.durable.entry import Amendment, ColdState, Section
-from sluicegate.streams.aggregation.layout import FIRST
+from sluicegate.streams.aggregation.layout import FIRST, GroupState
 from sluicegate.streams.aggregation.rule import fingerprint
 from sluicegate.streams.contracts.ids import in_order
 from sluicegate.streams.contracts.stores import Store
@@ -59,13 +59,15 @@ Look = Callable[[], TopicFacts]
 class Forgotten(NamedTuple):
     """The state that a gap makes invalid: open groups, each by its generation and key, and numbers of sealed items.
     `cold` are the keys of those groups that may have rows. `known_then` is the state of the cold groups after their
-    removal. `new` are rows of groups that were in one row with them."""
+    removal. `new` are rows of groups that were in one row with them. `heirs` are the new states of other groups, each
+    with its generation."""
 
     groups: Sequence[tuple[int, bytes]] = ()
     items: Sequence[GroupNumber] = ()
     cold: Sequence[bytes] = ()
     known_then: ColdState | None = None
     new: Sequence[ColdGroup] = ()
+    heirs: Sequence[tuple[int, dict[bytes, GroupState]]] = ()
 
     def __bool__(self) -> bool:
         return bool(self.groups or self.items)
@@ -176,12 +178,14 @@ def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store
         raise ConfigurationError(
             f"beside the gap its state cannot be read ({error}): start the agent under another name"
         ) from None
-    rows, new = list[bytes](), list[ColdGroup]()
+    rows, new, heirs = list[bytes](), list[ColdGroup](), list[tuple[int, dict[bytes, GroupState]]]()
     every, newest = [], contents.every[-1].generation
     for part in parts(contents, store):
         for generation in part.every:
             names = [name for name, state in generation.groups.states.items() if state[FIRST] >= offset]
             every += [(generation.generation, name) for name in names]
+            if part is contents:
+                heirs.append((generation.generation, generation.groups.heirs(names)))
             if generation.generation == newest:
                 cold = generation.groups.cold
                 for name in names:
@@ -189,7 +193,8 @@ def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store
                 new += remaining(generation.groups, names) if part is not contents else ()
     rows = list({*rows} - {row.key for row in new}) if contents.paging.has_rows else []
     items = [number for number in contents.sealed.by_number if in_order(number) >= (offset,)]
-    return Forgotten(every, items, rows, without(contents, store, [*rows, *(row.key for row in new)], new), new)
+    known_then = without(contents, store, [*rows, *(row.key for row in new)], new)
+    return Forgotten(every, items, rows, known_then, new, heirs)
 
 
 def preview(store: Store, agent: Agent, partition: Partition, look: Look, reported: Reported = NOTHING) -> Gap | None:
@@ -235,7 +240,7 @@ def reclaim(store: Store, partition: Partition, person: Person) -> None:
 
 def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, halting: Gap, person: Person) -> None:
     """Commits the offset, the source, the removal of the forgotten state, and the note together."""
-    keys, numbers, cold, known_then, new = halting.forgets
+    keys, numbers, cold, known_then, new, heirs = halting.forgets
     if halting.unreadable:
         claim = remove_all(store, claim)
     known = claim.source or Source(facts.topic_id, facts.partitions, fingerprint(agent), facts.partitions)
@@ -249,9 +254,12 @@ def _commit(store: Store, agent: Agent, claim: Claim, facts: TopicFacts, halting
     keep_from = claim.last + 1 if halting.unreadable else None
     changes = Changes(halting.offset, -1, keep_from=keep_from, trying=mark, source=source, put_cold=new, drop_cold=cold)
     notes = [Amendment(claim.store_time, person.who, WHAT, f"{halting.error.code}: {halting.text}", person.why)]
-    states = [
-        {"generation": each, "states": {key: None for number, key in keys if number == each}}
-        for each in sorted({number for number, _ in keys})
-    ]
+    changed = dict[int, dict[bytes, GroupState | None]]()
+    for number, key in keys:
+        changed.setdefault(number, {})[key] = None
+    for number, of_generation in heirs:
+        if of_generation:
+            changed[number].update(of_generation)
+    states = [{"generation": number, "states": changed[number]} for number in sorted(changed)]
     items = Section(dict.fromkeys(numbers))
     appended(store, claim, changes, states, amended=notes, sealed=items, cold=known_then)

@@ -5,7 +5,7 @@ fires when the watermark closes it. A pane stays until its last window has fired
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from heapq import heappop, heappush, heapreplace
 from math import floor
 from typing import Any
@@ -254,6 +254,17 @@ class HoppingGroups(WindowGroups):
             _, state = self._window(whole)
             self._note(whole, state, DROPPED, now)
             self._go_on(whole, state[NEXT])
+
+    def heirs(self, names: Collection[bytes]) -> dict[bytes, GroupState]:
+        """As in Groups: the oldest pane of a key that stays knows which windows have fired."""
+        states = dict[bytes, GroupState]()
+        for key in {key_of(group) for group in names}:
+            panes = self.names(key)
+            heir = next((pane for pane in panes if pane not in names), panes[0])
+            fired_to = self.states[panes[0]][NEXT]
+            if self.states[heir][NEXT] < fired_to:
+                states[heir] = [*self.states[heir][:NEXT], fired_to]
+        return states
 
     def drop(self, key: bytes) -> tuple[GroupState, Bags]:
         self._unlist(key)

@@ -1107,6 +1107,20 @@ GUARDS = (
         COLD_PANES,
     ),
     Guard(
+        "an accepted gap leaves windows of kept panes fired",
+        "streams/operations/accepting.py",
+        "            changed[number].update(of_generation)\n",
+        "            pass\n",
+        COLD_PANES,
+    ),
+    Guard(
+        "cold panes: an accepted gap leaves windows of kept panes fired",
+        "streams/operations/groups/cold_groups.py",
+        "    groups.states |= groups.heirs(names)\n",
+        "",
+        COLD_PANES,
+    ),
+    Guard(
         "cold panes: the panes that an accepted gap keeps are counted",
         "streams/operations/groups/cold_groups.py",
         "    for row in new:\n        if known.is_cold",

@@ -4,7 +4,7 @@ A reader without a claim reads the pages after the changelog. A group that its o
 was, and one that its owner evicts or opens in between may not be seen. Under a claim nothing changes in between.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -75,9 +75,10 @@ def whole(contents: PartitionContents, store: ColdGroups) -> PartitionContents:
     return contents
 
 
-def remaining(groups: Groups, names: Iterable[bytes]) -> Sequence[ColdGroup]:
+def remaining(groups: Groups, names: Collection[bytes]) -> Sequence[ColdGroup]:
     """Remove these groups. Returns the new rows of the other groups that were in one row with them."""
     rows, others = list[ColdGroup](), {other for name in names for other in groups.cold.members(name)}.difference(names)
+    groups.states |= groups.heirs(names)
     for name in names:
         groups.drop(name)
     while others:

@@ -148,6 +148,24 @@ def test_an_accepted_gap_forgets_the_panes_whose_offsets_come_again_and_keeps_th
     assert scene.alarms == 18
 
 
+@pytest.mark.parametrize("hot", [None, 1])
+def test_a_window_that_fired_does_not_fire_again_after_a_gap_whose_records_opened_its_oldest_pane(
+    hot: int | None,
+) -> None:
+    scene, log = Scene(paged_agent(replace(MINUTE, size=90.0), hot_groups=hot), most=0), a_log()
+    for record in (("a", 40, 100), ("a", 5, 1), ("o", 75, 0), ("o", 76, 0), ("o", 76, 0)):
+        scene.feed(record)
+    assert [total for key, _, total, _ in results(scene.log) if key == "a"] == [101]
+    put(log, ("a", 40, 100))
+    scene.log = log
+    facts = lambda: Driver(scene.agent, scene.store, log, scene.clock).input.facts("in", 0)  # noqa: E731
+    gap = accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
+    assert gap is not None
+    assert len([name for _, name in gap.forgets.groups if name.endswith(b"a")]) == 1
+    scene.driver = scene.started(scene.agent)
+    assert results(log) == []
+
+
 def test_a_key_with_more_panes_than_may_be_cold_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(panes, "MOST_STARTS", 1)
     scene = Scene(most=6)
