@@ -10,6 +10,8 @@ from typing import Any
 FAILED = 500
 BUILTIN = ("google/protobuf/", "google/type/", "confluent/")
 """Every reader has these files."""
+UNNAMED = "unnamed.proto"
+"""The name of a file whose descriptor has none, as Karapace returns it. A set of file descriptors needs names."""
 
 
 def bundled(client: Any, schema: Any) -> str:
@@ -24,7 +26,7 @@ def bundled(client: Any, schema: Any) -> str:
 
     def add(each: Any, name: str) -> None:
         file = FileDescriptorProto.FromString(b64decode(each.schema_str, validate=True))
-        file.name = name or file.name
+        file.name = name or file.name or UNNAMED
         for reference in each.references or ():
             if reference.name not in files:
                 version = partial(client.get_version, reference.subject, reference.version, True)

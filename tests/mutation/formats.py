@@ -19,7 +19,16 @@ NATIVE = ("tests/unit/schemas/test_native.py",)
 
 APICURIO = ("tests/unit/schemas/test_apicurio_3.py",)
 
+KARAPACE = ("tests/unit/schemas/test_karapace.py",)
+
 GUARDS = (
+    Guard(
+        "a descriptor without a file name gets one",
+        "connectors/registry/protobuf.py",
+        "file.name = name or file.name or UNNAMED",
+        "file.name = name or file.name",
+        KARAPACE,
+    ),
     Guard(
         "a descriptor that the registry cannot convert is asked for as it is",
         "connectors/registry/protobuf.py",
