@@ -303,7 +303,7 @@ GUARDS = (
     Guard(
         "a group with many bytes has no row",
         "streams/aggregation/durable/paging.py",
-        "            if sum(states[member][BYTES] for member in members) > largest:\n",
+        "            if groups.bytes and sum(states[member][BYTES] for member in members) > largest:\n",
         f"            {NEVER}\n",
         COLD_BAGS,
     ),

@@ -119,9 +119,9 @@ class Paging:
             except (TypeError, LookupError, ValueError, AttributeError) as error:
                 raise ChangelogIncomplete(f"the row of a cold group has no items ({type(error).__name__})") from error
             self._groups.cold.remove(starts)
-            gone = cold.replaced(key, names[many:], rings)
-            self.gone |= dict.fromkeys(gone)
-            if not gone:
+            if gone := cold.replaced(key, names[many:], rings):
+                self.gone |= dict.fromkeys(gone)
+            else:
                 self._rows.add(key)
         self.changed = self.changed or bool(names)
         return names
@@ -183,9 +183,9 @@ class Paging:
             if key not in states or not cold.may_evict(key):
                 continue
             members = cold.members(key)
-            if any(member in fresh or member in self._recent for member in members):
+            if not (fresh.isdisjoint(members) and self._recent.isdisjoint(members)):
                 continue
-            if sum(states[member][BYTES] for member in members) > largest:
+            if groups.bytes and sum(states[member][BYTES] for member in members) > largest:
                 continue
             alarms += cold.alarms(key)
             rows.append(cold_row(groups, key))
@@ -206,7 +206,8 @@ class Paging:
 def cold_row(groups: Groups, name: bytes) -> ColdGroup:
     """The row of this open group and of those that are in one row with it. They become cold."""
     cold, early, plan = groups.cold, groups.early, groups.rule.plan
-    due, key, states = cold.row_due(name), cold.row_key(name), list[tuple[bytes, GroupState]]()
+    due, key = cold.row_due(name), cold.row_key(name)
+    states: list[tuple[bytes, GroupState]] = []  # list[...]() would take a microsecond for each row
     for member in cold.members(name):
         items = [plan.items(groups.bags[member])] if plan.bags else []
         noted = _noted(early.past.get(member) if early.past else None, cold.rings(member))
