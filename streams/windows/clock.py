@@ -78,6 +78,13 @@ class EventClock:
             self.restore(earlier.state())
             self.changed = True
 
+    def unsaved_state(self, whole: bool) -> ClockState | None:
+        """The state for the next changelog entry, if it changed since the last one or `whole` is set."""
+        if not self.changed and not whole:
+            return None
+        self.changed = False
+        return self.state()
+
     def state(self) -> ClockState:
         return self.watermark, self.silent_from, self.silent_to, self.silent_at, self.seen, self.source
 

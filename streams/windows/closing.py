@@ -380,10 +380,7 @@ class ClosingWindows(Groups):
 
     def clock(self, whole: bool) -> ClockState | None:
         """As in Groups. The watermark is stored in the same entry as the state that it affected."""
-        if not self.event.changed and not whole:
-            return None
-        self.event.changed = False
-        return self.event.state()
+        return self.event.unsaved_state(whole)
 
     def restore_clock(self, clock: ClockState, origins: dict[str, OriginState]) -> None:
         self.event.restore(clock)

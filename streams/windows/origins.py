@@ -163,10 +163,7 @@ class OriginGroups(Groups):
         return super().drain()
 
     def clock(self, whole: bool) -> ClockState | None:
-        if not self.event.changed and not whole:
-            return None
-        self.event.changed = False
-        return self.event.state()
+        return self.event.unsaved_state(whole)
 
     def restore_clock(self, clock: ClockState, origins: dict[str, OriginState]) -> None:
         self.event.restore(clock)

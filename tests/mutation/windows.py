@@ -25,8 +25,8 @@ ORIGINS = ("tests/unit/engine/test_origins.py",)
 GUARDS = (
     Guard(
         "windows: the watermark stands in the entry of the state that it judged",
-        "streams/windows/closing.py",
-        "        if not self.event.changed and not whole:\n            return None\n",
+        "streams/windows/clock.py",
+        "        if not self.changed and not whole:\n            return None\n",
         "        if not whole:\n            return None\n",
         ENGINE,
     ),
@@ -1002,7 +1002,7 @@ GUARDS = (
         COLD_SESSIONS,
     ),
     Guard(
-        "cold sessions: a gap does not count hot ones twice",
+        "cold sessions: an accepted gap deletes no rows of hot ones",
         "streams/operations/accepting.py",
         "cold.left(name) if part is contents else cold.removed",
         "cold.removed",

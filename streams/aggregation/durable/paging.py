@@ -207,7 +207,7 @@ def cold_row(groups: Groups, name: bytes) -> ColdGroup:
     """The row of this open group and of those that are in one row with it. They become cold."""
     cold, early, plan = groups.cold, groups.early, groups.rule.plan
     due, key = cold.row_due(name), cold.row_key(name)
-    states: list[tuple[bytes, GroupState]] = []  # list[...]() would take a microsecond for each row
+    states: list[tuple[bytes, GroupState]] = []  # list[...]() would make a generic type for each row
     for member in cold.members(name):
         items = [plan.items(groups.bags[member])] if plan.bags else []
         noted = _noted(early.past.get(member) if early.past else None, cold.rings(member))

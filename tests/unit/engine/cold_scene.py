@@ -1,9 +1,11 @@
 """Twenty groups of an agent that keeps four of them in memory; the others are rows of the store."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sluicegate.streams.agent import Agent
-from sluicegate.streams.contracts.values import Partition
+from sluicegate.streams.aggregation.durable.alarms import is_alarm, key_of
+from sluicegate.streams.contracts.values import ColdGroup, Partition
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, drop, fire, open_groups
@@ -90,3 +92,27 @@ class ColdWindowScene(ColdScene):
         """Keys, seconds since the test began, and amounts, in turns of their own."""
         put(self.log, *records)
         self.driver.turns(2).later(0.1)
+
+    @property
+    def groups(self) -> Any:
+        return self.owner.groups.newest
+
+
+class ColdByCloseScene(ColdWindowScene):
+    """The windows have no fixed starts: a deadline on the owner's clock is a row of its own, an alarm."""
+
+    @property
+    def stored(self) -> Sequence[ColdGroup]:
+        return self.store.keys(PLACE, None, 200)
+
+    @property
+    def rows(self) -> list[str]:
+        return sorted(key_of(row.key).decode() for row in self.stored if not is_alarm(row.key))
+
+    @property
+    def cold(self) -> list[str]:
+        return self.rows
+
+    @property
+    def alarms(self) -> int:
+        return sum(is_alarm(row.key) for row in self.stored)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Agent, Window
-from sluicegate.streams.aggregation.durable.alarms import NAMING, is_alarm, key_of
+from sluicegate.streams.aggregation.durable.alarms import NAMING, is_alarm
 from sluicegate.streams.aggregation.durable.entry import unpacked_state
 from sluicegate.streams.contracts.values import COLD_KEY
 from sluicegate.streams.operations.accepting import accept
@@ -15,7 +15,7 @@ from sluicegate.streams.operations.groups.open_groups import drop, open_groups, 
 from sluicegate.streams.testing.group import groups as shown_groups
 from sluicegate.streams.windows import closing
 from sluicegate.streams.windows.cold import panes
-from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdWindowScene
+from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdByCloseScene
 from tests.unit.engine.driver import Driver
 from tests.unit.engine.scene import a_log, dead, totals
 from tests.unit.engine.test_windows import NOW, put, results, windowed_agent
@@ -29,27 +29,11 @@ def paged_agent(window: Window = MINUTE, **more: Any) -> Agent:
     return windowed_agent(window, **{"hot_groups": 4, "key": None} | more)
 
 
-class Scene(ColdWindowScene):
+class Scene(ColdByCloseScene):
     """Key number N has a pane with the record N seconds after the test began, and a total of N."""
 
     def __init__(self, agent: Agent | None = None, most: int = 20) -> None:
         super().__init__(agent or paged_agent(), most)
-
-    @property
-    def rows(self) -> list[str]:
-        return sorted(key_of(row.key).decode() for row in self.stored if not is_alarm(row.key))
-
-    @property
-    def stored(self) -> Any:
-        return self.store.keys(PLACE, None, 200)
-
-    @property
-    def alarms(self) -> int:
-        return sum(is_alarm(row.key) for row in self.stored)
-
-    @property
-    def groups(self) -> Any:
-        return self.owner.groups.newest
 
 
 def test_a_takeover_reads_the_hot_panes_alone() -> None:

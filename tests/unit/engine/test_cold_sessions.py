@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Agent, Emit, Window
-from sluicegate.streams.aggregation.durable.alarms import is_alarm, key_of, row_key
+from sluicegate.streams.aggregation.durable.alarms import row_key
 from sluicegate.streams.contracts.values import Changes, ColdGroup
 from sluicegate.streams.operations.accepting import accept
 from sluicegate.streams.operations.groups.contents import held
@@ -16,7 +16,7 @@ from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
 from sluicegate.streams.windows.cold import sessions
 from sluicegate.streams.windows.groups import WindowGroups
-from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdWindowScene
+from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdByCloseScene
 from tests.unit.engine.driver import Driver
 from tests.unit.engine.scene import a_log, dead, totals
 from tests.unit.engine.test_windows import NOW, put, results, windowed_agent
@@ -29,28 +29,11 @@ def paged_agent(window: Window = MINUTE, **more: Any) -> Agent:
     return windowed_agent(window, **{"hot_groups": 4, "key": None} | more)
 
 
-class Scene(ColdWindowScene):
+class Scene(ColdByCloseScene):
     """Session number N begins N seconds after the test and has a total of N."""
 
     def __init__(self, agent: Agent | None = None, most: int = 20) -> None:
         super().__init__(agent or paged_agent(), most)
-
-    @property
-    def rows(self) -> list[str]:
-        keys = [row.key for row in self.store.keys(PLACE, None, 200)]
-        return sorted(key_of(key).decode() for key in keys if not is_alarm(key))
-
-    @property
-    def alarms(self) -> int:
-        return sum(is_alarm(row.key) for row in self.store.keys(PLACE, None, 200))
-
-    @property
-    def cold(self) -> list[str]:
-        return self.rows
-
-    @property
-    def groups(self) -> Any:
-        return self.owner.groups.newest
 
 
 def test_a_takeover_reads_the_hot_sessions_alone() -> None:
@@ -360,11 +343,13 @@ def test_one_of_two_sessions_of_a_key_is_dropped() -> None:
 
 def test_an_accepted_gap_forgets_cold_sessions_whose_offsets_come_again() -> None:
     scene = Scene()
-    log = a_log()
+    log, stored = a_log(), {row.key for row in scene.stored}
     put(log, *[(key, 1, 1) for key in KEYS[:10]])
     scene.log = log
     facts = lambda: Driver(scene.agent, scene.store, log, scene.clock).input.facts("in", 0)  # noqa: E731
-    accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
+    gap = accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
+    assert gap is not None
+    assert {*gap.forgets.cold} <= stored
     assert scene.open_keys() == KEYS[:10]
     cold = held(scene.agent, PLACE, scene.view).groups.cold
     assert (cold.count, cold.starts, scene.alarms) == (len(scene.rows), {START: len(scene.rows)}, len(scene.rows))

@@ -11,10 +11,10 @@ from sluicegate.connectors.memory.cold import ColdRows
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.errors import ChangelogIncomplete, PersistenceError
 from tests.unit.windows.oracle import Step
-from tests.unit.windows.test_same_cold import PagedTurned, limits
+from tests.unit.windows.test_same_cold import PagedTurned, as_the_oracle, as_when_hot, limits
 from tests.unit.windows.test_same_sessions import COMPUTE, ENDS, a_session, crowded, expected, told
 from tests.unit.windows.test_same_windows import a_log, played
-from tests.unit.windows.turning import Turned, record
+from tests.unit.windows.turning import record
 
 LOGS = 80
 
@@ -41,10 +41,7 @@ def test_any_cut_and_any_crash_give_the_sessions_of_the_oracle() -> None:
         oracle = expected(window, steps, most, ends)
         paged = PagedTurned(window, chance.randint(1, 3), told=told, compute=COMPUTE, max_items=most, **ends.rule)
         partition = played(paged, steps, chance)
-        assert sorted(partition.results) == sorted(oracle.results), seed
-        assert partition.refused == oracle.refused, seed
-        assert (partition.groups.states, partition.groups.cold.count, partition.store.rows.groups) == ({}, 0, {}), seed
-        evicted += partition.evicted
+        evicted += as_the_oracle(partition, oracle, seed)
     assert evicted > 2 * LOGS
 
 
@@ -58,11 +55,7 @@ def test_what_is_cold_changes_no_result(kind: str) -> None:
         if kind == "never":
             window = replace(window, at_most=None)
         window = replace(window, late="skip") if kind == "skip" else window
-        hot = played(Turned(window, told=all_told, **more), steps, random.Random(seed))
-        cold = played(PagedTurned(window, chance.randint(1, 3), told=all_told, **more), steps, random.Random(seed))
-        assert sorted(cold.results, key=str) == sorted(hot.results, key=str), seed
-        assert cold.refused == hot.refused, seed
-        evicted += cold.evicted
+        evicted += as_when_hot(window, chance.randint(1, 3), steps, seed, told=all_told, **more)
     assert evicted > LOGS
 
 
