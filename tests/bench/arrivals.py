@@ -66,4 +66,4 @@ def pour(
 
     send(bootstrap, topic, rows())
     complete = (key for key in range(many) if counts[key] == per_key)
-    return Stream({f"k{key}": Expected(sums[key], most[key], b"") for key in complete}, completed)
+    return Stream({f"k{key}": Expected(sums[key], most[key], b"", per_key) for key in complete}, completed)

@@ -20,11 +20,13 @@ SIZE = 200  # bytes of a record's value
 
 
 class Expected(NamedTuple):
-    """The result of one key; `payloads` is the digest of its records, in order, byte for byte."""
+    """The result of one key: sum, maximum and number of its records; `payloads` is the digest of the records, in order,
+    byte for byte."""
 
     total: int
     most: int
     payloads: bytes
+    number: int = PER_KEY
 
 
 def orders(records: int, seed: int = 7) -> Iterator[tuple[str, int, bytes]]:

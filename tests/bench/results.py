@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tests.bench.load import PARTITIONS, PER_KEY, Expected
+from tests.bench.load import PARTITIONS, Expected
 from tests.bench.processes import Mark, Measured
 from tests.waiting import wait_until
 
@@ -119,13 +119,13 @@ def judge(values: Sequence[bytes], expected: Mapping[str, Expected], rows: bool)
 
 
 def _difference(result: Numbers | Rows, wanted: Expected) -> str:
-    if result.n != PER_KEY:
-        return f"{result.n} records, not {PER_KEY}"
+    if result.n != wanted.number:
+        return f"{result.n} records, not {wanted.number}"
     if isinstance(result, Rows):
         digest = blake2b(b"".join(map(bytes, result.rows)), digest_size=16).digest()
         return (
             ""
-            if digest == wanted.payloads and len(result.rows) == PER_KEY
+            if digest == wanted.payloads and len(result.rows) == wanted.number
             else "other records than those that were sent"
         )
     if (result.sum, result.max) != (wanted.total, wanted.most):

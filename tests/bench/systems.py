@@ -36,7 +36,7 @@ FILE = (
     + """\
 {where}{delivery}    aggregate:
       count: {count}
-      {ending}
+{hot}      {ending}
       compute:
 {compute}
     to: {{topic: {app}.out}}
@@ -50,7 +50,7 @@ ROWS = {"n": "count", "rows": "collect"}
 class Work:
     """Every `count` records of a key of `topic` become one result: their number, sum and maximum, or (`rows`) the
     records. The product is told to take those for which `where` is true, which are all. `ending` is what ends a group
-    that stays smaller."""
+    that stays smaller. `hot`: groups of a partition that the product keeps in memory, 0 for its default."""
 
     bootstrap: str
     topic: str
@@ -61,6 +61,7 @@ class Work:
     ending: str = "timeout: {after: 10m, since: first}"
     delivery: str = ""
     workers: int = 1
+    hot: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ def file_of(work: Work, app: str, store: str) -> str:
     compute = "\n".join(f"        {name}: {reducer}" for name, reducer in (ROWS if work.rows else NUMBERS).items())
     where = f"    where: {work.where}\n" if work.where else ""
     delivery = f"    delivery: {work.delivery}\n" if work.delivery else ""
-    given = {"bootstrap": work.bootstrap, "topic": work.topic, "count": work.count, "ending": work.ending}
+    hot = f"      hot_groups: {work.hot}\n" if work.hot else ""
+    given = {"bootstrap": work.bootstrap, "topic": work.topic, "count": work.count, "ending": work.ending, "hot": hot}
     return FILE.format(app=app, store=store, compute=compute, where=where, delivery=delivery, **given)
 
 

@@ -3,10 +3,12 @@ Bytewax and Faust, alternating, with one and with two workers.
 
     python -m tests.bench.peers [--records 1000000] [--rounds 3] [--workers 1,2] [--only sqlite,Kafka] [--without Faust]
     python -m tests.bench.peers --steady [--records 5000000] [--keys 10000] [--rounds 3] [--only sqlite,Kafka,Flink]
+                                          [--per-key 100] [--hot 200000]
     python -m tests.bench.peers --latency [--backlog 300000] [--seconds 10] [--rounds 3] [--only sqlite,Kafka,Flink]
 
 `--latency`: p50, p99 and p99.9 at parts of the top speed (loaded.py).
 `--steady`: the work per CPU second after a warm-up, over a long stream, exactly-once systems alone (steady.py).
+`--keys 1000000 --per-key 6 --records 15000000 --hot 25000` has nine of ten groups in the store of the product.
 
 Prints tables in Markdown. Ends with 1 when a result was wrong. All read the same topic of one broker (a peer that is
 slow reads one with a tenth of the records, see peers.py), write their results to a topic of their own, and every result
@@ -44,6 +46,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--backlog", type=int, default=300_000, help="records of which the top speed is taken")
     parser.add_argument("--seconds", type=float, default=10.0, help="at each part of the top speed")
     parser.add_argument("--keys", type=int, default=10_000, help="open keys of a steady run")
+    parser.add_argument("--per-key", type=int, default=load.PER_KEY, help="records of a key in a steady run")
+    parser.add_argument("--hot", type=int, default=0, help="`hot_groups` of the product in a steady run")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", default="1,2", type=lambda text: tuple(int(each) for each in text.split(",")))
     parser.add_argument("--only", default="", help="begins of names, with commas; the loop always runs")
@@ -79,8 +83,8 @@ def main(argv: list[str] | None = None) -> int:
         opened.callback(server.destroy)
         print(f"{report.machine()}; " + ", ".join(f"{n} {v}" for n, v in environment.versions().items()), flush=True)
         if options.steady:
-            size = options.records, options.keys, options.rounds
-            return verdict(list(steady.compared(str(server.url), systems, *size, tools)))
+            shape = steady.Shape(options.records, options.keys, options.per_key, options.hot)
+            return verdict(list(steady.compared(str(server.url), systems, shape, options.rounds, tools)))
         if options.latency:
             parts = options.backlog, options.seconds, options.rounds
             return verdict(list(loaded.compared(str(server.url), systems, *parts, tools)))

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from tests.bench import arrivals, jobs, samples
+from tests.bench import arrivals, jobs, load, samples
 from tests.bench.__main__ import alternating, say
 from tests.bench.arrivals import Stream
 from tests.bench.peers import contest, price, report
@@ -36,6 +36,20 @@ SYSTEMS = (
         if name.startswith((report.KAFKA_STREAMS, FLINK)) and peer.guarantee == ONCE
     ),
 )
+
+
+class Shape(NamedTuple):
+    """Of the stream: records, keys open at every moment, records of a key; and the groups of a partition that the
+    product keeps in memory, 0 for its default."""
+
+    records: int
+    keys: int
+    per_key: int = load.PER_KEY
+    hot: int = 0
+
+    def __str__(self) -> str:
+        hot = f", `hot_groups: {self.hot}` in each of {load.PARTITIONS} partitions" if self.hot else ""
+        return f"{self.records} records, {self.keys} open keys, {self.per_key} records a key{hot}"
 
 
 class Steady(NamedTuple):
@@ -70,19 +84,19 @@ def _measured(run: Running, work: Work, stream: Stream) -> Steady:
     return Steady(tenths, steady, run.process.peak_mib(), judge(values, stream.expected, rows=False))
 
 
-def compared(
-    bootstrap: str, systems: Sequence[str], records: int, keys: int, rounds: int, tools: Tools
-) -> Iterator[str]:
+def compared(bootstrap: str, systems: Sequence[str], shape: Shape, rounds: int, tools: Tools) -> Iterator[str]:
     """Prints the tables; yields what was wrong."""
+    records, topic = shape.records, f"steady-{shape.records}"
     say(f"sending {records} records")
-    stream = arrivals.fill(bootstrap, f"steady-{records}", records, keys)
+    stream = arrivals.fill(bootstrap, topic, records, shape.keys, per_key=shape.per_key)
+    work = Work(bootstrap, topic, count=shape.per_key, hot=shape.hot)
     found: dict[str, list[Steady]] = {system: [] for system in systems}
     for turn, system in alternating(tuple(systems), rounds):
-        outcome = once(system, Work(bootstrap, f"steady-{records}"), stream, tools)
+        outcome = once(system, work, stream, tools)
         found[system].append(outcome)
         say(f"round {turn + 1}: {system} {_rates(outcome, records)} k per CPU-s, {outcome.problems or 'right'}")
         yield from (f"{system}: {problem}" for problem in outcome.problems)
-    print(f"\n### J1 in its steady state, {records} records, {keys} open keys, {rounds} rounds\n")
+    print(f"\n### J1 in its steady state, {shape}, {rounds} rounds\n")
     print(table(found, records), f"\n{price.line()}\n", curve(found, records), sep="\n", flush=True)
 
 
