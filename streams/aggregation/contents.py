@@ -1,5 +1,6 @@
 """The contents of the open groups of one partition."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -31,10 +32,10 @@ class GroupContents:
     """The states and bags of open groups, in the order in which the groups were opened.
 
     `touched` has the newest state of every key that changed since the last commit (None: the group ended). `added` has
-    the new bag items. `events` has the fires and refused records, in order. `counts` is for the metrics. `cold`
-    describes the open groups that are in the store and not in `states`. `closed` has the groups in `states` whose
-    window has closed. `full` has the groups that accept no more records. `early` has the results of groups that stay
-    open. `bytes` is the size of all bags.
+    the new bag items. `events` has the fires and refused records, in order. `counts` is for the metrics, and
+    `outcomes` counts how often each clause was true, false or failed. `cold` describes the open groups that are in the
+    store and not in `states`. `closed` has the groups in `states` whose window has closed. `full` has the groups that
+    accept no more records. `early` has the results of groups that stay open. `bytes` is the size of all bags.
     """
 
     __slots__ = (
@@ -47,10 +48,13 @@ class GroupContents:
         "early",
         "events",
         "full",
+        "outcomes",
         "rule",
         "states",
         "touched",
     )
+
+    early: EarlyResults
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -61,10 +65,10 @@ class GroupContents:
         self.events: list[Fire | Decided] = []
         self.full: set[bytes] = set()
         self.closed: dict[bytes, ClosedState] = {}
-        self.early = EarlyResults(self, rule.aggregation.emit)
         self.cold = self.cold_keys(self)
         self.bytes = 0
         self.counts = RecordCounts(skipped=0, discarded=0)
+        self.outcomes: Counter[tuple[str, str]] = Counter()
         self.counts.links = GroupLinks() if rule.reader.traced else None
 
     @property

@@ -5,7 +5,6 @@ it is due one period after the first record that no result covers yet. The owner
 timeouts.
 """
 
-from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, Protocol
@@ -13,15 +12,21 @@ from typing import Any, Protocol
 from sluicegate.streams.agent import Emit
 from sluicegate.streams.aggregation.durable.entry import PastResults
 from sluicegate.streams.aggregation.events import EARLY
-from sluicegate.streams.aggregation.layout import COUNT, OPENED, STALE, GroupState
+from sluicegate.streams.aggregation.firing import SLICE_BYTES, Emitter
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, OPENED, STALE, Bags, GroupState
 
 
-class OpenStates(Protocol):
+class OpenGroups(Protocol):
     """The part of Groups that early results use."""
 
     states: dict[bytes, GroupState]
+    bags: dict[bytes, Bags]
     touched: dict[bytes, GroupState | None]
     closed: dict[bytes, Any]
+    emitter: Emitter
+
+    def results(self, key: bytes) -> int:
+        """The number of results that the group had."""
 
 
 class EarlyResults:
@@ -34,7 +39,7 @@ class EarlyResults:
 
     __slots__ = ("_due", "_groups", "count", "emit", "every", "on_change", "past", "quiet", "revision")
 
-    def __init__(self, groups: OpenStates, emit: Emit | None) -> None:
+    def __init__(self, groups: OpenGroups, emit: Emit | None) -> None:
         self._groups, self.emit = groups, emit
         self.every = inf if emit is None or emit.every is None else emit.every
         self.count = 0 if emit is None or emit.count is None else emit.count
@@ -97,6 +102,29 @@ class EarlyResults:
         if self.every < inf:
             self.quiet.add(group)
 
+    def tell(self, group: bytes, now: float) -> None:
+        """Emit an early result of the group, unless the last result covers all of its records."""
+        groups = self._groups
+        state = groups.states[group]
+        if self.has_all(group, state):
+            return
+        bags = [bag.copy() for bag in groups.bags.get(group, ())]
+        self.revision = groups.results(group) + 1
+        self.sent(group, state)
+        groups.touched[group] = state
+        groups.emitter.let_out(group, state, bags, EARLY, now)
+
+    def tell_due(self, now: float, most: int) -> int:
+        """Emit up to `most` early results that are due, and not many more bytes than SLICE_BYTES. Returns their
+        number."""
+        many = size = 0
+        while many < most and size <= SLICE_BYTES and self.next_due() <= now:
+            group = self._due[0][1]
+            size += self._groups.states[group][BYTES]
+            self.tell(group, now)
+            many += 1
+        return many
+
     def left_out(self, group: bytes, results: int) -> None:
         """The group had at least so many results, and its records have grown since."""
         if self.results(group) < results:
@@ -126,11 +154,6 @@ class EarlyResults:
                 return at
             heappop(due)
         return inf
-
-    def due(self, now: float) -> Iterator[bytes]:
-        """Yield the groups whose result is due. The caller must emit each result before it takes the next group."""
-        while self.next_due() <= now:
-            yield self._due[0][1]
 
     def rearm(self) -> None:
         """Rebuild the heap of deadlines: after a restore, or when most of them are stale. `quiet` stays the same

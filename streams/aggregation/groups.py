@@ -1,14 +1,17 @@
-"""The open groups of one partition: how they are opened, the room that they have, and their timeouts."""
+"""The open groups of one partition: how they are opened and ended, the room that they have, and their timeouts."""
 
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any
 
-from sluicegate.streams.aggregation.contents import LARGEST_ITEM
+from msgspec.structs import replace
+
+from sluicegate.streams.aggregation.contents import LARGEST_ITEM, GroupContents
 from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState, PastResults
-from sluicegate.streams.aggregation.events import COUNT_LOWERED
-from sluicegate.streams.aggregation.firing import SLICE_BYTES, FiringGroups
+from sluicegate.streams.aggregation.early import EarlyResults
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, DROPPED, Fire
+from sluicegate.streams.aggregation.firing import SLICE_BYTES, Emitter, fired
 from sluicegate.streams.aggregation.layout import (
     BYTES,
     COUNT,
@@ -16,6 +19,7 @@ from sluicegate.streams.aggregation.layout import (
     DEADLINE_SINCE,
     FIRST,
     OPENED,
+    ROWS,
     SEEN,
     STALE,
     Bags,
@@ -29,7 +33,7 @@ from sluicegate.streams.errors import BufferFull, PersistenceError
 LONGEST_KEY = 256 * 1024  # bytes; it stands twice in a result
 
 
-class Groups(FiringGroups):
+class Groups(GroupContents):
     """All open groups of one partition.
 
     `asked` has the groups that an operator wants to fire, with the offset of their first record. `elders` are the
@@ -38,10 +42,12 @@ class Groups(FiringGroups):
     which the time of the last record is stored (see Completion.due).
     """
 
-    __slots__ = ("asked", "behind", "elders", "heap", "idle")
+    __slots__ = ("asked", "behind", "elders", "emitter", "heap", "idle")
 
     def __init__(self, rule: Rule, notes: bool = False) -> None:
-        super().__init__(rule, notes)
+        super().__init__(rule)
+        self.early = EarlyResults(self, rule.aggregation.emit)
+        self.emitter = Emitter(self, notes)
         self.heap: list[tuple[float, bytes]] = []
         self.elders: Sequence[Groups] = ()
         self.asked: dict[bytes, int] = {}
@@ -229,6 +235,67 @@ class Groups(FiringGroups):
         most = self.rule.aggregation.max_buffered_bytes
         return most - sum(elder.bytes for elder in self.elders) if self.elders else most
 
+    def fire(self, key: bytes, reason: str, now: float) -> None:
+        """Close the group. Emit its result, or do what `on_timeout` requires."""
+        early = self.early
+        early.revision = self.results(key) + 1 if early.past or self.closed else 1
+        repeats = early.emit is not None and self.repeats(key)
+        state, bags = self.drop(key)
+        self.emitter.note(key, state, reason, now)
+        if repeats:
+            return
+        on_timeout = self.rule.aggregation.on_timeout if reason == "timeout" else "fire"
+        if on_timeout == "discard":
+            self.counts["discarded"] += 1
+            return
+        self.emitter.let_out(key, state, bags, reason, now, on_timeout != "fire")
+
+    def grew(self, key: bytes, state: GroupState, now: float, before: Any = None) -> None:
+        """Note that the group has another record and stays open. Emit an early result if one is due. `before` are the
+        computed fields without the record."""
+        early = self.early
+        if key in self.closed:
+            return
+        if early.count and not state[COUNT] % early.count:
+            early.tell(key, now)
+        elif key in early.quiet:
+            early.changed(key, now)
+        elif early.on_change and before != self.rule.computable(state, self.bags.get(key, [])):
+            early.tell(key, now)
+
+    def results(self, key: bytes) -> int:
+        """The number of results that the group had."""
+        return self.early.results(key)
+
+    def repeats(self, key: bytes) -> bool:
+        """Whether the last result would repeat an early one, and the file omits it."""
+        emit = self.early.emit
+        return emit is not None and not emit.final and self.early.has_all(key, self.states[key])
+
+    def flush(self, key: bytes, now: float) -> None:
+        """Close the group for good, and emit the records that no result covers yet."""
+        self.fire(key, "manual", now)
+
+    def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
+        """Close the group with this reason. `by` is as in Closing."""
+        (self.flush(key, now) if reason == "manual" else self.fire(key, reason, now))
+
+    def forget(self, key: bytes, now: float) -> None:
+        """Close the group for good and drop its records without a result."""
+        self.early.revision = self.results(key) + 1
+        state, _ = self.drop(key)
+        self.emitter.note(key, state, DROPPED, now)
+
+    def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
+        """The event of a group that ends now, with these computed fields."""
+        fire = fired(key, state, reason, now, values, None, self.early.revision, self.early.is_final(reason))
+        return replace(fire, count=state[ROWS]) if self.rule.aggregation.table else fire
+
+    def ending(self, key: bytes, state: GroupState) -> Fire:
+        """The group as its next result would identify it. The keys of panes have no early results."""
+        self.early.revision = self.results(key) + 1
+        return self.fired(key, state, "", 0.0, {})
+
     def next_due(self) -> float:
         """The nearest deadline on the owner's clock; infinity for none. It may be early, never late."""
         return min(self.heap[0][0] if self.heap else inf, self.early.next_due())
@@ -258,7 +325,7 @@ class Groups(FiringGroups):
         if len(heap) > 2 * len(states) + STALE:
             self.rearm()
         self.behind = bool(heap) and heap[0][0] <= now
-        return fired + self.tell_due(now, most - fired)
+        return fired + self.early.tell_due(now, most - fired)
 
     def rearm(self) -> None:
         """Rebuild the deadlines from the open groups: after a restore, or when most deadlines are stale."""

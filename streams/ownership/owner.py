@@ -59,7 +59,7 @@ class Owner:
         self.groups = PartitionGroups(setting.rule, bool(setting.agent.history), Generations(setting, (), apart=True))
         self.intake: Intake = Intake(partition, setting, self.groups, now, before.intake if before else None)
         self.marks: CrashMarks = CrashMarks(setting.process, before.marks if before else None)
-        self.groups.newest.faults = self.marks.group_faults
+        self.groups.newest.emitter.faults = self.marks.group_faults
         self.waiting = WaitingItems()
         self.sealed = released.sealed_of(setting, self.place)
         self.token: str = before.token if before else ""

@@ -188,7 +188,7 @@ class ShadowFold:
             # the owner's clock made this early result; one that a record made is there already
             if self._revisions.by_clock and key not in self._groups.closed:
                 self._groups.early.left_out(key, revision(live) - 1)
-                self._groups.tell(key, live.closed or 0.0)
+                self._groups.early.tell(key, live.closed or 0.0)
                 self._drain()
         elif self._audits and live.reason == "timeout" and (why := self._timeouts.too_early(state, live)):
             self._judge.early(live, why)

@@ -186,7 +186,7 @@ class SharedFiring:
             several = any(isinstance(event, Fire) for event in groups.drain())
             groups.outcomes.clear()  # the answers for the records count when the group ends
             for key in () if several else list(groups.states):
-                groups.tell(key, now)
+                groups.early.tell(key, now)
         fires: list[Event] = []
         messages: list[OutboxMessage] = []
         for group in groups.drain():

@@ -309,7 +309,7 @@ class ClosingWindows(Groups):
         while not self._due() and fired < most and self._sent <= enough and (aged := self._aged(now)) is not None:
             self._end(aged, AT_MOST, now)
             fired += 1
-        fired += self.tell_due(now, most - fired if not self._due() else 0)
+        fired += self.early.tell_due(now, most - fired if not self._due() else 0)
         self.behind = self.next_due() <= now
         return fired
 

@@ -163,8 +163,8 @@ class HoppingGroups(WindowGroups):
         """Fire the next window of a key, and drop the pane if this was its last window."""
         members, state = self._window(key)
         self._sent += sum(self.states[pane][BYTES] for pane in members)
-        self._note(key, state, reason, now)
-        self.let_out(key, state, self._merged(members), reason, now, self.emit)
+        self.emitter.note(key, state, reason, now)
+        self.emitter.let_out(key, state, self._merged(members), reason, now)
         self._go_on(key, state[NEXT])
 
     def _window(self, key: bytes) -> tuple[list[bytes], GroupState]:
@@ -252,7 +252,7 @@ class HoppingGroups(WindowGroups):
         whole = key_of(key)
         while whole in self.panes:
             _, state = self._window(whole)
-            self._note(whole, state, DROPPED, now)
+            self.emitter.note(whole, state, DROPPED, now)
             self._go_on(whole, state[NEXT])
 
     def heirs(self, names: Collection[bytes]) -> dict[bytes, GroupState]:

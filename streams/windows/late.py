@@ -96,9 +96,9 @@ class LateGroups(WindowGroups):
         """Emit the result of a group that stays."""
         state, bags = self.states[key], [bag.copy() for bag in self.bags.get(key, ())]
         self.early.revision, repeats = self.results(key) + 1, self.repeats(key)
-        self._note(key, state, reason, now)
+        self.emitter.note(key, state, reason, now)
         if not repeats:
-            self.let_out(key, state, bags, reason, now, self.emit)
+            self.emitter.let_out(key, state, bags, reason, now)
         self.after.note_result(key, self.early.revision - repeats)
         self.early.ended(key)
         if (span := self.span(key, state)).closes > self.event.watermark:

@@ -212,7 +212,7 @@ class SessionGroups(LateGroups):
         early = self.early
         early.opened(group)
         if early.on_change or (early.count and state[COUNT] // early.count > records // early.count):
-            self.tell(group, now)
+            early.tell(group, now)
         elif group in early.quiet:
             early.changed(group, now)
 

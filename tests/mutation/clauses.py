@@ -114,7 +114,7 @@ GUARDS = (
     Guard(
         "clauses: a sum that no double holds is a dead letter",
         "streams/aggregation/firing.py",
-        "        if names := self.rule.overflowed(fire.values):\n",
+        "        if names := groups.rule.overflowed(fire.values):\n",
         "        if names := list[str]():\n",
         ORACLE,
         THESE,

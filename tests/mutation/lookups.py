@@ -173,9 +173,9 @@ GUARDS = (
     ),
     Guard(
         "lookup: a group that expires without a result is not looked up, and no handler gets it",
-        "streams/aggregation/firing.py",
-        '        send = self.emit if on_timeout == "fire" else self._letter\n',
-        "        send = self.emit\n",
+        "streams/aggregation/groups.py",
+        ', on_timeout != "fire")',
+        ", False)",
         RESULTS,
     ),
     Guard(

@@ -273,7 +273,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
         within = _generation_of(store, view, group, agent)
         if outputs is None or within is None:
             return []
-        within.groups.notes = True
+        within.groups.emitter.notes = True
         within.groups.forget(group.name, claim.store_time)
         rows = Rows(group.partition, agent, formats.writes(agent), outputs, MESSAGE_BYTES)
         rows.begin(claim.token, claim.number, claim.source.name if claim.source else "")

@@ -198,7 +198,7 @@ class Takeover:
             check_scope(ending.rule, owner.partition, owner.setting, previous.policy)
             refuse_left(previous, len(ending.states), owner.partition)
         for older in groups.older:
-            older.groups.faults = owner.marks.group_faults
+            older.groups.emitter.faults = owner.marks.group_faults
         offset = groups.older.begin(owner.claim, before.name if before is not None else "", groups.newest)
         groups.older.finish_beside(groups.newest)
         by_number, generation = groups.older.by_number(), self._switch.generation

@@ -113,7 +113,8 @@ class SlidingGroups(WindowGroups):
     def tells_plainly(self, decides: bool) -> bool:
         """Whether a result is an event as it is: no expression decides about it, and nothing else is noted. `decides`:
         the loop evaluates `having`, the only expression."""
-        return (decides or self.rule.results is None) and not self.notes and not self.faults
+        emitter = self.emitter
+        return (decides or self.rule.results is None) and not emitter.notes and not emitter.faults
 
     @property
     def order(self) -> list[tuple[int, int, bytes]]:
@@ -153,9 +154,8 @@ class SlidingGroups(WindowGroups):
     def tell_window(self, key: bytes, state: GroupState, bags: Bags, now: float, start: int) -> None:
         """Emit the result of the window that ends with a record, and begins at `start`."""
         self._start = start
-        if self.notes:
-            self._note(key, state, WINDOW, now)
-        self.let_out(key, state, bags, WINDOW, now, self.emit)
+        self.emitter.note(key, state, WINDOW, now)
+        self.emitter.let_out(key, state, bags, WINDOW, now)
 
     def _kept(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> TimedState:
         """Store the record as a group of its own."""

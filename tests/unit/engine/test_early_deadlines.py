@@ -70,7 +70,7 @@ def test_a_heap_that_is_made_anew_leaves_the_time_of_an_early_result(monkeypatch
     monkeypatch.setattr(groups_module, "STALE", 0)
     groups = Groups(rule_of(AT, emit=EVERY))
     taken(groups, b'{"due": 900}', b'{"due": 800}', b'{"due": 700}')
-    groups.tell(b"k", 110.0)
+    groups.early.tell(b"k", 110.0)
     taken(groups, b'{"due": 600}', now=112.0, first=3)
     assert len(groups.heap) == 1  # it was made anew
     assert (groups.early.due_at(b"k"), groups.next_due(), groups.due(groups.states[b"k"])) == (122.0, 122.0, 600.0)

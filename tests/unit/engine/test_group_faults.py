@@ -14,7 +14,7 @@ from sluicegate.streams.agent import Agent, Handler, Window
 from sluicegate.streams.aggregation import group_faults
 from sluicegate.streams.aggregation.compiled.compiler import MadeFunction
 from sluicegate.streams.aggregation.durable.changelog import Changelog
-from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.aggregation.firing import Emitter
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.journal.amending import Person
@@ -44,14 +44,14 @@ def in_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    emit = Groups.emit
+    emit = Emitter.emit
 
-    def raises(self: Groups, fire: Any) -> None:
+    def raises(self: Emitter, fire: Any) -> None:
         if fire.values["total"] == BAD:
             raise ZeroDivisionError("secret 47")
         emit(self, fire)
 
-    monkeypatch.setattr(Groups, "emit", raises)
+    monkeypatch.setattr(Emitter, "emit", raises)
 
 
 def in_rows(monkeypatch: pytest.MonkeyPatch) -> None:

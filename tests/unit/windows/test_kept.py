@@ -83,7 +83,7 @@ def test_records_of_sliding_windows_that_are_converted_keep_their_times() -> Non
 def test_sliding_windows_that_are_flushed_or_dropped_have_no_further_result() -> None:
     for end in ("flush", "forget", "fire"):
         groups = open_windows(Window(60.0, grace=60.0, kind="sliding"))
-        groups.notes = True
+        groups.emitter.notes = True
         groups.accept([record(0, b"k", 1_000, 3), record(1, b"k", 50_000, 4)], 100.0)
         groups.events.clear()
         for name in [*groups.states]:
