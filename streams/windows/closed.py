@@ -1,35 +1,84 @@
-"""The deadlines of groups whose window has closed: the result with late records, and the end of the group."""
+"""Late records with `late: {new}` or `late: {amend}`: their windows have closed.
 
+With `amend` the group of a window stays after its result. Late records change it, and the whole result is sent again
+with the next revision. With `new` late records form a group of their own, and its result is an additional result of the
+window. Both kinds of groups are in `closed`. The watermark decides which records they accept, so the log determines the
+contents of the last revision. The owner's clock decides only when late records are emitted.
+"""
+
+from collections import deque
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from sluicegate.streams.aggregation.durable.entry import ADDED
-from sluicegate.streams.aggregation.layout import FIRST
+from sluicegate.streams.agent import Window
+from sluicegate.streams.aggregation.durable.entry import ADDED, ClosedState
+from sluicegate.streams.aggregation.early import EarlyResults
+from sluicegate.streams.aggregation.firing import SLICE_BYTES, Emitter
+from sluicegate.streams.aggregation.layout import FIRST, LAST, STALE, Bags, GroupState
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windowers import AMEND
-
-if TYPE_CHECKING:
-    from sluicegate.streams.windows.groups import WindowGroups
+from sluicegate.streams.windows.clock import EventClock
+from sluicegate.streams.windows.merged import MergedClock
+from sluicegate.streams.windows.near import NearGroups
+from sluicegate.streams.windows.tumbling import Span
 
 NEW = "new"
+LATE = "late"
+
+
+class WindowsWithLate(Protocol):
+    """The part of ClosingWindows that late records use."""
+
+    window: Window
+    states: dict[bytes, GroupState]
+    bags: dict[bytes, Bags]
+    touched: dict[bytes, GroupState | None]
+    closed: dict[bytes, ClosedState]
+    early: EarlyResults
+    emitter: Emitter
+    event: EventClock | MergedClock
+    near: NearGroups
+    sent: int
+    reason: str
+
+    def results(self, key: bytes) -> int: ...
+    def repeats(self, key: bytes) -> bool: ...
+    def closes(self, group: bytes, state: GroupState) -> int: ...
+    def span(self, group: bytes, state: GroupState) -> Span: ...
+    def drop(self, key: bytes) -> tuple[GroupState, Bags]: ...
+    def finish(self, key: bytes, reason: str, by: str, now: float) -> None: ...
+    def close_as(self, group: bytes, by: str, now: float) -> None: ...
+    def close_due(self) -> bool: ...
 
 
 class ClosedGroups:
-    """The deadlines of the groups in `groups.closed`.
+    """The groups in `groups.closed`: their late records, their results and their deadlines.
 
     A late record is accepted while the watermark is less than `keep` milliseconds past the close of its window. Its
     result is due `gather` seconds later. If `late` is neither new nor amend, both are 0: groups of an earlier rule emit
-    the records that no result covers yet, and end.
+    the records that no result covers yet, and end. `opens` is the name of the group that a late record opens.
     """
 
-    __slots__ = ("_due", "_ends", "_groups", "gather", "keep", "late")
+    __slots__ = ("_due", "_ends", "_groups", "_opened_first", "gather", "keep", "late", "opens")
 
-    def __init__(self, groups: "WindowGroups") -> None:
+    def __init__(self, groups: WindowsWithLate) -> None:
         window, self._groups = groups.window, groups
         self.late, self.gather = window.late, window.gather
         self.keep: float = {AMEND: round(1_000 * window.keep), NEW: inf}.get(window.late, 0)
         self._due: list[tuple[float, bytes]] = []  # a heap of (owner's time, name)
         self._ends: list[tuple[float, int, bytes]] = []  # a heap of (watermark, first offset, name)
+        self.opens: bytes | None = None
+        self._opened_first: deque[tuple[int, bytes]] = deque()  # open groups by offset, if any are closed
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    def took(self, record: Record, group: bytes, now: float) -> None:
+        """Set the deadlines after a late record was added to the group. Does nothing if it was refused, or the group
+        ended with it."""
+        self.opens = None
+        if (state := self._groups.states.get(group)) is not None and state[LAST] == record.offset():
+            self.note_record(group, now)
 
     def note_opened(self, group: bytes) -> None:
         """A late record opened this group."""
@@ -54,6 +103,60 @@ class ClosedGroups:
         if (end := self.end_of(group)) < inf:
             heappush(self._ends, (end, self._groups.states[group][FIRST], group))
 
+    # -- results ---------------------------------------------------------------------------------------------------
+
+    def send(self, group: bytes, reason: str, now: float) -> None:
+        """Emit the result of a group that stays."""
+        groups = self._groups
+        state, bags = groups.states[group], [bag.copy() for bag in groups.bags.get(group, ())]
+        groups.early.revision, repeats = groups.results(group) + 1, groups.repeats(group)
+        groups.emitter.note(group, state, reason, now)
+        if not repeats:
+            groups.emitter.let_out(group, state, bags, reason, now)
+        self.note_result(group, groups.early.revision - repeats)
+        groups.early.ended(group)
+        if (span := groups.span(group, state)).closes > groups.event.watermark:
+            groups.near.cut.add(span.start)
+        groups.touched[group] = state
+
+    def end(self, group: bytes, reason: str, by: str, now: float) -> None:
+        """End the group. It emits a result if no result covers its late records yet."""
+        if self._groups.closed[group][1] is None:
+            self._groups.drop(group)
+        else:
+            self._groups.finish(group, reason, by, now)
+
+    def end_passed(self, now: float, most: int) -> int:
+        """End up to `most` groups whose late records become dead letters from now on, and not many more bytes than
+        SLICE_BYTES. Returns their number."""
+        groups, many = self._groups, 0
+        enough = groups.sent + SLICE_BYTES
+        while many < most and groups.sent <= enough:
+            ended = self.ending()
+            if ended is None or ended[0] > groups.event.watermark:
+                break
+            groups.near.cut.discard(groups.span(ended[1], groups.states[ended[1]]).start)
+            self.end(ended[1], groups.reason, LATE, now)
+            many += 1
+        return many
+
+    def emit_due(self, now: float, most: int) -> int:
+        """Emit the results of up to `most` groups whose late records are due, as `end_passed`. Windows that have closed
+        are first."""
+        groups, many = self._groups, 0
+        enough = groups.sent + SLICE_BYTES
+        while many < most and groups.sent <= enough and not groups.close_due():
+            due = self.due()
+            if due is None or due[0] > now:
+                break
+            groups.close_as(due[1], LATE, now)
+            many += 1
+        return many
+
+    def covered(self) -> set[bytes]:
+        """The groups whose records are all covered by a result."""
+        return {group for group, (_, since) in self._groups.closed.items() if since is None}
+
     def results(self, group: bytes) -> int:
         """The number of results that the group had. With `new` a group of late records has results of its own."""
         return max(self._groups.closed.get(group, (0, None))[0], 0)
@@ -61,6 +164,8 @@ class ClosedGroups:
     def stays(self, group: bytes) -> bool:
         """Whether the group stays after a result: with `amend`, unless it was opened under `new`."""
         return self.late == AMEND and self._groups.closed.get(group, (0, None))[0] != ADDED
+
+    # -- deadlines -------------------------------------------------------------------------------------------------
 
     def end_of(self, group: bytes) -> float:
         """The watermark that ends the group; infinity for none. A group that was opened under another `late` ends with
@@ -91,9 +196,42 @@ class ClosedGroups:
             heappop(heap)
         return None
 
+    def opened(self, group: bytes, state: GroupState) -> None:
+        """Note an open group, for `oldest_open`."""
+        self._opened_first.append((state[FIRST], group))
+        if len(self._opened_first) > 2 * len(self._groups.states) + STALE:
+            self._opened_first = self._in_order()
+
+    def oldest_open(self) -> bytes | None:
+        """The group that was opened first among those whose window is open."""
+        order, states, closed = self._opened_first, self._groups.states, self._groups.closed
+        while order:
+            first, group = order[0]
+            if group in states and states[group][FIRST] == first and group not in closed:
+                return group
+            order.popleft()
+        return None
+
+    def _in_order(self) -> deque[tuple[int, bytes]]:
+        groups = self._groups
+        return deque((state[FIRST], group) for group, state in groups.states.items() if group not in groups.closed)
+
+    def set_back(self, now: float) -> None:
+        """Move times later than `now` back to `now`: they were read from a clock that was ahead."""
+        groups = self._groups
+        ahead = [group for group, (_, since) in groups.closed.items() if since is not None and since > now]
+        for group in ahead:
+            groups.closed[group] = (groups.closed[group][0], now)
+            groups.touched[group] = groups.states[group]
+        if ahead:
+            self.rearm()
+
     def rearm(self) -> None:
         """Rebuild the heaps after a restore."""
         groups = self._groups
+        self._opened_first = self._in_order() if self.keep or groups.closed else deque()
+        spans = (groups.span(group, groups.states[group]) for group in groups.closed)
+        groups.near.cut = {span.start for span in spans if span.closes > groups.event.watermark}
         self._due = [(end[1] + self.gather, group) for group, end in groups.closed.items() if end[1] is not None]
         ends = ((self.end_of(group), groups.states[group][FIRST], group) for group in groups.closed)
         self._ends = [end for end in ends if end[0] < inf]

@@ -7,15 +7,18 @@ from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.durable.entry import ClockState, OriginState, PastResults
-from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
+from sluicegate.streams.aggregation.events import COUNT_LOWERED, WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.firing import SLICE_BYTES, fired
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, FIRST, STALE, Bags, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, STALE, Bags, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.windowers import AMEND
 from sluicegate.streams.windows.boundaries import tumbling
 from sluicegate.streams.windows.clock import EventClock
+from sluicegate.streams.windows.closed import ClosedGroups
 from sluicegate.streams.windows.merged import MergedClock
+from sluicegate.streams.windows.near import NearGroups
 from sluicegate.streams.windows.times import source
 from sluicegate.streams.windows.tumbling import Span, key_of, name
 
@@ -31,7 +34,9 @@ class Backlog(NamedTuple):
 
 
 class ClosingWindows(Groups):
-    """Open windows, in the order in which they close. `event` is the event clock.
+    """Open windows, in the order in which they close. `event` is the event clock. `after` are the groups whose window
+    has closed. `near` are the groups that the compiled loop finds by their keys. `closing` is the cause that closes the
+    groups that fire now. `sent` is the number of bytes in the bags of all results.
 
     The owner reports its position (`begin`, `stands`). Three values follow from it. `caught_up`: the owner has read the
     records that waited at its claim; before that its clock closes no window. `at_end`: the owner is at the end of the
@@ -41,17 +46,19 @@ class ClosingWindows(Groups):
 
     __slots__ = (
         "_backlog",
-        "_closing",
         "_next_offset",
         "_now",
         "_order",
-        "_sent",
+        "after",
         "at_end",
         "caught_up",
+        "closing",
         "end_asked",
         "event",
         "may_close",
         "merged",
+        "near",
+        "sent",
         "tumbling",
         "window",
     )
@@ -67,9 +74,11 @@ class ClosingWindows(Groups):
         self._backlog, self._next_offset = Backlog(-1, inf), -1
         # A heap of (close, first offset, name). If the close of a window moves, its entry is updated when it is due.
         self._order: list[tuple[int, int, bytes]] = []
-        self._closing = ""  # the cause that closes the groups that fire now
-        self._sent = 0  # bytes in the bags of all results
+        self.closing = ""
+        self.sent = 0
         self.may_close = SLICE  # windows that the batch may still close
+        self.near = NearGroups()
+        self.after = ClosedGroups(self)
 
     def names(self, key: bytes) -> list[bytes]:
         return [name for name in self.states if key_of(name) == key]
@@ -136,7 +145,32 @@ class ClosingWindows(Groups):
     @property
     def keep(self) -> float:
         """For how many milliseconds a closed window takes late records; infinity: for ever."""
-        return 0
+        return self.after.keep
+
+    def drop(self, key: bytes) -> tuple[GroupState, Bags]:
+        self.near.pop(key_of(key), None)
+        return super().drop(key)
+
+    def fire(self, key: bytes, reason: str, now: float) -> None:
+        """As in Groups. With `late: amend` the group stays after its result."""
+        if reason != "limit" and self.after.stays(key):
+            self.after.send(key, reason, now)
+        else:
+            super().fire(key, reason, now)
+
+    def finish(self, key: bytes, reason: str, by: str, now: float) -> None:
+        """Fire the group for good. `by` is as in Closing."""
+        self.closing = by
+        try:
+            super().fire(key, reason, now)
+        finally:
+            self.closing = ""
+
+    def results(self, key: bytes) -> int:
+        return self.after.results(key) if key in self.closed else super().results(key)
+
+    def repeats(self, key: bytes) -> bool:
+        return key not in self.closed and super().repeats(key)
 
     def passed(self, start: int) -> bool:
         """Whether a window that begins then takes no record any more."""
@@ -150,15 +184,45 @@ class ClosingWindows(Groups):
         return name(start, key)
 
     def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
-        self._closing = by
-        try:
-            super().end_as(key, reason, by, now)
-        finally:
-            self._closing = ""
+        """As in Groups. With `amend` the group stays only if event time, the owner's clock or a limit on its records
+        ended the result."""
+        stays = reason in (self.reason, COUNT_LOWERED, "manual")
+        if not stays and key in self.closed:
+            self.after.end(key, reason, by, now)
+        elif not stays and self.after.stays(key):
+            self.finish(key, reason, by, now)
+        else:
+            self.closing = by
+            try:
+                super().end_as(key, reason, by, now)
+            finally:
+                self.closing = ""
+
+    def flush(self, key: bytes, now: float) -> None:
+        if key in self.closed:
+            self.after.end(key, "manual", "", now)
+        elif self.after.stays(key):
+            self.finish(key, "manual", self.closing, now)
+        else:
+            super().flush(key, now)
+
+    def forget(self, key: bytes, now: float) -> None:
+        """As in Groups. A group whose records are all covered by a result ends without an event."""
+        if self.closed.get(key, (0, 0.0))[1] is None:
+            self.drop(key)
+        else:
+            super().forget(key, now)
+
+    def judge(self) -> Sequence[tuple[bytes, str]]:
+        """As in Groups, without groups whose result would be only a repetition."""
+        covered = self.after.covered()
+        return [(group, reason) for group, reason in super().judge() if group not in covered]
 
     def leaves(self, group: bytes, state: GroupState) -> float:
         """The watermark from which on the group takes up no room."""
-        return self.closes(group, state)
+        if group in self.closed:
+            return self.after.end_of(group)
+        return self.closes(group, state) + (self.after.keep if self.after.late == AMEND else 0)
 
     def closes(self, group: bytes, state: GroupState) -> int:
         """The watermark that closes the window of a group."""
@@ -180,7 +244,8 @@ class ClosingWindows(Groups):
 
     def next_end(self) -> float:
         """The watermark that ends the next group; infinity if none is open."""
-        return self.next_close()
+        ending = self.after.ending() if self.closed else None
+        return self.next_close() if ending is None else min(self.next_close(), ending[0])
 
     def close_passed(self, now: float) -> None:
         """Close the windows that the watermark has passed, up to the number that the batch may still close."""
@@ -188,26 +253,26 @@ class ClosingWindows(Groups):
 
     def _close(self, now: float, most: int) -> int:
         """Fire up to `most` groups whose windows the watermark closed, ordered by (end, first offset), and not many
-        more bytes than SLICE_BYTES. Returns their number. While a closed window has cold groups, no later window
-        fires."""
-        fired, enough = 0, self._sent + SLICE_BYTES
+        more bytes than SLICE_BYTES. Then end the groups whose late records become dead letters from now on. Returns the
+        number of both. While a closed window has cold groups, no later window fires."""
+        fired, enough = 0, self.sent + SLICE_BYTES
         last = min(self.event.watermark, self.cold.next_close())
-        while fired < most and self._sent <= enough and self._close_next(last, now):
+        while fired < most and self.sent <= enough and self._close_next(last, now):
             fired += 1
-        return fired
+        return fired + self.after.end_passed(now, most - fired) if self.closed else fired
 
     def _close_next(self, last: float, now: float) -> bool:
         """Fire the group whose window closes next, if it closes at the watermark `last` or before."""
         nearest = self._next()
         if nearest is None or nearest[0] > last:
             return False
-        self._end(nearest[1], self.event.closed_by(nearest[0]), now)
+        self.close_as(nearest[1], self.event.closed_by(nearest[0]), now)
         return True
 
     def _makes_room(self, now: float) -> bool:
         """Fire a group whose window the watermark closed, although cold groups of earlier windows may wait. Returns
         False if there is none."""
-        return self._due() and bool(self._close(now, 1) or self._close_next(self.event.watermark, now))
+        return self.close_due() and bool(self._close(now, 1) or self._close_next(self.event.watermark, now))
 
     def _next(self) -> tuple[int, bytes] | None:
         """The open group whose window closes next, and the watermark that closes it; None if none is open."""
@@ -223,14 +288,14 @@ class ClosingWindows(Groups):
                 return closes, group
         return None
 
-    def _end(self, group: bytes, by: str, now: float) -> None:
-        self._closing = by
+    def close_as(self, group: bytes, by: str, now: float) -> None:
+        self.closing = by
         try:
             self.fire(group, self.reason, now)
         finally:
-            self._closing = ""
+            self.closing = ""
 
-    def _due(self) -> bool:
+    def close_due(self) -> bool:
         """Whether a window has closed and its group has not fired yet."""
         return self.next_end() <= self.event.watermark
 
@@ -286,6 +351,8 @@ class ClosingWindows(Groups):
     def _oldest(self) -> bytes | None:
         """The open group that was opened first. `states` has the groups in the order in which they were opened, except
         those that were cold: `heap` has the deadlines of these."""
+        if self.closed:
+            return self.after.oldest_open()
         first, states, at_most = next(iter(self.states), None), self.states, self.window.at_most
         while self.heap and at_most is not None:
             at, group = self.heap[0]
@@ -294,22 +361,33 @@ class ClosingWindows(Groups):
             heappop(self.heap)
         return first
 
+    def oldest(self) -> float | None:
+        group = self._oldest()
+        return None if group is None else float(self.states[group][OPENED])
+
     def next_due(self) -> float:
         """As in Groups. Immediately if a closed window waits for its result."""
-        return -inf if self._due() else min(self._silence_due(), self._age_due(), self.early.next_due())
+        if self.close_due():
+            return -inf
+        late = self.after.due() if self.closed else None
+        due = min(self._silence_due(), self._age_due(), self.early.next_due())
+        return due if late is None else min(due, late[0])
 
     def expire(self, now: float, most: int) -> int:
         """Fire up to `most` groups: first the groups whose window the watermark closed, then the ones that silence
-        closes, then the ones that are open for `at_most` (their windows stay open). Then emit early results."""
-        enough = self._sent + SLICE_BYTES
+        closes, then the ones that are open for `at_most` (their windows stay open). Then emit early results, and the
+        results of late records that are due."""
+        enough = self.sent + SLICE_BYTES
         fired = self._close(now, most)
-        if not self._due():
+        if not self.close_due():
             self._silence()
             fired += self._close(now, most - fired)
-        while not self._due() and fired < most and self._sent <= enough and (aged := self._aged(now)) is not None:
-            self._end(aged, AT_MOST, now)
+        while not self.close_due() and fired < most and self.sent <= enough and (aged := self._aged(now)) is not None:
+            self.close_as(aged, AT_MOST, now)
             fired += 1
-        fired += self.early.tell_due(now, most - fired if not self._due() else 0)
+        fired += self.early.tell_due(now, most - fired if not self.close_due() else 0)
+        if self.closed:
+            fired += self.after.emit_due(now, most - fired)
         self.behind = self.next_due() <= now
         return fired
 
@@ -320,6 +398,7 @@ class ClosingWindows(Groups):
         self.end_asked = -inf
         if self.event.seen > now:
             self.event.saw(now)
+        self.after.set_back(now)
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         state = super().open(key, record, now)
@@ -338,16 +417,21 @@ class ClosingWindows(Groups):
         """Fill the slots of a new group. Kinds of windows with more slots override this."""
 
     def _arm(self, group: bytes, state: GroupState) -> None:
-        """Note the close of the window of a new group."""
+        """Note the close of the window of a new group, or the end of one that a late record opens."""
+        if group == self.after.opens:
+            self.after.note_opened(group)
+            return
         heappush(self._order, (self.closes(group, state), state[FIRST], group))
+        if self.after.keep or self.closed:
+            self.after.opened(group, state)
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
-        span, by = self.span(key, state), self._closing
+        span, by = self.span(key, state), self.closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
         window = Closing(
             span.start, span.end, by, self.event.watermark, self.early.revision, at, self.window.windower.overlaps
         )
-        self._sent += state[BYTES]
+        self.sent += state[BYTES]
         revision, final = self.early.revision, self.early.is_final(reason)
         return fired(key_of(key), state, reason, now, values, window, revision, final)
 
@@ -364,6 +448,8 @@ class ClosingWindows(Groups):
         same as without the limit."""
         if any(elder.states for elder in self.elders):
             super().fire_oldest(now)
+        elif self.closed and not self.close_due() and self._next() is None:
+            self.fire(next(iter(self.closed)), "limit", now)
         elif not self._makes_room(now) and (nearest := self._next()) is not None:
             self.fire(nearest[1], "limit", now)
 
@@ -377,6 +463,7 @@ class ClosingWindows(Groups):
             ]
             heapify(self.heap)
         self.early.rearm()
+        self.after.rearm()
 
     def clock(self, whole: bool) -> ClockState | None:
         """As in Groups. The watermark is stored in the same entry as the state that it affected."""

@@ -90,7 +90,7 @@ class CorrelatedByTime(WindowGroups):
         state = self.states.get(group)
         if state is None or (closes := self.closes(group, state)) > self.event.watermark:
             return state
-        self._end(group, self.event.closed_by(closes), now)
+        self.close_as(group, self.event.closed_by(closes), now)
         return None
 
     def _is_late(self, key: bytes, state: GroupState | None, record: Record, time: int, now: float) -> bool:

@@ -12,12 +12,11 @@ from math import inf
 from typing import Any
 
 from sluicegate.streams.agent import Window
-from sluicegate.streams.aggregation.accept import parsed, refuse
+from sluicegate.streams.aggregation.accept import parsed, put, refuse
 from sluicegate.streams.aggregation.compiled.compiler import MadeFunction
 from sluicegate.streams.aggregation.compiled.loop import loop_of
 from sluicegate.streams.aggregation.compiled.placing import Placing
 from sluicegate.streams.aggregation.groups import LONGEST_KEY
-from sluicegate.streams.aggregation.layout import Bags, GroupState
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.headers import TIME
@@ -28,32 +27,26 @@ from sluicegate.streams.windows.clock import NEVER
 from sluicegate.streams.windows.closing import SLICE, ClosingWindows
 from sluicegate.streams.windows.marks import Stamp, stamp
 from sluicegate.streams.windows.merged import MergedClock
-from sluicegate.streams.windows.placing import NearGroups, by_start
+from sluicegate.streams.windows.placing import by_start
 from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader
-from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name
+from sluicegate.streams.windows.tumbling import NAMING, Span, name
 
 
 class WindowGroups(ClosingWindows):
     """Groups by window and key: the common part of all kinds of windows.
 
-    `near` are the groups that the compiled loop finds by their keys. `believed` is for a replay: times that were
-    plausible at this moment are accepted.
+    `believed` is for a replay: times that were plausible at this moment are accepted.
     """
 
-    __slots__ = ("_time", "believed", "near", "placing")
+    __slots__ = ("_time", "believed", "placing")
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
         self._time = reader(window, rule.reader.message)
         self.counts |= {"late": 0, "marks_ahead": 0}
-        self.near = NearGroups()
         self.believed = -inf
         self.placing = self._placed()
-
-    def drop(self, key: bytes) -> tuple[GroupState, Bags]:
-        self.near.pop(key_of(key), None)
-        return super().drop(key)
 
     def accept(
         self,
@@ -156,6 +149,15 @@ class WindowGroups(ClosingWindows):
         self.close_passed(now)
         if not self.count(record, key, time, read, items, now) and not ends:
             self.event.watermark = before
+
+    def put_late(self, record: Record, group: bytes, closes: int, read: Any, items: list[Any], now: float) -> None:
+        """Add a late record: it changes a result that was sent, or starts an additional one."""
+        self.counts["late"] += closes <= self.event.watermark
+        if group in self.states and group not in self.closed:  # its result waits, without this record
+            self.close_as(group, self.event.closed_by(closes), now)
+        self.after.opens = group
+        put(self, group, record, read, items, now)
+        self.after.took(record, group, now)
 
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         """The names of the groups of a record that is not late. The groups may not be open yet."""

@@ -77,9 +77,9 @@ class HoppingGroups(WindowGroups):
         if self.tumbling.first_closes(pane) <= self.event.watermark:
             self.counts["partly_late"] += 1
         while (due := self._closes(key)) is not None and due <= self.event.watermark:
-            self._closing = self.event.closed_by(due)
+            self.closing = self.event.closed_by(due)
             self._fire_window(key, WINDOW, now)
-            self._closing = ""
+            self.closing = ""
         return put(self, name(pane, key), record, read, items, now)
 
     def leaves(self, group: bytes, state: GroupState) -> float:
@@ -153,7 +153,7 @@ class HoppingGroups(WindowGroups):
         """Fire the next window of the key of this pane. For another reason than event time, fire all windows of the
         key."""
         whole = key_of(key)
-        if reason == WINDOW and self._closing != AT_MOST:
+        if reason == WINDOW and self.closing != AT_MOST:
             self._fire_window(whole, reason, now)
             return
         while whole in self.panes:
@@ -162,7 +162,7 @@ class HoppingGroups(WindowGroups):
     def _fire_window(self, key: bytes, reason: str, now: float) -> None:
         """Fire the next window of a key, and drop the pane if this was its last window."""
         members, state = self._window(key)
-        self._sent += sum(self.states[pane][BYTES] for pane in members)
+        self.sent += sum(self.states[pane][BYTES] for pane in members)
         self.emitter.note(key, state, reason, now)
         self.emitter.let_out(key, state, self._merged(members), reason, now)
         self._go_on(key, state[NEXT])
@@ -215,7 +215,7 @@ class HoppingGroups(WindowGroups):
 
     def fired(self, key: bytes, state: GroupState, reason: str, now: float, values: dict[str, Any]) -> Fire:
         """As in Groups, for a window. `key` is the key of the records, because a window has several panes."""
-        start, by = state[NEXT], self._closing
+        start, by = state[NEXT], self.closing
         at = self.event.silent_at if by == "idle" else self._next_offset if by == AT_MOST else -1
         window = Closing(start, start + self.tumbling.size, by, self.event.watermark, next=at, shared=True)
         return fired(key, state, reason, now, values, window)
@@ -242,7 +242,7 @@ class HoppingGroups(WindowGroups):
     def fire_oldest(self, now: float) -> None:
         """As in ClosingWindows. Closed windows fire first, until a pane is dropped."""
         count = len(self.states)
-        while self._due() and len(self.states) == count:
+        while self.close_due() and len(self.states) == count:
             self._close(now, 1)
         if len(self.states) == count:
             super().fire_oldest(now)

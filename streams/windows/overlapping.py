@@ -58,6 +58,6 @@ class OverlappingGroups(TumblingGroups):
             if closes(start) > watermark and group not in self.closed:
                 put(self, group, record, read, items, now)
             else:
-                self._put_late(record, group, closes(start), read, items, now)
+                self.put_late(record, group, closes(start), read, items, now)
         self.counts["late"] = late + (self.counts["late"] > late)  # it counts as one late record
         return True

@@ -19,7 +19,7 @@ from sluicegate.streams.aggregation.merging import merging, pour
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.cold.sessions import ColdSessions
-from sluicegate.streams.windows.late import LateGroups
+from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.placing import in_time
 from sluicegate.streams.windows.tumbling import Span, key_of, name
 
@@ -54,7 +54,7 @@ state[SEEN] = now
 """
 
 
-class SessionGroups(LateGroups):
+class SessionGroups(WindowGroups):
     """The open sessions of one partition. The name of a group is the offset of the record that opened it, and its key.
 
     `gap` and `lasts` are in milliseconds; `lasts` is the time from the last record to the close. `at` is the time of
@@ -104,10 +104,10 @@ class SessionGroups(LateGroups):
         self.at = time
         group = touched[0] if touched else name(record.offset(), key)
         if late:
-            self._opens_late = group
+            self.after.opens = group
         counted = self._add(group, touched[1:], record, time, read, items, now)
         if late:
-            self._took_late(record, group, now)
+            self.after.took(record, group, now)
         return counted
 
     def named(self, key: bytes, first: int, start: int) -> bytes:

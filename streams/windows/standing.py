@@ -8,7 +8,6 @@ from sluicegate.streams.aggregation.durable.entry import ADDED
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.windows.groups import WindowGroups
-from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.tumbling import key_of
 
@@ -75,7 +74,7 @@ def open_window(groups: Groups, name: bytes, state: GroupState) -> OpenWindow | 
 
 
 def _after(groups: WindowGroups, name: bytes) -> After | None:
-    if not isinstance(groups, LateGroups) or name not in groups.closed:
+    if name not in groups.closed:
         return None
     results, since = groups.closed[name]
     due = inf if since is None else since + groups.after.gather

@@ -6,11 +6,11 @@ from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windows.cold.starts import ColdWindows
-from sluicegate.streams.windows.late import LateGroups
+from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.tumbling import Span, name, start_of
 
 
-class TumblingGroups(LateGroups):
+class TumblingGroups(WindowGroups):
     """The name of a group is the start of its window, and its key. Names are in the order of the starts of their
     windows, byte by byte, except names of windows that begin before 1970."""
 
@@ -32,7 +32,7 @@ class TumblingGroups(LateGroups):
         if closes > self.event.watermark and group not in self.closed:
             return put(self, group, record, read, items, now)
         if closes + self.after.keep > self.event.watermark:
-            self._put_late(record, group, closes, read, items, now)
+            self.put_late(record, group, closes, read, items, now)
         else:
             self._late(record, self.tumbling.span(start))
         return True

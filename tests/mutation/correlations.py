@@ -60,7 +60,7 @@ GUARDS = (
     Guard(
         "correlate by time: a group that the watermark has ended takes no record",
         BY_TIME,
-        "        self._end(group, self.event.closed_by(closes), now)\n        return None\n",
+        "        self.close_as(group, self.event.closed_by(closes), now)\n        return None\n",
         "        return state\n",
         BY_TIME_TESTS,
     ),

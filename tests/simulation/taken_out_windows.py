@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.handlers import rekey
+from sluicegate.streams.windows.closed import ClosedGroups
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.hopping import HoppingGroups
-from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.marks import BEHIND
 from sluicegate.streams.windows.merged import NEVER, UNKNOWN, MergedClock
 from sluicegate.streams.windows.sessions import SessionGroups
@@ -140,7 +141,7 @@ def closed_forgotten(patch: Patch) -> None:
 
 def dropped_at_close(patch: Patch) -> None:
     """A window that may be revised is dropped with its result."""
-    patch.setattr(LateGroups, "_send", lambda self, *rest: WindowGroups.fire(self, *rest))
+    patch.setattr(ClosedGroups, "send", lambda self, *rest: Groups.fire(self._groups, *rest))
 
 
 def revision_without_id(patch: Patch) -> None:

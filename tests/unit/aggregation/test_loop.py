@@ -20,7 +20,7 @@ from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import exactly, fill
 from sluicegate.streams.expressions import typed
 from sluicegate.streams.expressions.values import MAX_LENGTH
-from sluicegate.streams.windows import placing, sessions
+from sluicegate.streams.windows import near, placing, sessions
 from sluicegate.streams.windows.sliding import placing as sliding
 from sluicegate.streams.windows.sliding.groups import SlidingGroups
 from tests.unit.aggregation.patterns import modules_of, pattern, replace_pattern
@@ -148,7 +148,7 @@ def test_a_stage_that_is_wrong_is_seen(stage: str, monkeypatch: pytest.MonkeyPat
 def test_a_group_that_is_near_and_is_of_another_window_or_has_ended_is_seen(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placing.NearGroups, method, lambda *_: None)
+    monkeypatch.setattr(near.NearGroups, method, lambda *_: None)
     assert differs()
 
 

@@ -6,17 +6,16 @@ from math import inf
 import pytest
 
 from sluicegate.streams.agent import Reducer, Window
-from sluicegate.streams.aggregation import firing
+from sluicegate.streams.aggregation import early
 from sluicegate.streams.aggregation.converting import Conversion
 from sluicegate.streams.aggregation.durable.entry import ADDED, ChangelogEntry, halves
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.errors import BufferFull
+from sluicegate.streams.windows import closed as late_module
 from sluicegate.streams.windows import closing
 from sluicegate.streams.windows import groups as groups_module
-from sluicegate.streams.windows import late as late_module
 from sluicegate.streams.windows import sessions as sessions_module
 from sluicegate.streams.windows.groups import WindowGroups
-from sluicegate.streams.windows.late import LateGroups
 from sluicegate.streams.windows.standing import After, open_window
 from sluicegate.streams.windows.tumbling import name
 from tests.unit.windows.oracle import Result, Step
@@ -208,21 +207,21 @@ def test_what_is_noted_of_windows_that_ended_is_forgotten(window: Window, monkey
     for module in (closing, late_module, sessions_module):
         monkeypatch.setattr(module, "STALE", 10)
     groups = open_windows(replace(window, max_ahead=1e9))
-    assert isinstance(groups, LateGroups)
+    assert isinstance(groups, WindowGroups)
     for number in range(200):
         late = record(2 * number + 1, b"a", 10_000 * number - 5_000, 1)
         groups.accept([record(2 * number, b"b", 10_000 * number + 9_999, 1), late], 100.0 + 10 * number)
         groups.expire(100.0 + 10 * number, 100)
     most = 2 * len(groups.states) + 11
     assert len(groups.states) < 10
-    assert max(map(len, (groups._opened_first, groups._order, groups.after._ends, groups.after._due))) <= most
+    assert max(map(len, (groups.after._opened_first, groups._order, groups.after._ends, groups.after._due))) <= most
 
 
 @pytest.mark.parametrize("kind", [{}, {"kind": "hopping", "every": 5.0}, {"late": "amend", "keep": 90.0}])
 def test_what_many_windows_send_at_one_moment_is_cut_by_bytes(
     kind: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (closing, firing):
+    for module in (closing, early):
         monkeypatch.setattr(module, "SLICE_BYTES", 20)
     groups = open_windows(replace(SKIP, **kind), compute=(Reducer("all", "collect", "amount"),))  # type: ignore
     groups.accept([record(offset, b"k%d" % offset, 1_000, 7) for offset in range(100)], 100.0)
