@@ -59,7 +59,7 @@ class LaneRows:
         sendable = self._in_order(batch)
         if self._mac is None or batch.lane < MOST_LANES:
             return sendable
-        return sendable._replace(rows=[self._mac.signed(row) for row in sendable.rows])
+        return sendable._replace(rows=self._mac.signed(sendable.rows))
 
     def _in_order(self, batch: LaneBatch) -> Sendable:
         """The rows before the first one that cannot be sent. A row that failed before is sent alone, so no row passes

@@ -20,7 +20,7 @@ class SignedOutput:
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
         taken, remaining = 0, iter(rows)
-        while signed := [self._signed(row) for row in islice(remaining, TOGETHER)]:
+        while signed := self._signed(islice(remaining, TOGETHER)):
             taken += (count := self._output.produce_all(signed, reports))
             if count < len(signed):
                 break
@@ -35,7 +35,7 @@ class SignedTransactions:
         self.open, self.close = output.open, output.close
 
     def send(self, rows: Sequence[OutboxRow], cursor: Cursor) -> str:
-        return self._output.send([self._signed(row) for row in rows], cursor)
+        return self._output.send(self._signed(rows), cursor)
 
 
 def signing(

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from sluicegate.streams.contracts.headers import NUMBER, SHARD, STATE
-from sluicegate.streams.contracts.mac import PLACES, MacHeaders, read
+from sluicegate.streams.contracts.mac import PLACES, Mac, MacHeaders, read
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.reading.proof import HeaderProof
 from sluicegate.streams.topic_names import plain
@@ -27,7 +27,6 @@ MOST_UNPROVEN = 5_000  # shards without proof: any writer of the topic can use a
 UNPROVEN = "?"  # the prefix for shards whose records have no proof
 TRUSTING = HeaderProof()
 AT_SHARD, AT_NUMBER = PLACES[SHARD], PLACES[NUMBER]
-OF_SENDER = {SHARD: AT_SHARD, NUMBER: AT_NUMBER}
 MOST_NAMES = 1_000  # the number of cached shard names
 LONGEST_NAME = 2_048  # bytes; the names of two topics, of an app and of an agent fit
 
@@ -104,9 +103,11 @@ class ReceivedShards:
         """Return the new records. Records without proof lose the headers that steer, and time marks without proof are
         dropped. The headers of each record are read, so this is called only for topics named in `receive`."""
         kept: list[Record] = []
+        keys: Mac | None = None
         for record in records:
-            keys = proof.keys(record)
-            values = read(headers(record), OF_SENDER if keys is None else PLACES)
+            if keys is None:  # offsets ascend: behind a record that needs a MAC, each one does
+                keys = proof.keys(record)
+            values = read(headers(record))
             sender = self._sender(record, values)
             if keys is not None and not keys.proves(record, values):
                 kept += self._unproven(record, sender, now, proof)
@@ -142,14 +143,16 @@ class ReceivedShards:
     def _sender(self, record: Record, values: MacHeaders) -> tuple[str, int] | None:
         """The shard and number of the record. None if they are missing, malformed, or belong to another topic."""
         shard, number = values[AT_SHARD] or b"", values[AT_NUMBER] or b""
-        if not number.isdigit() or len(number) > 18 or len(shard) > LONGEST_NAME or record.error() is not None:
+        if not number.isdigit() or len(number) > 18 or record.error() is not None:
             return None
         if (name := self._names.get(shard)) is None:
             name = self._named(shard)
         return (name, int(number)) if name else None
 
     def _named(self, shard: bytes) -> str:
-        """Decode the name of a shard that sends to this topic; empty for any other name. Cached."""
+        """Decode the name of a shard that sends to this topic; empty for any other name. Cached if it is short."""
+        if len(shard) > LONGEST_NAME:
+            return ""
         text = shard.decode("ascii", "replace")
         _, arrow, target = text.rpartition(">")
         if not arrow or target.rpartition("#")[0] != self.topic or not text.isascii():

@@ -6,8 +6,8 @@ two agents reads. The twin has no keys of the app: nothing is signed, and nothin
 The records and the results are those of J1. Of the chain `every` the first agent sends every record to the second,
 which makes the results; of `results` the first one makes them, and the second reads and sends each. `--stores`:
 `sluicegate run` on a real broker; the clock starts at the first claimed partition and stops when the last result is
-visible. `--log`: so many records through both agents of `every` in one process, on a log and a store in memory, and
-nothing else. Both kinds alternate. The command fails if a result is wrong.
+visible. `--log`: so many records through both agents in one process, on a log and a store in memory, and nothing else.
+Both kinds alternate. The command fails if a result is wrong.
 """
 
 import argparse
@@ -102,21 +102,30 @@ def _measured(run: Running, consumer: Consumer, servers: Sequence[int], expected
     return Spent(end.at - begin.at, workers, chain, judge(values, expected, rows=False))
 
 
-def on_a_log(records: int, kind: str) -> Spent:
-    """One run in this process."""
+def _agents(chain: str) -> Sequence[Agent]:
+    """The agents of CHAINS."""
     compute = (Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount"))
-    rule = Aggregation(count=load.PER_KEY, since_first=600.0, compute=compute)
-    agents = (
-        Agent("first", ("in",), None, Destination("between"), "dead", where="amount >= 0"),
-        Agent("second", ("between",), rule, Destination("out"), "dead", receive=("between",)),
+    fold = Aggregation(count=load.PER_KEY, since_first=600.0, compute=compute)
+    again = Aggregation(count=1, compute=(Reducer("n", "sum", "n"), Reducer("sum", "sum", "sum"), compute[2]))
+    rules = (None, fold) if chain == "every" else (fold, again)
+    where = "amount >= 0" if chain == "every" else None
+    return (
+        Agent("first", ("in",), rules[0], Destination("between"), "dead", where=where),
+        Agent("second", ("between",), rules[1], Destination("out"), "dead", receive=("between",)),
     )
+
+
+def on_a_log(records: int, chain: str, kind: str) -> Spent:
+    """One run in this process."""
     log, clock = Log(), ManualClock()
     for topic in ("in", "between", "out", "dead"):
         log.create(topic, load.PARTITIONS)
     for key, _amount, value in load.orders(records):
         log.append("in", int(key[1:]) % load.PARTITIONS, key.encode(), value)
     store, mac = memory(clock), Mac("app", (b"k" * 32,)) if kind == KEYS else None
-    drivers = [Driver(agent, store, log, clock, mac=mac).give(*range(load.PARTITIONS)).turns(5) for agent in agents]
+    drivers = [
+        Driver(agent, store, log, clock, mac=mac).give(*range(load.PARTITIONS)).turns(5) for agent in _agents(chain)
+    ]
     gc.set_threshold(*COLLECTIONS)
     begin, cpu = time.monotonic(), time.thread_time()
     for driver in drivers:
@@ -158,10 +167,9 @@ def main() -> int:
     parser.add_argument("--log", type=int, default=40_000, help="a multiple of 100; 0: leave it out")
     options = parser.parse_args()
     right = True
-    if options.log:
-        right = compared(
-            "every, one process, in memory", options.log, options.rounds, lambda kind: on_a_log(options.log, kind)
-        )
+    for chain in options.chains if options.log else ():
+        run = partial(on_a_log, options.log, chain)
+        right = compared(f"{chain}, one process, in memory", options.log, options.rounds, run) and right
     with ExitStack() as cleaning:
         if options.stores:
             os.environ["_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=4"  # see tests.bench

@@ -26,7 +26,7 @@ def names(who: str) -> Callable[[], str]:
 
 
 def believes(one: Mac, other: Mac) -> bool:
-    row = other.signed(ROW)
+    [row] = other.signed([ROW])
     return one.proves(LogRecord(row.topic, row.partition, 0, row.key, row.value, list(row.headers)))
 
 

@@ -1188,16 +1188,26 @@ GUARDS = (
     Guard(
         "a MAC covers the value",
         "streams/contracts/mac.py",
-        "_encode((topic, partition, key, value, *values",
-        "_encode((topic, partition, key, *values",
+        "] = topic, partition, key, value\n",
+        "] = topic, partition, key, None\n",
         MAC,
     ),
     Guard(
         "a MAC covers topic and partition",
         "streams/contracts/mac.py",
-        "_encode((topic, partition, key, value, *values",
-        "_encode((key, value, *values",
+        "] = topic, partition, key, value\n",
+        "] = None, None, key, value\n",
         MAC,
+    ),
+    Guard(
+        "names of headers that any writer makes up are not all remembered",
+        "streams/contracts/mac.py",
+        "and len(PLACES) < MOST_NAMES ",
+        "",
+        MAC,
+    ),
+    Guard(
+        "no long name of a header is remembered", "streams/contracts/mac.py", " and len(name) <= LONGEST_NAME", "", MAC
     ),
     Guard(
         "records of an earlier release are believed for an hour",

@@ -62,8 +62,8 @@ GUARDS = (
     Guard(
         "a MAC covers what a result says of its records",
         "streams/contracts/mac.py",
-        "*values[:CODE]))",
-        "*values[:3]))",
+        "del values[CODE:]",
+        "del values[BEFORE + 3 :]",
         OFFLINE,
     ),
     Guard(

@@ -289,7 +289,7 @@ def _retried(
         if retry_id(letter.id, number) not in there
     ]
     if asked:
-        claim = _announce_and_send(store, claim, source, asked, [mac.signed(row) for row in lacking])
+        claim = _announce_and_send(store, claim, source, asked, mac.signed(lacking))
     if chosen:
         # The records are in Kafka, so a lost claim does not matter for these notes.
         done = [_note(letter, number, SENT, "", person) for letter, number in chosen]

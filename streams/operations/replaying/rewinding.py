@@ -352,7 +352,7 @@ class Writer:
             raise _changed(self._claim.partition)
 
     def _send(self, rows: Sequence[OutboxRow]) -> None:
-        rows = [self._mac.signed(row) for row in rows]
+        rows = self._mac.signed(rows)
         reports, taken = _Reports(), 0
         while taken < len(rows):
             taken += self._output.produce_all(rows[taken:], reports)

@@ -398,7 +398,7 @@ def test_a_forged_addressee_of_a_record_in_a_topic_is_not_believed(file: str, lo
         store.migrate()
         mac = mac_keys.read_or_make(store, "shop", lambda: "token")
     hidden = [("sluicegate-retried-for", b"shop/other")]
-    row = mac.signed(OutboxRow(1, "t", "i", "orders", 0, b"k", SMALL.encode(), [*hidden]))
+    [row] = mac.signed([OutboxRow(1, "t", "i", "orders", 0, b"k", SMALL.encode(), [*hidden])])
     for headers in (hidden, list(row.headers)):
         log.append("orders", 0, b"k", SMALL.encode(), headers)
     for offset, outcome in enumerate(["taken", "passed-over"]):

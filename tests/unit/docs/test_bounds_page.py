@@ -15,6 +15,7 @@ from sluicegate.streams.aggregation import deadline, group_faults, groups
 from sluicegate.streams.aggregation.durable import paging
 from sluicegate.streams.config.text import document
 from sluicegate.streams.console import letter_index, snapshot
+from sluicegate.streams.contracts import mac
 from sluicegate.streams.engine import worker
 from sluicegate.streams.expressions import lexer, parse, times, values
 from sluicegate.streams.observe import history, http
@@ -93,6 +94,7 @@ LIMITS: dict[str, list[str]] = {
         f"{int(receive.FORGET_AFTER) // 86_400} days",
     ],
     "shards without a [proof](protocol.md#proof)": [f"{receive.MOST_UNPROVEN:,}"],
+    "names of headers that a worker remembers": [f"{mac.MOST_NAMES:,}", f"{mac.LONGEST_NAME}"],
     "name of a shard": [f"{receive.LONGEST_NAME:,} bytes"],
     "numbers that are remembered of a shard": [f"{receive.WINDOW:,}"],
     "time after `keys rotate` until the new key is used": [f"{mac_keys.SIGNS_AFTER:.0f} s"],

@@ -133,7 +133,8 @@ def test_a_letter_with_the_id_of_a_genuine_one_does_not_stand_for_it(log: Log) -
     says |= {"stage": "handler", "reason": "r", "error": "e", "attempts": 1}
     told = [("sluicegate-id", b"i"), *((f"sluicegate-dead-{name}", str(each).encode()) for name, each in says.items())]
     mac = Mac("app", (b"k" * 32,))
-    signed = mac.signed(OutboxRow(1, "", "i", "dead", 0, b"k", b"own", told)).headers
+    [row] = mac.signed([OutboxRow(1, "", "i", "dead", 0, b"k", b"own", told)])
+    signed = row.headers
     for value, headers in ((b"evil", told), (b"own", list(signed)), (b"evil", list(signed)), (b"own", list(signed))):
         log.append("dead", 0, b"k", value, headers)
     seen = [(each.value, each.proven) for each in letters(log.topics["dead"][0], "app", ["sums"], mac)]

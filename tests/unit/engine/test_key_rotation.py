@@ -15,7 +15,7 @@ from sluicegate.streams.versions.live_keys import LiveKeys
 from sluicegate.streams.versions.mac_keys import KEEP, READ_EVERY, SIGNS_AFTER, SWITCHED, SigningKeys
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, an_agent
-from tests.unit.engine.test_mac import a_record, a_row
+from tests.unit.engine.test_mac import a_record, a_row, signed
 
 tokens = (f"token {number}" for number in count())
 
@@ -35,7 +35,7 @@ def rotate(store: MemoryStore, keep: float = KEEP) -> SigningKeys:
 
 
 def proves(one: Mac, other: Mac, number: int = 7) -> bool:
-    return one.proves(a_record(other.signed(a_row(number))))
+    return one.proves(a_record(signed(other, a_row(number))))
 
 
 def now_of(store: MemoryStore) -> Mac:
@@ -168,7 +168,7 @@ def test_a_running_worker_drops_each_repeat_and_refuses_no_record_across_a_rotat
             rotate(store)
         sender.renew()
         for _ in range(2):  # each is sent twice
-            row = sender.signed(a_row(number, value=b'{"amount": 1}'))
+            row = signed(sender, a_row(number, value=b'{"amount": 1}'))
             log.append("in", 0, row.key, row.value, list(row.headers))
         driver.later(7.0).turns(3)
     driver.later(1.0).turns(6)

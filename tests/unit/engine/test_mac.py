@@ -7,6 +7,7 @@ import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Destination, Handler
+from sluicegate.streams.contracts import mac as codes
 from sluicegate.streams.contracts.headers import MAC, RETRIED_FOR
 from sluicegate.streams.contracts.lanes import first_lane
 from sluicegate.streams.contracts.mac import Mac
@@ -29,6 +30,11 @@ def a_row(number: int = 7, *more: Header, value: bytes = b"v", shard: str = SHAR
     return OutboxRow(number, "token", "i", "in", 0, b"k", value, [*ours, *more])
 
 
+def signed(mac: Mac, row: OutboxRow) -> OutboxRow:
+    [result] = mac.signed([row])
+    return result
+
+
 def a_record(row: OutboxRow, offset: int = 0, **other: Any) -> LogRecord:
     content = {"topic": row.topic, "partition": row.partition, "key": row.key, "value": row.value} | other
     return LogRecord(
@@ -38,15 +44,15 @@ def a_record(row: OutboxRow, offset: int = 0, **other: Any) -> LogRecord:
 
 def by(mac: Mac | None, number: int, **more: Any) -> LogRecord:
     row = a_row(number, **more)
-    return a_record(row if mac is None else mac.signed(row))
+    return a_record(row if mac is None else signed(mac, row))
 
 
 def test_a_record_is_proven_by_a_key_of_its_app() -> None:
-    assert [each.proves(a_record(KEYS.signed(a_row()))) for each in (KEYS, NEWER, STRANGER)] == [True, True, False]
+    assert [each.proves(a_record(signed(KEYS, a_row()))) for each in (KEYS, NEWER, STRANGER)] == [True, True, False]
     assert not KEYS.proves(a_record(a_row()))
     assert not KEYS.proves(a_record(a_row(7, (MAC, None))))
     assert not KEYS.proves(a_record(a_row(7, (MAC, b"\xff"))))
-    assert KEYS.proves(a_record(KEYS.signed(a_row(7, (MAC, b"of the message that a handler received")))))
+    assert KEYS.proves(a_record(signed(KEYS, a_row(7, (MAC, b"of the message that a handler received")))))
 
 
 @pytest.mark.parametrize(
@@ -62,17 +68,31 @@ def test_a_record_is_proven_by_a_key_of_its_app() -> None:
     ids=["plain", "result", "steering"],
 )
 def test_a_mac_never_changes_for_topics_hold_records_of_earlier_releases(more: tuple[Header, ...], code: bytes) -> None:
-    assert KEYS.signed(a_row(7, *more)).headers[-1] == (MAC, code)
+    assert signed(KEYS, a_row(7, *more)).headers[-1] == (MAC, code)
+
+
+def test_headers_of_other_names_change_no_mac_and_the_memory_for_names_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(codes, "MOST_NAMES", len(codes.PLACES) + 5)
+    monkeypatch.setattr(codes, "PLACES", dict(codes.PLACES))
+    row, names = signed(KEYS, a_row()), [*(f"made-up-{number}" for number in range(20)), "x" * 1_000_000]
+    for name in reversed(names):
+        others: list[Header] = [(name, b"1"), *row.headers, (name, b"2"), ("sluicegate-unknown", b"3")]
+        assert KEYS.proves(replace(a_record(row), h=others))
+        assert not KEYS.proves(replace(a_record(row, value=b"forged"), h=others))
+    assert len(codes.PLACES) == codes.MOST_NAMES
+    assert names[-1] not in codes.PLACES
 
 
 def test_a_header_of_the_mac_without_a_value_is_replaced() -> None:
-    signed = KEYS.signed(a_row(7, (MAC, None)))
-    assert [name for name, _ in signed.headers].count(MAC) == 1
-    assert KEYS.proves(a_record(signed))
+    row = signed(KEYS, a_row(7, (MAC, None)))
+    assert [name for name, _ in row.headers].count(MAC) == 1
+    assert KEYS.proves(a_record(row))
 
 
 def test_of_two_headers_with_one_name_the_first_is_covered() -> None:
-    row = KEYS.signed(a_row())
+    row = signed(KEYS, a_row())
     other: Header = ("sluicegate-seq", b"8")
     assert KEYS.proves(replace(a_record(row), h=[*row.headers, other]))
     assert not KEYS.proves(replace(a_record(row), h=[other, *row.headers]))
@@ -80,18 +100,18 @@ def test_of_two_headers_with_one_name_the_first_is_covered() -> None:
 
 @pytest.mark.parametrize("name", ["sluicegate-retried-for", "sluicegate-time"])
 def test_a_steering_header_without_a_value_steers(name: str) -> None:
-    plain = KEYS.signed(a_row())
+    plain = signed(KEYS, a_row())
     assert not KEYS.proves(replace(a_record(plain), h=[*plain.headers, (name, None)]))
 
 
 @pytest.mark.parametrize("other", [{"topic": "else"}, {"partition": 1}, {"key": b"x"}, {"key": None}], ids=str)
 def test_a_mac_that_is_copied_to_another_place_or_key_proves_nothing(other: dict[str, Any]) -> None:
-    assert not KEYS.proves(a_record(KEYS.signed(a_row()), **other))
+    assert not KEYS.proves(a_record(signed(KEYS, a_row()), **other))
 
 
 @pytest.mark.parametrize("name", ["sluicegate-id", "sluicegate-shard", "sluicegate-seq"])
 def test_a_mac_that_is_copied_to_another_number_proves_nothing(name: str) -> None:
-    row = KEYS.signed(a_row())
+    row = signed(KEYS, a_row())
     changed: list[Header] = [(each, b"1" if each == name else value) for each, value in row.headers]
     assert not KEYS.proves(replace(a_record(row), h=changed))
     without = [header for header in row.headers if header[0] != name]
@@ -99,18 +119,18 @@ def test_a_mac_that_is_copied_to_another_number_proves_nothing(name: str) -> Non
 
 
 def test_a_mac_that_is_copied_to_another_value_proves_nothing() -> None:
-    row = KEYS.signed(a_row())
+    row = signed(KEYS, a_row())
     assert KEYS.proves(a_record(row))
     assert not KEYS.proves(a_record(row, value=b"forged"))
 
 
 def test_of_a_record_that_steers_all_headers_of_ours_are_covered() -> None:
-    row = KEYS.signed(a_row(7, (RETRIED_FOR, b"app/a"), ("user", b"1")))
+    row = signed(KEYS, a_row(7, (RETRIED_FOR, b"app/a"), ("user", b"1")))
     assert KEYS.proves(a_record(row))
     assert not KEYS.proves(a_record(row, value=b"forged"))
     without = [header for header in row.headers if header[0] != RETRIED_FOR]
     more: Header = ("sluicegate-origin", b"in/0/1")
-    plain = KEYS.signed(a_row())
+    plain = signed(KEYS, a_row())
     for headers in (without, [*row.headers, more], [*plain.headers, (RETRIED_FOR, b"app/a")]):
         assert not KEYS.proves(replace(a_record(row), h=headers))
 
@@ -176,7 +196,7 @@ def test_a_forged_time_mark_is_left_out_and_a_forged_stamp_says_nothing() -> Non
     assert senders.drop_repeats([mark], 1.0, proof) == []
     [kept] = senders.drop_repeats([a_record(a_row(2, *stamp))], 1.0, proof)
     assert [name for name, _ in kept.headers() or ()][3:] == ["sluicegate-agent"]
-    genuine = a_record(KEYS.signed(a_row(3, *stamp)))
+    genuine = a_record(signed(KEYS, a_row(3, *stamp)))
     assert senders.drop_repeats([genuine], 1.0, proof) == [genuine]
     assert proof.refused == 2
 

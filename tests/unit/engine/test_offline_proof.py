@@ -71,7 +71,7 @@ def forge(log: Log, clock: ManualClock, *told: Header) -> None:
 def write(log: Log, clock: ManualClock, mac: Mac | None, *told: Header, topic: str = "in") -> None:
     offset = log.high(topic, 0)
     row = OutboxRow(offset, "t", "i", topic, 0, KEYS[offset % 2].encode(), json.dumps({"n": offset}).encode(), [*told])
-    row = row if mac is None else mac.signed(row)
+    row = row if mac is None else mac.signed([row])[0]
     log.append(topic, 0, row.key, row.value, list(row.headers), int((clock.now + EPOCH) * 1000))
 
 
