@@ -18,9 +18,9 @@ from sluicegate.streams.contracts.leased_values import (
     InsertResult,
     OpenBatch,
     Pack,
+    PositionMove,
     SealedBatch,
     Types,
-    WatermarkMove,
     resolved,
     singles,
 )
@@ -142,7 +142,7 @@ def at_least_one(limit: int | None) -> int | None:
     return limit
 
 
-def watermark_moved(name: str, progress: WatermarkMove, stands: int) -> WatermarkMoved:
+def position_moved(name: str, progress: PositionMove, stands: int) -> WatermarkMoved:
     place = f"{progress.topic_id}/{progress.partition}"
     text = f"buffer {name}: the position of {place} is {stands}, not {progress.expected}: read again from there"
     return WatermarkMoved(text, stands)
@@ -195,7 +195,7 @@ class BufferCalls(ABC):
         name: str,
         entries: Sequence[Entry],
         gate: Gate | None,
-        progress: WatermarkMove | None = None,
+        progress: PositionMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         """Same as sluicegate.streams.contracts.leased.BufferIntake.insert_and_seal. Without a gate nothing is
@@ -207,16 +207,12 @@ class BufferCalls(ABC):
     def renew(self, name: str, token: str, lease: timedelta = LEASE, attempts: int | None = None) -> datetime: ...
 
     def insert(
-        self,
-        name: str,
-        entries: Sequence[Entry],
-        progress: WatermarkMove | None = None,
-        keep_keys: timedelta = NOT_KEPT,
+        self, name: str, entries: Sequence[Entry], progress: PositionMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> InsertResult:
         return self.insert_and_seal(name, entries, None, progress, keep_keys).result
 
     def insert_packs(
-        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
+        self, name: str, packs: Sequence[Pack], gate: Gate, progress: PositionMove
     ) -> Sequence[SealedBatch]:
         return self.insert_and_seal(name, singles(packs), gate, progress).batches
 

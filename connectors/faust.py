@@ -22,8 +22,8 @@ from sluicegate.streams.contracts.leased_values import (
     Filled,
     Gate,
     InsertResult,
+    PositionMove,
     SealedBatch,
-    WatermarkMove,
     entry_key,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
@@ -159,7 +159,7 @@ class BufferSink:
             known = len(events) - len(new)
             if not new:
                 return Filled(InsertResult(0, known), ())
-            progress = WatermarkMove(source.topic_id, place[1], source.next, new[-1].message.offset + 1)
+            progress = PositionMove(source.topic_id, place[1], source.next, new[-1].message.offset + 1)
             try:
                 filled = await asyncio.to_thread(self._written, new, progress)
             except WatermarkMoved as moved:
@@ -168,7 +168,7 @@ class BufferSink:
             self._sources[place] = source._replace(next=progress.next)
             return filled._replace(result=filled.result._replace(duplicates=filled.result.duplicates + known))
 
-    def _written(self, events: Sequence[Any], progress: WatermarkMove) -> Filled:
+    def _written(self, events: Sequence[Any], progress: PositionMove) -> Filled:
         entries = [self._entry(event) for event in events]
         failpoints.hit("faust-received")
         if self._gate is not None:
@@ -183,8 +183,8 @@ class BufferSink:
             return source
         id = await asyncio.to_thread(self._topic_id, place[0])
         if source is None or (source.generation, source.topic_id) != (generation, id):
-            watermark = await asyncio.to_thread(self._buffer.watermark, self._name, id, place[1])
-            source = self._sources[place] = FaustPosition(id, generation, watermark)
+            position = await asyncio.to_thread(self._buffer.position, self._name, id, place[1])
+            source = self._sources[place] = FaustPosition(id, generation, position)
             if 0 < source.next < first:
                 what = (
                     "buffer %s: offsets %d to %d of %s/%d did not come: retention, transactions' markers, or "

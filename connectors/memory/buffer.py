@@ -19,10 +19,10 @@ from sluicegate.streams.contracts.leased_values import (
     Gate,
     InsertResult,
     OpenBatch,
+    PositionMove,
     SealedBatch,
     Snapshot,
     Types,
-    WatermarkMove,
     positive,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
@@ -45,15 +45,15 @@ class MemoryBuffer(BufferCalls):
         self._names: dict[str, Buffered] = {} if names is None else names
 
     def _insert(
-        self, name: str, entries: Sequence[Entry], progress: WatermarkMove | None, keep_keys: timedelta, now: int
+        self, name: str, entries: Sequence[Entry], progress: PositionMove | None, keep_keys: timedelta, now: int
     ) -> list[Entry]:
         """Returns the entries that are new."""
         buffer = self._buffer(name)
         if progress is not None:
             place = progress.topic_id, progress.partition
-            if buffer.watermarks.get(place, 0) != progress.expected:
-                raise buffers.watermark_moved(name, progress, buffer.watermarks.get(place, 0))
-            buffer.watermarks[place] = progress.next
+            if buffer.positions.get(place, 0) != progress.expected:
+                raise buffers.position_moved(name, progress, buffer.positions.get(place, 0))
+            buffer.positions[place] = progress.next
         buffer.keep = max(buffer.keep, length(keep_keys))
         buffer.forget(now)
         buffer.set_keys_back(now)
@@ -69,7 +69,7 @@ class MemoryBuffer(BufferCalls):
         name: str,
         entries: Sequence[Entry],
         gate: Gate | None,
-        progress: WatermarkMove | None = None,
+        progress: PositionMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         with self._lock:
@@ -99,9 +99,9 @@ class MemoryBuffer(BufferCalls):
         with self._lock:
             return [self._complete(self._buffer(name), batch, outbox) for batch, outbox in ends]
 
-    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+    def position(self, name: str, topic_id: str, partition: int) -> int:
         with self._lock:
-            return self._buffer(name).watermarks.get((topic_id, partition), 0)
+            return self._buffer(name).positions.get((topic_id, partition), 0)
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:
         positive(lease)

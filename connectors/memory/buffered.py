@@ -62,7 +62,7 @@ class Buffered:
     deadlines: dict[str, int] = field(default_factory=dict)
     batches: dict[str, StoredBatch] = field(default_factory=dict)
     early: dict[str, OpenResults] = field(default_factory=dict)
-    watermarks: dict[tuple[str, int], int] = field(default_factory=dict)
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def knows(self, key: str, now: int) -> bool:
         return key in self.keys or self.removed.get(key, 0) > now

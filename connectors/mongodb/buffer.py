@@ -13,7 +13,7 @@ from sluicegate.connectors.mongodb import buffered, early
 from sluicegate.connectors.mongodb.buffered import FOR_REMOVAL, FREED, drop, numbered, of, unleased
 from sluicegate.connectors.mongodb.connection import Document
 from sluicegate.connectors.mongodb.messages import write_rows
-from sluicegate.connectors.mongodb.migrations import BUFFER, SEALED, WATERMARK
+from sluicegate.connectors.mongodb.migrations import BUFFER, POSITION, SEALED
 from sluicegate.connectors.mongodb.sealing import Sealing, complete
 from sluicegate.connectors.mongodb.steps import StepRunner, locked, until
 from sluicegate.connectors.outboxes import space_of
@@ -27,10 +27,10 @@ from sluicegate.streams.contracts.leased_values import (
     Gate,
     InsertResult,
     OpenBatch,
+    PositionMove,
     SealedBatch,
     Snapshot,
     Types,
-    WatermarkMove,
     positive,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
@@ -64,7 +64,7 @@ class MongoBuffer(BufferCalls):
         name: str,
         entries: Sequence[Entry],
         gate: Gate | None,
-        progress: WatermarkMove | None = None,
+        progress: PositionMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         wanted: dict[str, Entry] = {}
@@ -76,10 +76,10 @@ class MongoBuffer(BufferCalls):
             now, first = lock["now"], lock.get("last", 0) - len(wanted) + 1
             if progress is not None:
                 place = {"_id": _place(name, progress.topic_id, progress.partition)}
-                stands = (self._data[WATERMARK].find_one(place, session=session) or {}).get("next", 0)
+                stands = (self._data[POSITION].find_one(place, session=session) or {}).get("next", 0)
                 if stands != progress.expected:
-                    raise buffers.watermark_moved(name, progress, stands)
-                self._data[WATERMARK].update_one(place, {"$set": {"next": progress.next}}, upsert=True, session=session)
+                    raise buffers.position_moved(name, progress, stands)
+                self._data[POSITION].update_one(place, {"$set": {"next": progress.next}}, upsert=True, session=session)
             if "keep" in lock:
                 buffered.set_keys_back(self._data, name, now, lock["keep"], session)
             there = buffered.remembered(self._data, name, list(wanted), now, session) if wanted else set()
@@ -103,9 +103,9 @@ class MongoBuffer(BufferCalls):
 
         return buffers.complete_together(together, ends)
 
-    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+    def position(self, name: str, topic_id: str, partition: int) -> int:
         with self._steps.reading():
-            document = self._data[WATERMARK].find_one({"_id": _place(name, topic_id, partition)})
+            document = self._data[POSITION].find_one({"_id": _place(name, topic_id, partition)})
             return int(document["next"]) if document else 0
 
     def get_snapshot(self, name: str, limit: int | None = None, lease: timedelta = LEASE) -> Snapshot:

@@ -16,7 +16,7 @@ META, CLAIM, CHANGELOG = "sluicegate_meta", "sluicegate_claim", "sluicegate_chan
 OUTBOX, DEAD, STEP = "sluicegate_outbox", "sluicegate_dead", "sluicegate_step"
 COLD = "sluicegate_cold"
 LOCK, BUFFER, KEY, GROUP = "sluicegate_lock", "sluicegate_buffer", "sluicegate_buffer_key", "sluicegate_buffer_group"
-SEALED, WATERMARK, EARLY = "sluicegate_buffer_sealed", "sluicegate_watermark", "sluicegate_buffer_early"
+SEALED, POSITION, EARLY = "sluicegate_buffer_sealed", "sluicegate_watermark", "sluicegate_buffer_early"
 TIMEOUT, MESSAGE = "sluicegate_timeout", "sluicegate_message"
 LEASED = 2
 """The step that the leased contracts need."""
@@ -32,7 +32,7 @@ def _collections(data: MongoDatabase) -> None:
 
 
 def _leased(data: MongoDatabase) -> None:
-    for name in (LOCK, WATERMARK):
+    for name in (LOCK, POSITION):
         _create(data, name)
     # Each index costs the server a quarter of an update, whether the update changes it or not. So there are few.
     _create(

@@ -33,10 +33,10 @@ from sluicegate.streams.contracts.leased_values import (
     InsertResult,
     OpenBatch,
     Pack,
+    PositionMove,
     SealedBatch,
     Snapshot,
     Types,
-    WatermarkMove,
     batch_id,
     positive,
     resolved,
@@ -65,7 +65,7 @@ class RedisBuffer(BufferCalls):
         name: str,
         entries: Sequence[Entry],
         gate: Gate | None,
-        progress: WatermarkMove | None = None,
+        progress: PositionMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         moves = ("", 0, 0) if progress is None else _moves(progress)
@@ -76,12 +76,12 @@ class RedisBuffer(BufferCalls):
             self._make_rows(name)
             state, *answer = self._run(scripts.INSERT, name, *arguments)
         if progress is not None and state == b"moved":
-            raise buffers.watermark_moved(name, progress, int(answer[0]))
+            raise buffers.position_moved(name, progress, int(answer[0]))
         count, sealed = answer
         return Filled(InsertResult(count, len(entries) - count), [self._batch(name, batch) for batch in sealed])
 
     def insert_packs(
-        self, name: str, packed: Sequence[Pack], gate: Gate, progress: WatermarkMove
+        self, name: str, packed: Sequence[Pack], gate: Gate, progress: PositionMove
     ) -> Sequence[SealedBatch]:
         ends = "".join("01"[pack.ends] for pack in packed) if any(pack.ends for pack in packed) else ""
         arguments = (*self._gated(gate), *_moves(progress), ends, _dues(packed), *packs.pack_arguments(packed))
@@ -89,7 +89,7 @@ class RedisBuffer(BufferCalls):
         if state == b"rows":
             return self.insert_and_seal(name, singles(packed), gate, progress).batches
         if state == b"moved":
-            raise buffers.watermark_moved(name, progress, int(answer[0]))
+            raise buffers.position_moved(name, progress, int(answer[0]))
         return [self._batch(name, each) for each in answer[0]]
 
     def _make_rows(self, name: str) -> None:
@@ -117,7 +117,7 @@ class RedisBuffer(BufferCalls):
             yield from ("1" if gate.dues else "", "" if gate.every is None else length(gate.every))
         yield from (-1,) if self._types is None else (len(self._types), *self._types)
 
-    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+    def position(self, name: str, topic_id: str, partition: int) -> int:
         with translated():
             return int(self._server().hget(_key("watermarks", name), _source(topic_id, partition)) or 0)
 
@@ -297,7 +297,7 @@ def _pack_key(name: str, group: bytes) -> bytes:
     return b"%sbuffer:pack:%d:%s:%s" % (PREFIX.encode(), len(encoded), encoded, group)
 
 
-def _moves(progress: WatermarkMove) -> tuple[str, int, int]:
+def _moves(progress: PositionMove) -> tuple[str, int, int]:
     return _source(progress.topic_id, progress.partition), progress.expected, progress.next
 
 

@@ -158,7 +158,7 @@ BUFFER_KEY = _table(
     indexes=[["name", "kept_until"]],
     by_key=True,
 )
-BUFFER_WATERMARK = _table(
+BUFFER_POSITION = _table(
     "buffer_watermark",
     "name name, topic_id name, partition_number count, next_offset count",
     ["name", "topic_id", "partition_number"],
@@ -210,7 +210,7 @@ BUFFER_NAME, BUFFER_HOLD, PENDING, LANE = (
 )
 BUFFER_HOLD = BUFFER_HOLD._replace(columns=[*BUFFER_HOLD.columns, *_PAST.columns])
 
-_BUFFERS = (_BUFFER_NAME, BUFFER_ROW, _BUFFER_HOLD, _BUFFER_DEADLINE, BUFFER_KEY, BUFFER_WATERMARK)
+_BUFFERS = (_BUFFER_NAME, BUFFER_ROW, _BUFFER_HOLD, _BUFFER_DEADLINE, BUFFER_KEY, BUFFER_POSITION)
 LEASED = (*_BUFFERS, _TIMEOUT, MESSAGE, _PENDING, SENT, DEAD_MESSAGE, ATTEMPT, _LANE)
 
 # Entries are compressed already. Free space in a page lets the claim row be updated without its index.

@@ -21,11 +21,11 @@ from sluicegate.streams.contracts.leased_values import (
     InsertResult,
     OpenBatch,
     Pack,
+    PositionMove,
     SealedBatch,
     Snapshot,
     Timeout,
     TimeoutBatch,
-    WatermarkMove,
 )
 from sluicegate.streams.contracts.messages import Attempt, LaneBatch, OutboxMessage, Outcome, StoredMessage
 
@@ -38,11 +38,7 @@ class BufferIntake(Protocol):
     """Inserts into a buffer. `name` is the configured aggregation id. Every call touches only the rows of that name."""
 
     def insert(
-        self,
-        name: str,
-        entries: Sequence[Entry],
-        progress: WatermarkMove | None = None,
-        keep_keys: timedelta = NOT_KEPT,
+        self, name: str, entries: Sequence[Entry], progress: PositionMove | None = None, keep_keys: timedelta = NOT_KEPT
     ) -> InsertResult:
         """Insert all `entries`, except those whose idempotency key is known: they are left out silently, and the first
         payload stays. A key is known while its row is buffered, and for `keep_keys` after its removal. With `progress`
@@ -54,7 +50,7 @@ class BufferIntake(Protocol):
         name: str,
         entries: Sequence[Entry],
         gate: Gate,
-        progress: WatermarkMove | None = None,
+        progress: PositionMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         """As `insert`. In the same transaction the resolved unsealed entries of each touched group are sealed in their
@@ -62,7 +58,7 @@ class BufferIntake(Protocol):
         new one whose `due` has passed. The gate's times set the deadlines of the entries that are left, and with
         `gate.dues` the newest of them that has a `due`."""
 
-    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+    def position(self, name: str, topic_id: str, partition: int) -> int:
         """The next offset of the source partition. 0 when none was set."""
 
 
@@ -74,7 +70,7 @@ class BufferPacks(Protocol):
         """How many records one insert takes well. Where each record is a row, more would block all other callers."""
 
     def insert_packs(
-        self, name: str, packs: Sequence[Pack], gate: Gate, progress: WatermarkMove
+        self, name: str, packs: Sequence[Pack], gate: Gate, progress: PositionMove
     ) -> Sequence[SealedBatch]:
         """As `insert_and_seal` of each record. Records need no idempotency key, since `progress` shows which are new.
         Gates and counts count records. They are read as entries of type PACK, each a pack of one or more records."""

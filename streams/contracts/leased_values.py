@@ -172,7 +172,7 @@ class InsertResult(NamedTuple):
     duplicates: int
 
 
-class WatermarkMove(NamedTuple):
+class PositionMove(NamedTuple):
     """The position of one source partition, compared and set with an insert. `expected` is the next offset so far (0:
     none was set), `next` the one after the last of this batch. The key is the topic id, so a topic that is made again
     begins at 0."""

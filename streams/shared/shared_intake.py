@@ -13,7 +13,7 @@ from sluicegate.streams.aggregation.events import Event
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.contracts.ids import Identify
 from sluicegate.streams.contracts.leased import BufferIntake
-from sluicegate.streams.contracts.leased_values import WatermarkMove
+from sluicegate.streams.contracts.leased_values import PositionMove
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import TopicPartition
 from sluicegate.streams.errors import WatermarkMoved
@@ -33,7 +33,7 @@ class SourceProgress(NamedTuple):
 
     identify: Identify
     topic_id: str
-    watermark: int
+    position: int
 
 
 class SharedIntake(RecordProcessor):
@@ -84,7 +84,7 @@ class SharedIntake(RecordProcessor):
     def _put(self, place: TopicPartition, run: RecordRun, identify: Identify) -> None:
         _, topic_id, stands = self._source(place, identify)
         while (fresh := run if run.offsets[0] >= stands else run.part(bisect_left(run.offsets, stands))).offsets:
-            moves = WatermarkMove(topic_id, place[1], stands, fresh.offsets[-1] + 1)
+            moves = PositionMove(topic_id, place[1], stands, fresh.offsets[-1] + 1)
             try:
                 batches = self._runs.insert(fresh, place[0], moves)
             except WatermarkMoved as moved:
@@ -99,12 +99,12 @@ class SharedIntake(RecordProcessor):
         known = self._sources.get(place)
         if known is None or known.identify is not identify:
             topic_id = self._source_of(place)
-            stands = self._buffer.watermark(self._name, topic_id, place[1])
+            stands = self._buffer.position(self._name, topic_id, place[1])
             known = self._sources[place] = SourceProgress(identify, topic_id, stands)
         return known
 
     def holds(self, place: TopicPartition, offset: int, identify: Identify) -> bool:
-        return offset < self._buffer.watermark(self._name, self._source(place, identify).topic_id, place[1])
+        return offset < self._buffer.position(self._name, self._source(place, identify).topic_id, place[1])
 
     def forget(self, place: TopicPartition) -> None:
         self._sources.pop(place, None)

@@ -10,7 +10,7 @@ from sluicegate.streams.aggregation.deadline import CANCELLED
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.leased import AggregatorBuffer
-from sluicegate.streams.contracts.leased_values import Entry, EntryDue, Gate, SealedBatch, WatermarkMove
+from sluicegate.streams.contracts.leased_values import Entry, EntryDue, Gate, PositionMove, SealedBatch
 from sluicegate.streams.contracts.record import Record, headers
 from sluicegate.streams.observe.metrics import Meter
 from sluicegate.streams.reading.dedupe import IdRule
@@ -76,7 +76,7 @@ class Packing:
     def size(self, run: RecordRun) -> int:
         return sum(map(len, run.items))
 
-    def insert(self, run: RecordRun, topic: str, moves: WatermarkMove) -> Sequence[SealedBatch]:
+    def insert(self, run: RecordRun, topic: str, moves: PositionMove) -> Sequence[SealedBatch]:
         common = Common(topic, moves.topic_id, moves.partition, self._time())
         return self._buffer.insert_packs(self._name, packs(run, common, self._gate.count or inf), self._gate, moves)
 
@@ -114,7 +114,7 @@ class Identified:
     def size(self, run: RecordRun) -> int:
         return sum(len(record.value() or b"") for record in run.items)
 
-    def insert(self, run: RecordRun, topic: str, moves: WatermarkMove) -> Sequence[SealedBatch]:
+    def insert(self, run: RecordRun, topic: str, moves: PositionMove) -> Sequence[SealedBatch]:
         entries = list(self._entries(run, moves.topic_id))
         filled = self._buffer.insert_and_seal(self._name, entries, self._gate, moves, self._keep)
         if filled.result.duplicates:

@@ -200,7 +200,7 @@ def every_operation_of_the_buffer(store: Any, batch: Any) -> list[Callable[[], A
     return [
         lambda: buffer.insert("b", [ENTRY]),
         lambda: buffer.insert_and_seal("b", [ENTRY], Gate(1)),
-        lambda: buffer.watermark("b", "t", 0),
+        lambda: buffer.position("b", "t", 0),
         lambda: buffer.get_snapshot("b"),
         lambda: buffer.remove_snapshot("b", snapshot),
         lambda: buffer.release_snapshot("b", snapshot),

@@ -1006,8 +1006,8 @@ GUARDS = (
     Guard(
         "two commands at once retry a group of the shared scope once",
         "streams/operations/dead/dead_shared.py",
-        "moves = WatermarkMove(_counter(each.letter), 0, stands, number + 1)",
-        "moves = WatermarkMove(f'{_counter(each.letter)}{id(each)}', 0, 0, number + 1)",
+        "moves = PositionMove(_counter(each.letter), 0, stands, number + 1)",
+        "moves = PositionMove(f'{_counter(each.letter)}{id(each)}', 0, 0, number + 1)",
         ("tests/contracts/buffer/test_retried_groups.py::test_two_commands_at_once_and_later_ones_retry_a_group_once",),
     ),
     Guard(

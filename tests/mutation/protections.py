@@ -465,7 +465,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit(
             "streams/shared/shared_runs.py",
             "        common = Common(topic, moves.topic_id, moves.partition, self._time())",
-            "        moves = moves._replace(expected=self._buffer.watermark(self._name, moves.topic_id, "
+            "        moves = moves._replace(expected=self._buffer.position(self._name, moves.topic_id, "
             "moves.partition))\n"
             "        common = Common(topic, moves.topic_id, moves.partition, self._time())",
         ),
@@ -476,7 +476,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "streams/shared/shared_intake.py",
-            "            stands = self._buffer.watermark(self._name, topic_id, place[1])",
+            "            stands = self._buffer.position(self._name, topic_id, place[1])",
             "            stands = 0",
         ),
     ),

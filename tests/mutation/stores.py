@@ -392,7 +392,7 @@ GUARDS = (
     Guard(
         "memory: the watermark is compared",
         "connectors/memory/buffer.py",
-        "            if buffer.watermarks.get(place, 0) != progress.expected:",
+        "            if buffer.positions.get(place, 0) != progress.expected:",
         f"            {NEVER}",
         BUFFER,
         MEMORY,

@@ -89,7 +89,7 @@ def test_what_waits_is_one_insert_for_each_partition_and_acknowledged_in_order(s
     results = [each.result for each in scene.filled(scene.sink(), 2)]
     assert results == [(2, 0), (1, 0)]
     assert scene.acked == [(0, 0), (0, 1), (1, 0)]
-    assert (scene.store.buffer.watermark("b", "id-1", 0), scene.store.buffer.watermark("b", "id-1", 1)) == (2, 1)
+    assert (scene.store.buffer.position("b", "id-1", 0), scene.store.buffer.position("b", "id-1", 1)) == (2, 1)
 
 
 def test_it_ends_with_its_agent(scene: Scene, app: Any) -> None:

@@ -22,8 +22,8 @@ from sluicegate.connectors.sql.leased.leased_tables import (
     BUFFER_DEADLINE,
     BUFFER_EARLY,
     BUFFER_HOLD,
+    BUFFER_POSITION,
     BUFFER_ROW,
-    BUFFER_WATERMARK,
 )
 from sluicegate.connectors.sql.leased.outbox_rows import write_rows
 from sluicegate.connectors.sql.leased.transactions import TransactionRunner
@@ -37,10 +37,10 @@ from sluicegate.streams.contracts.leased_values import (
     Gate,
     InsertResult,
     OpenBatch,
+    PositionMove,
     SealedBatch,
     Snapshot,
     Types,
-    WatermarkMove,
     positive,
 )
 from sluicegate.streams.contracts.messages import OutboxMessage
@@ -78,7 +78,7 @@ class SqlBuffer(BufferCalls):
         name: str,
         entries: Sequence[Entry],
         gate: Gate | None,
-        progress: WatermarkMove | None = None,
+        progress: PositionMove | None = None,
         keep_keys: timedelta = NOT_KEPT,
     ) -> Filled:
         def work(connection: Connection) -> Filled:
@@ -107,8 +107,8 @@ class SqlBuffer(BufferCalls):
 
         return buffers.complete_together(together, ends)
 
-    def watermark(self, name: str, topic_id: str, partition: int) -> int:
-        mark = BUFFER_WATERMARK.c
+    def position(self, name: str, topic_id: str, partition: int) -> int:
+        mark = BUFFER_POSITION.c
         place = mark.name == name, mark.topic_id == topic_id, mark.partition_number == partition
         query = select(mark.next_offset).where(*place)
         return self._transactions.run(lambda connection: connection.scalars(query).first()) or 0

@@ -28,10 +28,10 @@ from sluicegate.connectors.sql.leased.leased_tables import (
     BUFFER_HOLD,
     BUFFER_KEY,
     BUFFER_NAME,
+    BUFFER_POSITION,
     BUFFER_ROW,
-    BUFFER_WATERMARK,
 )
-from sluicegate.streams.contracts.leased_values import Entry, Types, WatermarkMove
+from sluicegate.streams.contracts.leased_values import Entry, PositionMove, Types
 from sluicegate.streams.contracts.record import Header
 from sluicegate.streams.errors import PersistenceError
 
@@ -113,17 +113,17 @@ def locked_or_added(connection: Connection, now: Callable[[], int], name: str, t
     return lock
 
 
-def move(at: Locked, progress: WatermarkMove) -> None:
-    """Compare and set the watermark of a source. Raises WatermarkMoved."""
+def move(at: Locked, progress: PositionMove) -> None:
+    """Compare and set the position of a source. Raises WatermarkMoved."""
     place = {"name": at.name, "topic_id": progress.topic_id, "partition_number": progress.partition}
-    here = [BUFFER_WATERMARK.c[name] == value for name, value in place.items()]
-    stands = at.connection.scalars(select(BUFFER_WATERMARK.c.next_offset).where(*here)).first()
+    here = [BUFFER_POSITION.c[name] == value for name, value in place.items()]
+    stands = at.connection.scalars(select(BUFFER_POSITION.c.next_offset).where(*here)).first()
     if (stands or 0) != progress.expected:
-        raise buffers.watermark_moved(at.name, progress, stands or 0)
+        raise buffers.position_moved(at.name, progress, stands or 0)
     if stands is None:
-        at.connection.execute(insert(BUFFER_WATERMARK), {**place, "next_offset": progress.next})
+        at.connection.execute(insert(BUFFER_POSITION), {**place, "next_offset": progress.next})
     else:
-        at.connection.execute(update(BUFFER_WATERMARK).where(*here).values(next_offset=progress.next))
+        at.connection.execute(update(BUFFER_POSITION).where(*here).values(next_offset=progress.next))
 
 
 def add(at: Locked, entries: Sequence[Entry], keep: int) -> list[Entry]:

@@ -12,7 +12,7 @@ from sluicegate.streams import failpoints
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.headers import DEAD_MEMBERS, LAST
 from sluicegate.streams.contracts.ids import retry_id
-from sluicegate.streams.contracts.leased_values import Gate, WatermarkMove
+from sluicegate.streams.contracts.leased_values import Gate, PositionMove
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.engine.build_shared import source_of
 from sluicegate.streams.errors import WatermarkMoved
@@ -71,7 +71,7 @@ def _planned(
 
 def _retry_count(store: Store, app: str, agent: Agent, letter: Letter) -> int:
     """The number of retries of the letter so far."""
-    return store.buffer.watermark(buffer_name(app, agent.name), _counter(letter), 0)
+    return store.buffer.position(buffer_name(app, agent.name), _counter(letter), 0)
 
 
 def _counter(letter: Letter) -> str:
@@ -84,7 +84,7 @@ def _keep(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) 
     name, stands = buffer_name(app, agent.name), _retry_count(store, app, agent, each.letter)
     if stands > number:
         return False
-    moves = WatermarkMove(_counter(each.letter), 0, stands, number + 1)
+    moves = PositionMove(_counter(each.letter), 0, stands, number + 1)
     try:
         batches = store.buffer.insert_packs(name, [packed(_group(store, app, agent, each, number))], GATE, moves)
     except WatermarkMoved:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sluicegate.streams.contracts.leased_values import PACK, Pack, WatermarkMove, pack_data, pack_parts
+from sluicegate.streams.contracts.leased_values import PACK, Pack, PositionMove, pack_data, pack_parts
 
 
 def pack(group: str, first: int, count: int = 1, width: int = 1, ends: bool = False) -> Pack:
@@ -19,7 +19,7 @@ def pack(group: str, first: int, count: int = 1, width: int = 1, ends: bool = Fa
 def put(buffer: Any, name: str, packs: list[Pack], gate: Any, begin: int = 0) -> list[Any]:
     return list(
         buffer.insert_packs(
-            name, packs, gate, WatermarkMove("topic", 0, begin, begin + sum(each.items for each in packs))
+            name, packs, gate, PositionMove("topic", 0, begin, begin + sum(each.items for each in packs))
         )
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.times import length
-from sluicegate.streams.contracts.leased_values import EntryDue, Gate, WatermarkMove
+from sluicegate.streams.contracts.leased_values import EntryDue, Gate, PositionMove
 from tests.contracts.buffer.given import HOUR, entries, entry, keys, of
 from tests.contracts.buffer.packing import pack
 from tests.contracts.leasing import Real, decoders, leased_store
@@ -33,8 +33,8 @@ def insert_rows(buffer: Any, ns: str, gate: Gate, number: int) -> None:
 
 
 def insert_packs(buffer: Any, ns: str, gate: Gate, number: int) -> None:
-    expected = buffer.watermark(ns, "topic", 0)
-    buffer.insert_packs(ns, [pack("g", number, 1)], gate, WatermarkMove("topic", 0, expected, expected + 1))
+    expected = buffer.position(ns, "topic", 0)
+    buffer.insert_packs(ns, [pack("g", number, 1)], gate, PositionMove("topic", 0, expected, expected + 1))
 
 
 def insert_dues(buffer: Any, ns: str, gate: Gate, number: int) -> None:
@@ -43,10 +43,10 @@ def insert_dues(buffer: Any, ns: str, gate: Gate, number: int) -> None:
 
 
 def insert_packed_dues(buffer: Any, ns: str, gate: Gate, number: int) -> None:
-    expected = buffer.watermark(ns, "topic", 0)
+    expected = buffer.position(ns, "topic", 0)
     due = EntryDue("first", length(AFTER)) if number == 1 else None
     packs = [pack("g", number, 1)._replace(due=due)]
-    buffer.insert_packs(ns, packs, gate, WatermarkMove("topic", 0, expected, expected + 1))
+    buffer.insert_packs(ns, packs, gate, PositionMove("topic", 0, expected, expected + 1))
 
 
 def fires_in_time(buffer: Any, ns: str, stepped: Stepped, insert: Insert, gate: Gate) -> None:

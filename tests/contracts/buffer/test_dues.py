@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.times import length, micros
-from sluicegate.streams.contracts.leased_values import LATEST_DUE, EntryDue, Gate, WatermarkMove
+from sluicegate.streams.contracts.leased_values import LATEST_DUE, EntryDue, Gate, PositionMove
 from tests.contracts.buffer.given import HOUR, entries, entry, keys, of
 from tests.contracts.buffer.packing import pack
 from tests.contracts.leasing import Real, leased_store
@@ -46,9 +46,9 @@ def rows(buffer: Any, ns: str) -> Put:
 
 def packs(buffer: Any, ns: str) -> Put:
     def insert(gate: Gate, *dues: EntryDue | None, group: str = "g") -> list[Any]:
-        first = buffer.watermark(ns, "topic", 0)
+        first = buffer.position(ns, "topic", 0)
         made = [pack(group, number)._replace(due=due) for number, due in enumerate(dues, first)]
-        return list(buffer.insert_packs(ns, made, gate, WatermarkMove("topic", 0, first, first + len(made))))
+        return list(buffer.insert_packs(ns, made, gate, PositionMove("topic", 0, first, first + len(made))))
 
     return insert
 

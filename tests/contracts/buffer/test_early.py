@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.contracts.leased_values import NO_RESULTS, EarlyPast, Gate, WatermarkMove
+from sluicegate.streams.contracts.leased_values import NO_RESULTS, EarlyPast, Gate, PositionMove
 from tests.contracts.buffer.given import HOUR, at_once, entry, message, sent
 from tests.contracts.buffer.packing import pack
 from tests.contracts.leasing import Real, leased_store
@@ -31,8 +31,8 @@ def store(store_url: str, stepped: Stepped) -> Iterator[Any]:
 @pytest.fixture
 def put(buffer: Any, ns: str, form: str) -> Put:
     def insert(count: int = 1, gate: Gate = EARLY, group: str = "g") -> list[Any]:
-        first = buffer.watermark(ns, "topic", 0)
-        moves = WatermarkMove("topic", 0, first, first + count)
+        first = buffer.position(ns, "topic", 0)
+        moves = PositionMove("topic", 0, first, first + count)
         if form == "packs":
             return list(buffer.insert_packs(ns, [pack(group, first, count)], gate, moves))
         made = [entry(number, group=group) for number in range(first, first + count)]

@@ -138,7 +138,7 @@ def test_013_every_operation_touches_only_rows_of_its_name(store: Any, ns: str, 
     ]
     assert [buffer.remove_snapshot(other, snapshot), buffer.complete(other, batch)] == [2, 1]
     buffer.remove_one(other, "c3")
-    assert (buffer.count(other), buffer.watermark(other, "t", 0), buffer.remove_all(other)) == (0, 0, 0)
+    assert (buffer.count(other), buffer.position(other, "t", 0), buffer.remove_all(other)) == (0, 0, 0)
     assert [all_keys(buffer, ns), buffer.count(ns), buffer.count_resolved(ns)] == before
     assert [keys(batch.entries) for batch in buffer.due(ns, gate)] == [["m4"]]
     assert keys(buffer.get_snapshot(ns).entries) == ["m1", "m2", "m3"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluicegate.connectors.sql.leased import buffer_rows
-from sluicegate.streams.contracts.leased_values import WatermarkMove
+from sluicegate.streams.contracts.leased_values import PositionMove
 from sluicegate.streams.errors import ConcurrencyError, WatermarkMoved
 from tests.contracts.buffer.given import HOUR, all_keys, at_once, entries, keys, message, numbers, of, sent
 from tests.contracts.leasing import FIVE_MINUTES, SHORT, WHILE, Clock, near
@@ -189,39 +189,39 @@ def test_the_watermark_moves_with_the_insert_and_is_each_partitions_and_topic_id
     another: Callable[[], Any], ns: str
 ) -> None:
     buffer = another().buffer
-    assert buffer.watermark(ns, "topic", 0) == 0
-    assert buffer.insert(ns, entries(1), WatermarkMove("topic", 0, 0, 7)) == (1, 0)
-    buffer.insert(ns, entries(2), WatermarkMove("topic", 0, 7, 9))
-    buffer.insert_and_seal(ns, entries(3), of(5), WatermarkMove("topic", 1, 0, 2**53))
-    buffer.insert(f"{ns}-b", entries(1), WatermarkMove("topic", 0, 0, 1))
+    assert buffer.position(ns, "topic", 0) == 0
+    assert buffer.insert(ns, entries(1), PositionMove("topic", 0, 0, 7)) == (1, 0)
+    buffer.insert(ns, entries(2), PositionMove("topic", 0, 7, 9))
+    buffer.insert_and_seal(ns, entries(3), of(5), PositionMove("topic", 1, 0, 2**53))
+    buffer.insert(f"{ns}-b", entries(1), PositionMove("topic", 0, 0, 1))
     places = [(ns, "topic", 0), (ns, "topic", 1), (ns, "topic-made-anew", 0), (f"{ns}-b", "topic", 0)]
-    assert [another().buffer.watermark(*place) for place in places] == [9, 2**53, 0, 1]
+    assert [another().buffer.position(*place) for place in places] == [9, 2**53, 0, 1]
 
 
 def test_with_a_watermark_that_moved_nothing_is_stored_and_the_error_tells_where_it_stands(
     buffer: Any, ns: str
 ) -> None:
-    buffer.insert(ns, entries(1), WatermarkMove("topic", 0, 0, 7))
+    buffer.insert(ns, entries(1), PositionMove("topic", 0, 0, 7))
     for call in (
         lambda progress: buffer.insert(ns, entries(2), progress),
         lambda progress: buffer.insert_and_seal(ns, entries(2), of(1), progress),
     ):
         for expected in (0, 6, 8):
             with pytest.raises(WatermarkMoved) as raised:
-                call(WatermarkMove("topic", 0, expected, 9))
+                call(PositionMove("topic", 0, expected, 9))
             assert raised.value.next == 7
-    assert (all_keys(buffer, ns), buffer.watermark(ns, "topic", 0), buffer.due(ns, of(1))) == (["m1"], 7, [])
+    assert (all_keys(buffer, ns), buffer.position(ns, "topic", 0), buffer.due(ns, of(1))) == (["m1"], 7, [])
     with pytest.raises(WatermarkMoved) as raised:
-        buffer.insert(ns, entries(2), WatermarkMove("other", 0, 3, 4))
+        buffer.insert(ns, entries(2), PositionMove("other", 0, 3, 4))
     assert raised.value.next == 0
 
 
 def test_the_watermark_outlives_the_rows(buffer: Any, ns: str) -> None:
-    buffer.insert(ns, entries(1), WatermarkMove("topic", 0, 0, 7))
+    buffer.insert(ns, entries(1), PositionMove("topic", 0, 0, 7))
     buffer.remove_all(ns)
-    assert buffer.watermark(ns, "topic", 0) == 7
+    assert buffer.position(ns, "topic", 0) == 7
     with pytest.raises(WatermarkMoved):
-        buffer.insert(ns, entries(1), WatermarkMove("topic", 0, 0, 7))
+        buffer.insert(ns, entries(1), PositionMove("topic", 0, 0, 7))
 
 
 def test_of_many_that_insert_from_one_place_at_once_one_moves_the_watermark(
@@ -229,7 +229,7 @@ def test_of_many_that_insert_from_one_place_at_once_one_moves_the_watermark(
 ) -> None:
     def insert(each: tuple[Any, int]) -> int:
         try:
-            each[0].insert(ns, entries(each[1]), WatermarkMove("topic", 0, 0, 100 + each[1]))
+            each[0].insert(ns, entries(each[1]), PositionMove("topic", 0, 0, 100 + each[1]))
         except WatermarkMoved as moved:
             return -moved.next
         return each[1]
@@ -237,10 +237,7 @@ def test_of_many_that_insert_from_one_place_at_once_one_moves_the_watermark(
     results = at_once(insert, [(another().buffer, number) for number in range(1, 6)])
     [winner] = [result for result in results if result > 0]
     assert sorted(results)[:4] == [-100 - winner] * 4
-    assert (all_keys(another().buffer, ns), another().buffer.watermark(ns, "topic", 0)) == (
-        [f"m{winner}"],
-        100 + winner,
-    )
+    assert (all_keys(another().buffer, ns), another().buffer.position(ns, "topic", 0)) == ([f"m{winner}"], 100 + winner)
 
 
 def test_a_lease_shorter_than_a_call_is_still_a_lease(buffer: Any, ns: str) -> None:

@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, r
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.sql.leased import buffer_seals
-from sluicegate.streams.contracts.leased_values import Entry, Gate, SealedBatch, Snapshot, WatermarkMove
+from sluicegate.streams.contracts.leased_values import Entry, Gate, PositionMove, SealedBatch, Snapshot
 from sluicegate.streams.contracts.options import LeasedOptions
 from sluicegate.streams.errors import SluicegateError
 from tests.contracts.buffer.given import HOUR
@@ -48,7 +48,7 @@ MOVED_GATE = st.builds(
     Gate, st.none() | st.integers(1, 3), st.just(10 * SECOND), st.none() | st.just(15 * SECOND), lease=LEASE
 )
 PROGRESS = st.none() | st.builds(
-    WatermarkMove, st.just("topic"), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2)
+    PositionMove, st.just("topic"), st.integers(0, 1), st.integers(0, 2), st.integers(0, 2)
 )
 KEPT = st.sampled_from([timedelta(0), HOUR, 10 * SECOND])
 
@@ -122,7 +122,7 @@ class Comparison(RuleBasedStateMachine):
         return f"{self.app}-{number}"
 
     @rule(number=st.integers(0, 1), given=ENTRIES, at=PROGRESS, keep=KEPT)
-    def insert(self, number: int, given: list[Entry], at: WatermarkMove | None, keep: timedelta) -> None:
+    def insert(self, number: int, given: list[Entry], at: PositionMove | None, keep: timedelta) -> None:
         self.same(lambda buffer: buffer.insert(self.name(number), given, at, self.kept(keep)))
 
     def kept(self, keep: timedelta) -> timedelta:
@@ -130,7 +130,7 @@ class Comparison(RuleBasedStateMachine):
 
     @rule(target=batches, number=st.integers(0, 1), given=ENTRIES, long=GATE, moved=MOVED_GATE, at=PROGRESS, keep=KEPT)
     def insert_and_seal(
-        self, number: int, given: list[Entry], long: Gate, moved: Gate, at: WatermarkMove | None, keep: timedelta
+        self, number: int, given: list[Entry], long: Gate, moved: Gate, at: PositionMove | None, keep: timedelta
     ) -> Any:
         now = moved if self.moves else long
 
@@ -197,7 +197,7 @@ class Comparison(RuleBasedStateMachine):
                 buffer.count_resolved(name),
             ]
         )
-        self.same(lambda buffer: [buffer.watermark(name, "topic", partition) for partition in (0, 1)])
+        self.same(lambda buffer: [buffer.position(name, "topic", partition) for partition in (0, 1)])
 
     @rule(seconds=st.sampled_from([1, 4, 9, 20]))
     def later(self, seconds: int) -> None:

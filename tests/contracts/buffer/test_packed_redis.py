@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.connectors.redis import scripts_packs
 from sluicegate.connectors.redis.scripts_leased import PREFIX
-from sluicegate.streams.contracts.leased_values import PACK, Entry, EntryDue, WatermarkMove, pack_parts
+from sluicegate.streams.contracts.leased_values import PACK, Entry, EntryDue, PositionMove, pack_parts
 from sluicegate.streams.errors import ConcurrencyError, PersistenceError
 from tests.contracts.buffer.given import HOUR, of
 from tests.contracts.buffer.packing import pack, put, records
@@ -64,7 +64,7 @@ class Side:
         if what == "rows":
             self.at += 1
             own = Entry(f"row-{self.at}", "row", "", b"r%d" % self.at, (), which[0], **ending(which[1]))
-            moves = WatermarkMove("topic", 0, self.at - 1, self.at)
+            moves = PositionMove("topic", 0, self.at - 1, self.at)
             return self.told(self.buffer.insert_and_seal(self.name, [own], gate, moves).batches)
         if what in ("complete", "release"):
             return self.ended(what, which)
@@ -77,7 +77,7 @@ class Side:
         return (
             plain(self.buffer.iter_raw(self.name)),
             self.buffer.count(self.name),
-            self.buffer.watermark(self.name, "topic", 0),
+            self.buffer.position(self.name, "topic", 0),
         )
 
     def ended(self, what: str, which: int) -> Any:
@@ -183,7 +183,7 @@ def test_nothing_is_inserted_when_the_list_of_one_group_is_damaged(store: Any, n
     client.set(key, "damaged")
     with pytest.raises(PersistenceError, match="DAMAGED"):
         put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2), pack("h", 4, 2)], of(3))
-    assert (store.buffer.count(ns), list(store.buffer.iter_raw(ns)), store.buffer.watermark(ns, "topic", 0)) == (
+    assert (store.buffer.count(ns), list(store.buffer.iter_raw(ns)), store.buffer.position(ns, "topic", 0)) == (
         0,
         [],
         0,

@@ -148,7 +148,7 @@ def test_packs_move_the_watermark_or_are_not_stored(buffer: Any, ns: str) -> Non
     put(buffer, ns, [pack("g", 0, 2)], of(9))
     with pytest.raises(WatermarkMoved) as raised:
         put(buffer, ns, [pack("g", 0, 2)], of(9))
-    assert (raised.value.next, buffer.watermark(ns, "topic", 0), buffer.count(ns)) == (2, 2, 2)
+    assert (raised.value.next, buffer.position(ns, "topic", 0), buffer.count(ns)) == (2, 2, 2)
 
 
 def test_of_many_that_insert_packs_of_one_place_at_once_one_does(another: Callable[[], Any], ns: str) -> None:
@@ -206,4 +206,4 @@ def test_everything_is_removed_with_its_packs_sealed_or_not(buffer: Any, ns: str
     clock.passed(SHORT)
     assert buffer.due(ns, gate) == []
     assert put(buffer, ns, [pack("g", 9, 3)], gate, 9) == []
-    assert buffer.watermark(ns, "topic", 0) == 12
+    assert buffer.position(ns, "topic", 0) == 12

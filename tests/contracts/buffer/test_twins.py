@@ -11,7 +11,7 @@ from sluicegate.connectors.memory import buffered
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.sql.leased import buffer_rows
 from sluicegate.connectors.sql.leased.leased_tables import BUFFER_ROW
-from sluicegate.streams.contracts.leased_values import WatermarkMove
+from sluicegate.streams.contracts.leased_values import PositionMove
 from sluicegate.streams.errors import WatermarkMoved
 from tests.contracts.buffer.given import HOUR, all_keys, entries
 
@@ -35,7 +35,7 @@ def a_removed_key_stays_known(buffer: Any, name: str) -> None:
 def a_batch_of_the_source_is_inserted_once(buffer: Any, name: str) -> None:
     for number in (1, 2):
         try:
-            buffer.insert(name, entries(number), WatermarkMove("topic", 0, 0, 7))
+            buffer.insert(name, entries(number), PositionMove("topic", 0, 0, 7))
         except WatermarkMoved:
             continue
     assert all_keys(buffer, name) == ["m1"]

@@ -14,7 +14,7 @@ from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Destinat
 from sluicegate.streams.aggregation.events import Fire, Refused
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
-from sluicegate.streams.contracts.leased_values import Gate, Pack, WatermarkMove
+from sluicegate.streams.contracts.leased_values import Gate, Pack, PositionMove
 from sluicegate.streams.contracts.record import KeptRecord
 from sluicegate.streams.engine import commits
 from sluicegate.streams.engine.commits import Commits
@@ -37,10 +37,10 @@ class Buffer:
         self.at_once, self.stands, self.known = at_once, 0, 0
         self.taken: list[tuple[int, int, list[int]]] = []
 
-    def watermark(self, name: str, topic_id: str, partition: int) -> int:
+    def position(self, name: str, topic_id: str, partition: int) -> int:
         return self.known
 
-    def insert_packs(self, name: str, packs: list[Pack], gate: Gate, progress: WatermarkMove) -> list[Any]:
+    def insert_packs(self, name: str, packs: list[Pack], gate: Gate, progress: PositionMove) -> list[Any]:
         if progress.expected != self.stands:
             raise WatermarkMoved("moved", self.stands)
         self.taken.append((progress.expected, progress.next, [each.items for each in packs]))
