@@ -242,6 +242,13 @@ def typed_code(lets: Sequence[Let], known: Mapping[NamePath, ast.expr] = Mapping
     return TypedCode(lets_by_name, (MESSAGE, GROUP), {**message, **known}, (GROUP,))
 
 
+def names_key(agent: Agent) -> bool:
+    """Whether `where` or a computed field of the agent names `message.key`."""
+    clauses = [*computed(agent.let, [let.name for let in agent.let]).values()]
+    clauses += [clause("where", agent.where)] if agent.where else []
+    return any(MESSAGE_KEY in paths(each.node) for each in clauses)
+
+
 # not `value`: the exact form decodes it before it evaluates the expression, so a broken one is always refused
 _MESSAGE = {
     "key": "text_of(record.key())",
@@ -253,10 +260,15 @@ _MESSAGE = {
 }
 
 
+MESSAGE_KEY = (MESSAGE, "key")
+KEY_TEXT = f"key.decode() if key is not None and len(key) <= {OUTSIDE} and key.isascii() else text_of(key)"
+"""`message.key` of a loop that has the key of the record in `key`. The call of `text_of` costs as much as the rest."""
+
+
 def _short_text(value: bytes | None) -> str | None:
     if value is not None and len(value) > OUTSIDE:
         unproven()
-    try:  # as `_text`, whose call would cost as much as the rest
+    try:  # as `_text`, without its call
         return None if value is None else value.decode()
     except UnicodeDecodeError:
         return None

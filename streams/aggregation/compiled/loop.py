@@ -39,7 +39,7 @@ from sluicegate.streams.aggregation.compiled.placing import BY_KEY, Placing
 from sluicegate.streams.aggregation.compiled.reducers import reducer_code
 from sluicegate.streams.aggregation.compiled.single import single_code
 from sluicegate.streams.aggregation.compiled.slots import SLOTS
-from sluicegate.streams.aggregation.compiled.values import RecordValues
+from sluicegate.streams.aggregation.compiled.values import RECORD_KEY, RecordValues
 from sluicegate.streams.aggregation.contents import LARGEST_ITEM
 from sluicegate.streams.aggregation.layout import COLUMNS
 from sluicegate.streams.aggregation.reducers import apply
@@ -278,13 +278,18 @@ def _find_group(placing: Placing, values: RecordValues) -> list[ast.stmt]:
 def _where(values: RecordValues, placing: Placing) -> list[ast.stmt]:
     checks = values.code.checks() if values.code is not None else []
     if values.where is None or values.code is None:
-        return checks
+        return [*values.key, *checks]
     passed_over, passed = values.code.checks(passed_over=True), statements(placing.passed)
-    return [stage("where"), *statements(_WHERE, X=values.where, CHECKS=passed_over, PASSED=passed), *checks]
+    return [
+        *values.key,
+        stage("where"),
+        *statements(_WHERE, X=values.where, CHECKS=passed_over, PASSED=passed),
+        *checks,
+    ]
 
 
 def _key(rule: Rule, values: RecordValues) -> list[ast.stmt]:
     if not rule.aggregation.key:
-        return statements("key = record.key()")
+        return [] if values.key else statements(RECORD_KEY)
     local = values.local(rule.aggregation.key, "any", False)
     return statements("key = N.encode() if type(N) is str else key_text(N)", N=local)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sluicegate.schemas.json import document
-from sluicegate.streams.aggregation.clauses import clause, names_of, typed_code
+from sluicegate.streams.aggregation.clauses import KEY_TEXT, MESSAGE_KEY, clause, names_key, names_of, typed_code
 from sluicegate.streams.aggregation.compiled.group_code import of_group
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.expressions.templates import expression, name, statements
@@ -28,9 +28,13 @@ except ValidationError:
 """
 
 
+RECORD_KEY = "key = record.key()"
+
+
 class RecordValues:
     """The code that reads the fields. Without `where` and computed fields, the rule's own decoder has checked the
-    types. Otherwise the code checks each field where it is used, after `where`. Raises NotTyped."""
+    types. Otherwise the code checks each field where it is used, after `where`. `key` is the code that reads the key of
+    the record before `where`, if expressions name it. Raises NotTyped."""
 
     def __init__(self, rule: Rule, asks: bool, dedupes: bool) -> None:
         self.dedupe = rule.agent.dedupe if dedupes else None
@@ -42,9 +46,12 @@ class RecordValues:
         self.code: TypedCode | None = None
         by_field = self.dedupe is not None and self.dedupe.by == "field"
         clauses = rule.reader.lets is not None or rule.ending is not None or rule.deadline is not None
+        self.key: list[ast.stmt] = []
         if (asks and rule.agent.where) or clauses or by_field:
-            group = of_group(rule.places, rule.aggregation.correlation is not None) if rule.ending is not None else {}
-            self.code = typed_code(rule.agent.let, group)
+            known = of_group(rule.places, rule.aggregation.correlation is not None) if rule.ending is not None else {}
+            if not rule.aggregation.key and names_key(rule.agent):
+                self.key, known = statements(RECORD_KEY), {**known, MESSAGE_KEY: expression(KEY_TEXT)}
+            self.code = typed_code(rule.agent.let, known)
         self.where = None
         if asks and rule.agent.where and self.code is not None:
             self.where = self.code.where(clause("where", rule.agent.where).node)

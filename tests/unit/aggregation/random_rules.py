@@ -114,6 +114,7 @@ DEEP = json.loads("[" * 66 + "]" * 66)
 TEXTS = ("x", "y", "z", "", "é")
 BROKEN = b'{"a": 4, "b": 2, "o": {"x": 5}, "s": "z", "items": [3], "unread": "\xff"}'
 ODD = (BROKEN, None, b"{", b"7", b"[]", b'{"a": 4, "s": "\xff"}', b"{}", b'{"a": 4' + b" " * 300 + b"}")
+ODD_KEYS = (None, None, "é".encode(), b"\xff", b"k" * 5000)
 
 
 def a_rule(chance: random.Random) -> Agent:
@@ -227,7 +228,7 @@ def with_names_twice(text: bytes, fields: dict[str, Any]) -> bytes:
 def records(chance: random.Random, size: int) -> list[Any]:
     keys, made = (b"k1", b"k2", b"k3", b"k4"), []
     for offset in range(size):
-        key = None if chance.random() < 0.02 else chance.choice(keys)
+        key = ODD_KEYS[offset % len(ODD_KEYS)] if chance.random() < 0.02 else chance.choice(keys)
         odds, at = chance.random(), 1_000_000 + offset * 30
         if odds < 0.2:
             at = chance.choice([at - 1_000, at - 3_000, at - 9_000, at + 900, at + 90_000, -1, 10**18])

@@ -12,7 +12,7 @@ from sluicegate.schemas.json import Field, FieldDecoder, wanted
 from sluicegate.streams.agent import Agent, Aggregation, Correlation, DataDeadline, Emit, Reducer, Until
 from sluicegate.streams.aggregation import clauses
 from sluicegate.streams.aggregation.accept import accept, carefully
-from sluicegate.streams.aggregation.compiled import group_code
+from sluicegate.streams.aggregation.compiled import group_code, values
 from sluicegate.streams.aggregation.compiled.loop import loop_of
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.groups import Groups
@@ -179,6 +179,21 @@ def test_a_text_beside_the_value_that_is_too_long_is_left_to_the_careful_way() -
     fill(groups, [record(0, b"k" * MAX_LENGTH, b"{}"), record(1, b"k", b"{}")], 0.0)
     assert [(event.record.offset(), event.reason) for event in groups.events] == [(0, "expression-failed")]
     assert loop_of(groups.rule, True, exactly) is not None
+
+
+@pytest.mark.parametrize("key", [b"k", "é".encode(), b"\xff", None])
+def test_a_key_that_is_no_ascii_text_stays_in_the_loop(key: bytes | None) -> None:
+    groups = Groups(Rule(an_agent(Aggregation(), where='default(message.key, "none") != "é"'), codec("json")))
+    aside: list[Any] = []
+    loop = loop_of(groups.rule, True, lambda groups, record, now: aside.append(record))
+    assert loop is not None
+    loop.call(groups, [record(0, key, b"{}")], 0.0, None)
+    assert (aside, groups.outcomes["where", "true"]) == ([], int(key != "é".encode()))
+
+
+def test_a_key_of_the_loop_that_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "KEY_TEXT", clauses.KEY_TEXT.replace("key.decode()", "key.decode() + 'x'"))
+    assert differs()
 
 
 @pytest.mark.parametrize("text", ["group.a.t", 'default(group.a.t, "")'])
