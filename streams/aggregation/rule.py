@@ -33,7 +33,7 @@ class Rule:
     record gives. `grouped`: the agent has an aggregation, with its own policies for null values and missing fields.
     `where` is None if the agent takes every record. `results` is None if every whole result goes to the one
     destination, and if the agent has lookups. `loops` has the compiled loops (compiled/loop.py). `time_of` reads the
-    event time from the decoded record; None if no field holds it. `times` is the window for which records are re-keyed.
+    event time from the decoded record; None if no field holds it.
     """
 
     __slots__ = (
@@ -54,7 +54,6 @@ class Rule:
         "results",
         "shared",
         "time_of",
-        "times",
         "until",
         "where",
     )
@@ -63,7 +62,7 @@ class Rule:
         self.agent, self.loops, self.deadline = agent, dict[tuple[bool, bool], Any](), _deadline(agent, codec)
         self.aggregation = aggregation = agent.aggregation or Aggregation(key=agent.key or None)
         self.completion: Completion = completion(aggregation)
-        self.max_record_bytes, self.on_error, self.times = agent.max_record_bytes, agent.on_error, agent.times
+        self.max_record_bytes, self.on_error = agent.max_record_bytes, agent.on_error
         window, until, lenient = aggregation.window, aggregation.until, aggregation.on_missing == "ignore"
         self.grouped = agent.aggregation is not None
         self.reader = reader = RecordReader(agent, aggregation, codec)

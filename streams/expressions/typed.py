@@ -125,6 +125,31 @@ class Operand(NamedTuple):
     shallow: bool = False
 
 
+class TextBounds:
+    """How many characters the code reads and makes, where that grows with the record: a number for each byte of the
+    record, and a constant. `_longest` is the size of the longest text that is made."""
+
+    __slots__ = ("_constant", "_each_byte", "_longest")
+
+    def __init__(self) -> None:
+        self._each_byte = self._constant = 0
+        self._longest = (1, 0)
+
+    def read(self, size: tuple[int, int]) -> None:
+        """The code reads a text of this size."""
+        self._each_byte, self._constant = self._each_byte + size[0], self._constant + size[1]
+
+    def make(self, size: tuple[int, int]) -> None:
+        """The code makes a text of this size."""
+        self.read(size)
+        self._longest = _most(self._longest, size)
+
+    def largest(self) -> int:
+        """As TypedCode.largest."""
+        times, more = self._longest
+        return min((MAX_LENGTH - more) // times, max(CHARACTERS - self._constant, 0) // (self._each_byte or 1))
+
+
 class TypedCode:
     """The code of some expressions over one record. In the code, `value` holds the record's bytes, and `read` the
     decoded record, with the attributes that `fields` names.
@@ -158,8 +183,7 @@ class TypedCode:
         self._wide: set[str] = set()  # fields that are more than a number, a text or a boolean
         self._inside: list[str] = []  # computed fields whose code is being made
         self._runs = True  # the code that is being made runs for each record
-        self._each_byte = self._more = 0  # characters that are read: for each byte of the record, and more
-        self._longest = (1, 0)  # the size of the longest text that is made
+        self._bounds = TextBounds()
 
     # -- for callers that make a function ------------------------------------------------------------------------------
 
@@ -268,8 +292,7 @@ class TypedCode:
 
     def largest(self) -> int:
         """The largest record, in bytes, for which no text is too long and no evaluation too costly."""
-        times, more = self._longest
-        return min((MAX_LENGTH - more) // times, max(CHARACTERS - self._more, 0) // (self._each_byte or 1))
+        return self._bounds.largest()
 
     def _reader(self, root: str) -> Evaluate:
         return attrgetter(self._attribute(root))
@@ -313,7 +336,7 @@ class TypedCode:
                 return self._contained(item, items)
             case FunctionCall("startsWith" | "endsWith" | "contains" as function, (part,), target) if target:
                 text, sought = self._text(target), self._text(part)
-                self._reads(text)
+                self._bounds.read(text.size)
                 return Operand(expression(_TEXTS[function], X=text.code, Y=sought.code), "boolean")
             case FunctionCall(function, (operand,), None) if function in _CONVERTED:
                 return self._converted(function, self._code(operand))
@@ -401,7 +424,7 @@ class TypedCode:
         finally:
             self._inside.pop()
         if made.proof == "text":
-            self._reads(made)  # the text becomes part of an output
+            self._bounds.read(made.size)  # the text becomes part of an output
         code = expression("(T := X)", T=self._local((field,)), X=made.code)
         return self._remembered((field,), made._replace(code=code, local=(field,)))
 
@@ -479,9 +502,6 @@ class TypedCode:
     def _text(self, node: Node) -> Operand:
         return self._proven(self._code(node), "text")
 
-    def _reads(self, text: Operand) -> None:
-        self._each_byte, self._more = self._each_byte + text.size[0], self._more + text.size[1]
-
     @contextmanager
     def _perhaps(self) -> Iterator[None]:
         """Discards, at its end, the proofs of code that may not run."""
@@ -532,7 +552,7 @@ class TypedCode:
             call = f"order{[*ORDERS].index(sign)}"
             return Operand(expression("O(X, Y)", O=call, X=one.code, Y=other.code), "boolean")
         if equality and one.proof == "text" and not isinstance(right, Literal):
-            self._reads(one)
+            self._bounds.read(one.size)
         codes = [self._bare(one), self._bare(other)]
         return Operand(ast.Compare(codes[0], [_COMPARED[sign]()], codes[1:]), "boolean")
 
@@ -557,8 +577,7 @@ class TypedCode:
 
     def _appended(self, one: Operand, other: Operand) -> Operand:
         made = Operand(ast.BinOp(one.code, ast.Add(), other.code), "text", size=_sum(one.size, other.size))
-        self._reads(made)
-        self._longest = _most(self._longest, made.size)
+        self._bounds.make(made.size)
         return made
 
     def _contained(self, item: Node, items: Sequence[Node]) -> Operand:
@@ -567,7 +586,7 @@ class TypedCode:
         if len(constants) < len(items) or proofs not in ({"text"}, {"number"}):
             raise NotTyped
         operand = self._proven(self._code(item), proofs.pop())  # type: ignore[arg-type]
-        self._more += 100 * len(items)
+        self._bounds.read((0, 100 * len(items)))
         code = self._bare(operand)
         among: Any = frozenset(constants)
         return Operand(ast.Compare(code, [ast.In()], [ast.Constant(among)]), "boolean")

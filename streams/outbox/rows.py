@@ -99,19 +99,25 @@ class Target(NamedTuple):
     envelope: EventEnvelope | None = None
 
 
+class RowsOfClaim(NamedTuple):
+    """The values of one claim from which the ids of its rows and their shards are made."""
+
+    lineage: str
+    hash: Callable[[], Any]
+    dead_id: Identify
+
+
 class Rows:
     """Makes the rows of one claim of a partition. `number` is the last number that was used. If `under_rule` is False,
     the groups were filled under an earlier rule, whose digest is unknown."""
 
     __slots__ = (
         "_agent",
-        "_dead_id",
+        "_claim",
         "_envelopes",
         "_facts",
-        "_hash",
         "_history",
         "_letters",
-        "_lineage",
         "_loop",
         "_most",
         "_partition",
@@ -147,10 +153,9 @@ class Rows:
 
     def begin(self, lineage: str, number: int, topic_id: str) -> None:
         """Set the claim of the next rows. `topic_id` is as in sluicegate.streams.contracts.values.Source.name."""
-        self._lineage, self.number = lineage, number
+        self.number = number
         self.fire_id: Identify = fire_ids(self._partition, topic_id)
-        self._hash = fire_hash(self._partition, topic_id)
-        self._dead_id = dead_ids(self._partition, topic_id)
+        self._claim = RowsOfClaim(lineage, fire_hash(self._partition, topic_id), dead_ids(self._partition, topic_id))
         self._topics: dict[str, tuple[Header, int]] = {}
 
     def make(self, events: Sequence[Event]) -> list[OutboxRow]:
@@ -162,11 +167,11 @@ class Rows:
             return [row for event in events for row in exactly(event, self.number)[0]]
         to = self._to or self._letters  # routes and messages need neither
         values = RowValues(
-            self._lineage,
+            self._claim.lineage,
             self._place,
             self._sender,
             self._rule if self.under_rule else None,
-            self._hash,
+            self._claim.hash,
             to.topic,
             to.encode,
             self._targets,
@@ -379,7 +384,7 @@ class Rows:
         if rekeyed is not None:
             ours += [(DEAD_REKEYED_BY, rekeyed.agent.encode()), (DEAD_READ, b"%s%d" % (self._place, read.offset()))]
         letter = cut(record.key(), record.value(), its, ours, self._most)
-        return self._row(self._dead_id(read.offset()), self._agent.dead_letters, *letter)
+        return self._row(self._claim.dead_id(read.offset()), self._agent.dead_letters, *letter)
 
     def _original(self, record: Record) -> OriginalRecord | None:
         """The original of a record that was re-keyed for this agent; None for any other record."""
@@ -429,13 +434,13 @@ class Rows:
             else:
                 place = fixed_partition(shard, count)
         ours: list[Header] = [(ID, identity.encode()), shard, (NUMBER, b"%d" % number)]
-        return OutboxRow(number, self._lineage, identity, topic, place, key, value, ours + headers)
+        return OutboxRow(number, self._claim.lineage, identity, topic, place, key, value, ours + headers)
 
     def _shard(self, topic: str) -> tuple[Header, int]:
         """The header with the shard of rows to the topic, and its number of partitions, which `make` requests once."""
         known = self._topics.get(topic)
         if known is None:
-            shard = SHARD, shard_name(self._partition, topic, self._lineage)
+            shard = SHARD, shard_name(self._partition, topic, self._claim.lineage)
             known = self._topics[topic] = shard, self._facts.partitions(topic)
         return known
 

@@ -90,8 +90,8 @@ def known_ids(groups: Groups) -> KnownIds | None:
 
 def groups_of(rule: Rule, notes: bool = False) -> Groups:
     """Create the groups of one partition under this rule. None is open. `notes` is as in Groups."""
-    if rule.times is not None:
-        return OriginGroups(rule, rule.times, notes)
+    if rule.agent.times is not None:
+        return OriginGroups(rule, rule.agent.times, notes)
     window, correlation = rule.aggregation.window, rule.aggregation.correlation
     if window is None:
         return Groups(rule, notes) if correlation is None else CorrelatedGroups(rule, correlation, notes)
@@ -105,7 +105,7 @@ def code_of(rule: Rule) -> str:
     groups, where = groups_of(rule), rule.where
     windows = groups if isinstance(groups, WindowGroups) else None
     placing = BY_KEY if windows is None else windows.placing
-    adds, whole = rule.grouped and rule.times is None, None
+    adds, whole = rule.grouped and rule.agent.times is None, None
     dedupes = rule.agent.dedupe is not None
     if adds and (where is not None or dedupes) and (windows is None or windows.merged is None):
         whole = loop_of(rule, True, exactly if windows is None else judged, placing, dedupes)

@@ -750,8 +750,8 @@ GUARDS = (
     Guard(
         "each claim numbers its rows in a shard of its own",
         "streams/outbox/rows.py",
-        "self._lineage, self.number = lineage, number",
-        'self._lineage, self.number = "", number',
+        "self._claim = RowsOfClaim(lineage, ",
+        'self._claim = RowsOfClaim("", ',
         (f"{E}test_rows.py", f"{E}test_outbox.py"),
     ),
     Guard(

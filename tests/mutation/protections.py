@@ -302,8 +302,8 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     "lineage": (
         Edit(
             "streams/outbox/rows.py",
-            "        self._lineage, self.number = lineage, number",
-            '        self._lineage, self.number = "", number',
+            "        self._claim = RowsOfClaim(lineage, ",
+            '        self._claim = RowsOfClaim("", ',
         ),
     ),
     "receive": (
@@ -384,7 +384,9 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "event-id": (
-        Edit("streams/outbox/rows.py", '"id": identity, "source"', '"id": f"{identity}/{self._lineage}", "source"'),
+        Edit(
+            "streams/outbox/rows.py", '"id": identity, "source"', '"id": f"{identity}/{self._claim.lineage}", "source"'
+        ),
     ),
     "own-headers": (
         Edit(
