@@ -125,21 +125,12 @@ def _by_id(avro: SchemaOptions, reader: Any, names: frozenset[str] | None) -> Ca
             value = FRAME.pack(0, 0) + value[begin:]
         read = known.get(id)
         if read is None:
-            written = _written_with(avro, id)
+            written = written_with(avro, id, ".avsc", parsed)
             same = reader if written == reader else written
             read = known[id] = _reader(replace(alone, schema_id=None), same, reader, names)
         return read(value)
 
     return text
-
-
-def _written_with(avro: SchemaOptions, id: SchemaKey) -> Schema:
-    """The writer's schema of the id. Raises msgspec.DecodeError and Unavailable."""
-    text, where = written_with(avro, id, ".avsc")
-    try:
-        return parsed(text)
-    except ValueError as error:
-        raise msgspec.DecodeError(f"was written with schema id {id}, whose {where} {error}") from None
 
 
 def _hint(value: bytes, framed: bool) -> str:

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
@@ -12,6 +13,7 @@ from sluicegate.schemas.codecs import Unavailable
 from sluicegate.schemas.options import SchemaOptions
 from sluicegate.schemas.registry import SchemaKey
 
+T = TypeVar("T")
 FRAME = struct.Struct(">bI")
 LONG_FRAME = 17  # a one, and a UUID in place of the id
 
@@ -38,10 +40,20 @@ def check_id(id: SchemaKey, wanted: int | None) -> None:
         raise msgspec.DecodeError(f"was written with schema id {id}, not {wanted}")
 
 
-def written_with(options: SchemaOptions, id: SchemaKey, suffix: str) -> tuple[str, str]:
-    """The schema of the id, and its origin: the file of the id, or else the registry. Raises msgspec.DecodeError and
-    Unavailable."""
-    what, where = f"was written with schema id {id}", f"{id}{suffix}"
+def written_with(options: SchemaOptions, id: SchemaKey, suffix: str, read: Callable[[str], T]) -> T:
+    """What `read` makes of the schema of the id. It raises ValueError for a text that is no schema. Raises
+    msgspec.DecodeError and Unavailable."""
+    what = f"was written with schema id {id}"
+    text, where = _schema_and_origin(options, id, suffix, what)
+    try:
+        return read(text)
+    except ValueError as error:
+        raise msgspec.DecodeError(f"{what}, whose {where} {error}") from None
+
+
+def _schema_and_origin(options: SchemaOptions, id: SchemaKey, suffix: str, what: str) -> tuple[str, str]:
+    """The schema of the id, and its origin: the file of the id, or else the registry."""
+    where = f"{id}{suffix}"
     if options.writers:
         try:
             return content(Path(options.writers, where), suffix), where

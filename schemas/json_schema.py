@@ -105,18 +105,8 @@ def _opening(options: SchemaOptions, own: Wrong | None) -> Callable[[bytes], Ope
             check_id(id, options.schema_id)
             return value[begin:], own
         if id not in known:
-            writer = _written_with(options, id)
+            writer = written_with(options, id, ".json", lambda text: validator(text) if options.validate else None)
             known[id] = writer if by_writer else own
         return value[begin:], known[id]
 
     return opening
-
-
-def _written_with(options: SchemaOptions, id: SchemaKey) -> Wrong | None:
-    """The schema that a value of this id must fit; None without validation. Raises msgspec.DecodeError and
-    Unavailable."""
-    text, where = written_with(options, id, ".json")
-    try:
-        return validator(text) if options.validate else None
-    except ValueError as error:
-        raise msgspec.DecodeError(f"was written with schema id {id}, whose {where} {error}") from None

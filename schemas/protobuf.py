@@ -90,21 +90,13 @@ def _body(options: SchemaOptions, descriptor: Descriptor) -> Callable[[bytes], b
             name = descriptor.full_name if path == own else None
         else:
             if id not in known:
-                known[id] = _names(options, id)
+                known[id] = written_with(options, id, ".desc", names)
             name = known[id].get(path)
         if name != descriptor.full_name:
             raise msgspec.DecodeError(f"is {name or f'the message at {[*path]}'}, not {descriptor.full_name}")
         return value[begin:]
 
     return body
-
-
-def _names(options: SchemaOptions, id: SchemaKey) -> dict[IndexPath, str]:
-    text, where = written_with(options, id, ".desc")
-    try:
-        return names(text)
-    except ValueError as error:
-        raise msgspec.DecodeError(f"was written with schema id {id}, whose {where} {error}") from None
 
 
 def read_path(value: bytes, at: int) -> tuple[IndexPath, int]:

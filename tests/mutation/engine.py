@@ -797,7 +797,7 @@ GUARDS = (
         ("tests/unit/cli/test_wiring.py", "tests/unit/cli/test_waiting.py"),
     ),
     Guard(
-        "the source's watermark moves with the insert",
+        "the position of a source moves with the insert",
         "streams/shared/shared_runs.py",
         "entries, self._gate, moves, self._keep)",
         "entries, self._gate, None, self._keep)",

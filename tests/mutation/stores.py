@@ -390,7 +390,7 @@ GUARDS = (
         MEMORY,
     ),
     Guard(
-        "memory: the watermark is compared",
+        "memory: the position is compared",
         "connectors/memory/buffer.py",
         "            if buffer.positions.get(place, 0) != progress.expected:",
         f"            {NEVER}",

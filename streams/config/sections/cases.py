@@ -24,6 +24,7 @@ from sluicegate.streams.cases import (
 )
 from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.fields import (
+    CLUSTER_OF_TOPIC,
     AnyValue,
     ClusterField,
     Duration,
@@ -88,11 +89,7 @@ class SendStep(FilePart, frozen=True):
     """One record, or `times` equal records. The value is written in the format of the agent that reads the topic."""
 
     topic: TopicField = Field(description="The topic that the record is sent to.", examples=["orders"])
-    cluster: ClusterField | None = Field(
-        default=None,
-        description="The cluster of the topic, by its name under `kafka`; without it, the default one.",
-        examples=["west"],
-    )
+    cluster: ClusterField | None = CLUSTER_OF_TOPIC
     key: Text | None = Field(default=None, description="The key of the record.", examples=["a"])
     value: AnyValue = Field(
         default=None,
@@ -126,11 +123,7 @@ class ExpectStep(FilePart, frozen=True):
     """The next output of the topic; with a key, the next output of that key."""
 
     topic: TopicField = Field(description="The topic of the output.", examples=["baskets"])
-    cluster: ClusterField | None = Field(
-        default=None,
-        description="The cluster of the topic, by its name under `kafka`; without it, the default one.",
-        examples=["west"],
-    )
+    cluster: ClusterField | None = CLUSTER_OF_TOPIC
     key: Text | None = Field(
         default=None,
         description="The key of the output. Without it, the next one of the topic is compared.",

@@ -183,6 +183,11 @@ ClusterField = Annotated[
     _like(CLUSTER_NAME),
     WrapValidator(_known_text),
 ]
+CLUSTER_OF_TOPIC: Any = Field(
+    default=None,
+    description="The cluster of the topic, by its name under `kafka`; without it, the default one.",
+    examples=["west"],
+)
 
 
 def of_cluster(value: object) -> object:

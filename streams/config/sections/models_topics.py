@@ -9,6 +9,7 @@ from sluicegate.streams.config.sections.entries import FilePart
 from sluicegate.streams.config.sections.envelopes import EnvelopeField, SourceEnvelope
 from sluicegate.streams.config.sections.fields import (
     CLUSTER_NAME,
+    CLUSTER_OF_TOPIC,
     LONGEST_EXPRESSION,
     LONGEST_PATTERN,
     TOPIC,
@@ -57,11 +58,7 @@ class SourceModel(FilePart, frozen=True):
         examples=["cloudevents"],
     )
 
-    cluster: ClusterField | None = Field(
-        default=None,
-        description="The cluster of the topic, by its name under `kafka`; without it, the default one.",
-        examples=["west"],
-    )
+    cluster: ClusterField | None = CLUSTER_OF_TOPIC
 
     _of_cluster = model_validator(mode="before")(of_cluster)
 
@@ -139,11 +136,7 @@ class DestinationModel(FilePart, frozen=True):
     `register` belong to `schema_registry`."""
 
     topic: TopicField = Field(description="The topic that outputs are written to.", examples=["baskets"])
-    cluster: ClusterField | None = Field(
-        default=None,
-        description="The cluster of the topic, by its name under `kafka`; without it, the default one.",
-        examples=["west"],
-    )
+    cluster: ClusterField | None = CLUSTER_OF_TOPIC
     where: ClauseField = Field(
         default=None,
         description="An expression. In a list of routes, this one takes the results for which it is true.",
