@@ -37,6 +37,16 @@ class Unavailable(Exception):
     """A value cannot be read or written now, because the schema registry does not answer. The text names the
     registry."""
 
+    why = "the schema registry does not answer"
+    remedy = "tried again until it answers"
+
+
+class UnusableSchema(Unavailable):
+    """The schema that the file names is in the registry, and no record can be read with it."""
+
+    why = "the schema of the registry cannot be used"
+    remedy = "write schema: FILE or another version, and restart: the records wait"
+
 
 class Codec(NamedTuple):
     """`decode` returns plain Python values or raises; `encode` writes a result document; `shown` makes the value for a

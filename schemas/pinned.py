@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from sluicegate.schemas import registry
-from sluicegate.schemas.codecs import Codec, Unavailable
+from sluicegate.schemas.codecs import Codec, Unavailable, UnusableSchema
 from sluicegate.schemas.frames import content
 from sluicegate.schemas.options import SchemaOptions
 
@@ -26,7 +26,7 @@ def later(name: str, options: SchemaOptions, suffix: str, compiled: Callable[[Sc
             try:
                 codecs.append(compiled(replace(options, schema=schema, pinned="")))
             except ValueError as error:
-                raise Unavailable(f"the schema {options.pinned} {error}") from None
+                raise UnusableSchema(f"the schema {options.pinned} {error}") from None
         return codecs[0]
 
     def only(names: Iterable[str] | None) -> Callable[[bytes], bytes]:

@@ -46,7 +46,8 @@ def files(text: str) -> Sequence[FileDescriptorProto]:
     except (Error, ValueError, DecodeError):
         files_ = None
     if not files_ or not files_[-1].name:
-        raise ValueError(f"is not a set of file descriptors; {MAKE}")
+        what = "is the text of a .proto file, not" if _declared(text) else "is not"
+        raise ValueError(f"{what} a set of file descriptors; {MAKE}")
     files: Sequence[FileDescriptorProto] = files_
     return files
 
@@ -107,7 +108,7 @@ def path_of(descriptor: Descriptor) -> IndexPath:
 
 def names(text: str) -> dict[IndexPath, str]:
     """The full names of the messages by their position, of a set of file descriptors or of the text of a `.proto` file.
-    Raises ValueError."""
+    A map field has a position, as descriptors have a message for its entries, and no name. Raises ValueError."""
     try:
         last = files(text)[-1]
     except ValueError:
@@ -121,12 +122,14 @@ def names(text: str) -> dict[IndexPath, str]:
 def _of_messages(messages: Sequence[Any], inside: IndexPath, scope: str) -> Iterator[tuple[IndexPath, str]]:
     for index, each in enumerate(messages):
         name = f"{scope}.{each.name}" if scope else each.name
-        yield (*inside, index), name
+        if not each.options.map_entry:
+            yield (*inside, index), name
         yield from _of_messages(each.nested_type, (*inside, index), name)
 
 
 def _declared(text: str) -> dict[IndexPath, str]:
-    """The messages that the text declares. Braces nest; only a message or a group opens a scope of messages."""
+    """The messages that the text declares. Braces nest; only a message or a group opens a scope of messages, and a map
+    field takes a position in it."""
     tokens = [each for each in _TOKENS.findall(text) if not each.startswith(("//", "/*"))]
     paths: dict[IndexPath, str] = {}
     package, name = "", ""
@@ -139,9 +142,11 @@ def _declared(text: str) -> dict[IndexPath, str]:
             name = after
         elif token == ";":
             name = ""
-        elif token == "{":
+        elif token == "{" or (token == "map" and after == "<"):
             outer = next(each for each in reversed(inside) if each is not None)
-            if name:
+            if token == "map":
+                children[outer[0]] = children.get(outer[0], -1) + 1
+            elif name:
                 index = children[outer[0]] = children.get(outer[0], -1) + 1
                 path = (*outer[0], index)
                 full = f"{outer[1]}.{name}" if outer[1] else name

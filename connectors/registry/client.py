@@ -71,7 +71,9 @@ class RegistryClient:
             return UnknownId(f"the schema registry at {self._place} has no schema with id {id}")
 
         def request() -> Any:
-            return protobuf.descriptor(partial(self._schema, id)) if kind == "PROTOBUF" else self._schema(id, None)
+            if kind == "PROTOBUF":
+                return protobuf.descriptor(partial(self._schema, self._number(id)))
+            return self._schema(id, None)
 
         answer = self._answer(request, refused)
         if (answer.schema_type or "AVRO") != kind:
@@ -107,6 +109,16 @@ class RegistryClient:
         if colon:
             return self._client.get_version(subject, int(version), fmt=form).schema
         return self._client.get_schema_by_guid(id, fmt=form)
+
+    def _number(self, id: SchemaKey) -> SchemaKey:
+        """The id of the schema in place of `SUBJECT:VERSION`: Karapace returns a descriptor by the id alone, and the
+        versions of a subject as text."""
+        subject, colon, version = str(id).rpartition(":")
+        if not colon:
+            return id
+        ask = self._client
+        registered = ask.get_latest_version(subject) if version == "latest" else ask.get_version(subject, int(version))
+        return int(registered.schema_id)
 
     def versions(self, subject: str) -> list[int]:
         """The versions under the subject; empty if there is no such subject. Raises Unavailable."""

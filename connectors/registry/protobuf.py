@@ -27,6 +27,8 @@ def bundled(client: Any, schema: Any) -> str:
     def add(each: Any, name: str) -> None:
         file = FileDescriptorProto.FromString(b64decode(each.schema_str, validate=True))
         file.name = name or file.name or UNNAMED
+        for message in file.message_type:
+            _restore_presence(message, file.syntax == "proto3")
         for reference in each.references or ():
             if reference.name not in files:
                 version = partial(client.get_version, reference.subject, reference.version, True)
@@ -38,6 +40,18 @@ def bundled(client: Any, schema: Any) -> str:
     except (Error, ValueError, DecodeError):
         return str(schema.schema_str)
     return descriptor_set([*files.values()])
+
+
+def _restore_presence(message: Any, proto3: bool) -> None:
+    """Gives each `optional` field of proto3 the oneof of its own that descriptors have, and Karapace leaves out."""
+    for field in message.field:
+        if field.proto3_optional and not field.HasField("oneof_index"):
+            field.proto3_optional = proto3
+            if proto3:
+                field.oneof_index = len(message.oneof_decl)
+                message.oneof_decl.add(name=f"_{field.name}")
+    for nested in message.nested_type:
+        _restore_presence(nested, proto3)
 
 
 def descriptor(ask: Callable[[str | None], Any]) -> Any:

@@ -271,7 +271,7 @@ def refuse(groups: Groups, record: Record, error: Exception) -> None:
         return
     rule, value = groups.rule, record.value()
     if isinstance(error, Unavailable):
-        raise _waiting(record, f"{error}; tried again until it answers", "the schema registry does not answer")
+        raise _waiting(record, f"{error}; {error.remedy}", error.why)
     if isinstance(error, ClauseFailed):
         _unanswered(groups, record, error)
     elif value is None:

@@ -9,7 +9,7 @@ from sluicegate.streams.agent import Agent, App
 from sluicegate.streams.cli.opening.changing import AgentName
 from sluicegate.streams.cli.opening.files import agent_of, loaded
 from sluicegate.streams.cli.terminal.outcome import DONE
-from sluicegate.streams.cli.terminal.output import print_json
+from sluicegate.streams.cli.terminal.output import print_json, print_text
 from sluicegate.streams.cli.terminal.parameters import AsJson, FileArgument
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.topic_names import in_words, reads
@@ -226,11 +226,11 @@ def _print(document: dict[str, Any], record: str) -> None:
     for title, part in ((record, document["record"]), ("the result", document["result"])):
         if part is None:
             continue
-        print(f"{title}:" if part["becomes"] is None else f"{title}: {_in_words(part)}")
+        print_text(f"{title}:" if part["becomes"] is None else f"{title}: {_in_words(part)}")
         for each in part["clauses"]:
-            print(f"  {each['clause']}: {_line(each)}")
+            print_text(f"  {each['clause']}: {_line(each)}")
         for output in part.get("outputs", ()):
-            print(f"  -> {output['topic']}: {_text(output['value']) if 'value' in output else 'unchanged'}")
+            print_text(f"  -> {output['topic']}: {_text(output['value']) if 'value' in output else 'unchanged'}")
 
 
 def _line(answer: dict[str, Any]) -> str:

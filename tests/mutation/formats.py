@@ -23,6 +23,34 @@ KARAPACE = ("tests/unit/schemas/test_karapace.py",)
 
 GUARDS = (
     Guard(
+        "a version of a Protobuf subject is asked for by its id",
+        "connectors/registry/client.py",
+        "return protobuf.descriptor(partial(self._schema, self._number(id)))",
+        "return protobuf.descriptor(partial(self._schema, id))",
+        KARAPACE,
+    ),
+    Guard(
+        "a map field of a .proto file has a position among the messages",
+        "schemas/protobuf_schema.py",
+        'elif token == "{" or (token == "map" and after == "<"):',
+        'elif token == "{":',
+        PROTOBUF,
+    ),
+    Guard(
+        "check --connect and the start refuse a pinned schema that reads no record",
+        "streams/cli/checking/versions.py",
+        '        codec(agent.format, replace(options, schema=schema, pinned=""))',
+        "        pass",
+        VERSIONS,
+    ),
+    Guard(
+        "an optional field of a descriptor of Karapace has presence",
+        "connectors/registry/protobuf.py",
+        'message.oneof_decl.add(name=f"_{field.name}")',
+        "pass",
+        KARAPACE,
+    ),
+    Guard(
         "a descriptor without a file name gets one",
         "connectors/registry/protobuf.py",
         "file.name = name or file.name or UNNAMED",
@@ -221,7 +249,7 @@ GUARDS = (
     Guard(
         "a pinned schema that is none makes no dead letter",
         "schemas/pinned.py",
-        '                raise Unavailable(f"the schema {options.pinned} {error}") from None',
+        '                raise UnusableSchema(f"the schema {options.pinned} {error}") from None',
         '                raise msgspec.DecodeError(f"the schema {options.pinned} {error}") from None',
         PINNED,
     ),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sluicegate.schemas import SchemaOptions
-from sluicegate.schemas.codecs import SCHEMA_FORMATS
+from sluicegate.schemas.codecs import SCHEMA_FORMATS, codec
 from sluicegate.schemas.registry import UnknownId
 from sluicegate.streams.agent import Agent, Until
 from sluicegate.streams.cli.terminal.finding import SystemFinding
@@ -17,6 +17,7 @@ from sluicegate.streams.expressions.scope import roots
 from sluicegate.streams.topic_names import topics
 
 SPECIAL = ("message", "group")
+FILE = "write schema: FILE"
 HINT = "give the field a default in the schema that is read with, or read that topic with another agent"
 
 
@@ -45,10 +46,14 @@ def mistyped(agent: Agent, schema: str) -> Iterator[tuple[str, str]]:
     files are judged with the file."""
     if agent.schema is None or not agent.schema.pinned:
         return
+    options = agent.schema
     try:
-        problems = [*judged_agent(replace(agent, schema=replace(agent.schema, schema=schema)))]
-    except ValueError:
-        return  # no record can be read with it: the records wait
+        codec(agent.format, replace(options, schema=schema, pinned=""))
+        problems = [*judged_agent(replace(agent, schema=replace(options, schema=schema)))]
+    except ValueError as error:  # no record can be read with it
+        text, _, hint = str(error).partition("; ")
+        yield f"agent {agent.name}: the schema {options.pinned} of the registry {text}", hint or FILE
+        return
     for problem in problems:
         if not problem.is_warning:
             yield f"{dotted(problem.finding.path)}: {problem.finding.message}", problem.finding.hint

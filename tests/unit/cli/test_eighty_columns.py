@@ -32,10 +32,11 @@ SHOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "topics": ((), (ORDERS, BILLS, MAILS, OUT)),
     "check": ((), (ORDERS, BILLS, OUT)),
     "plan": (("--no-replay", "--against", "FILE"), (f"{AGENT},",)),
+    "eval": ((AGENT, "--value", '{"amount": 1}'), ()),
     "docs": ((), ("agents.*.aggregate.window.grace",)),
     "explain": (("ID",), (f"{BILLS}/0:", "3", "4", "5")),
 }
-NO_IDS = {"deploy", "migrate", "accept-gap", "replay", "test", "eval", "version"}
+NO_IDS = {"deploy", "migrate", "accept-gap", "replay", "test", "version"}
 """They list nothing of the store, or need a broker: their tables are judged by `print_table` alone."""
 
 

@@ -121,3 +121,21 @@ def test_a_start_is_not_refused_while_the_registry_is_away(
     table.ask = Away(schema)
     monkeypatch.setattr(registry, "table", lambda name: table)
     assert [*refusals([reader(kind, 1, "by > 3")])] == []
+
+
+UNUSABLE = [
+    ("AVRO", "no schema", "is not an Avro schema"),
+    ("PROTOBUF", "message R { Other by = 2; }", "is the text of a"),
+]
+
+
+@pytest.mark.parametrize(("kind", "schema", "reason"), UNUSABLE)
+def test_check_and_start_refuse_a_pinned_schema_with_which_no_record_can_be_read(
+    kind: str, schema: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = registry.SchemaTable()
+    table.ask = Subjects(schema)
+    monkeypatch.setattr(registry, "table", lambda name: table)
+    [refused] = refusals([reader(kind, 1)])
+    assert refused.startswith(f"agent sums: the schema orders-value:1 of the registry {reason}")
+    assert lacking(kind, schema, read=1) == [refused.partition("; ")[0]]

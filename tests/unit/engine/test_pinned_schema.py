@@ -76,16 +76,19 @@ def test_without_the_row_it_waits(
     assert amounts(log) == [1]
 
 
-@pytest.mark.parametrize("text", [None, "no schema"])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(None, "the schema registry does not answer"), ("no schema", "the schema of the registry cannot be used")],
+)
 def test_while_it_is_away_not_known_or_no_schema_records_wait(
-    text: str | None, log: Log, store: MemoryStore, clock: ManualClock, server: Server, process: Any
+    text: str | None, why: str, log: Log, store: MemoryStore, clock: ManualClock, server: Server, process: Any
 ) -> None:
     if text is not None:
         server.schemas[PINNED] = text
     given(log, (1, 7))
     driver = passing(Driver(agent(), store, log, clock).give(0), 5)
     assert (amounts(log), dead(log)) == ([], [])
-    assert shown(driver)[0] == ["waits at in/0 offset 0: the schema registry does not answer"]
+    assert shown(driver)[0] == [f"waits at in/0 offset 0: {why}"]
     if text is None:
         server.schemas[PINNED] = WIDER
         passing(driver, 61)

@@ -312,7 +312,8 @@ enum E { Z = 0; }
 message A {
   optional group Grouped = 1 { optional int32 message = 1; }
   message B { message C {} enum F { Q = 0; } oneof one { int32 u = 1; } }
-  message D {}
+  map<string, B> by_text = 3;
+  message D { map<int64, .a.b.A.B.C> map = 1; message Last {} }
   optional string group = 2;
 }
 service S { rpc Call (A) returns (A) { option deprecated = true; } }
@@ -326,6 +327,7 @@ def test_names_of_a_proto_file_are_those_of_its_descriptors() -> None:
     plain = DECLARED.replace('option (x) = { y: "message Not {" };', "")
     assert protobuf_schema.names(DECLARED) == protobuf_schema.names(encoded(plain))
     assert protobuf_schema.names(DECLARED)[(0, 1, 0)] == "a.b.A.B.C"
+    assert protobuf_schema.names(DECLARED)[(0, 3, 1)] == "a.b.A.D.Last"
     assert protobuf_schema.names(ORDER) == protobuf_schema.names(encoded(ORDER))
 
 
