@@ -39,7 +39,7 @@ GUARDS = (
     Guard(
         "check --connect and the start refuse a pinned schema that reads no record",
         "streams/cli/checking/versions.py",
-        '        codec(agent.format, replace(options, schema=schema, pinned=""))',
+        '        yield f"agent {agent.name}: the schema {options.pinned} of the registry {text}", hint or FILE',
         "        pass",
         VERSIONS,
     ),
