@@ -6,7 +6,7 @@ the same loop without the real systems.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
@@ -52,6 +52,7 @@ CHUNK = 500  # records taken at once; 250 take 5 to 8 % more time for a record (
 CHUNK_PARTITIONS, MOST_CHUNKS = 32, 4  # a further chunk for so many partitions; chunks at once
 LARGE = 16_384  # bytes of a large record
 SMALL_CHUNK = 16  # records taken at once if records are large
+SLOW = 0.5  # seconds; if large records take longer, fewer are taken at once, and no other partition waits behind them
 # Seconds for due groups in one turn; a commit of all partitions follows. With 0.2 the longest turn of `python -m
 # tests.bench.paged --cases due --groups 1000000` took 0.37 s, with 0.1 0.24 s and 6 % more CPU time for a result.
 EXPIRE_SECONDS = 0.1
@@ -104,7 +105,7 @@ class Worker:
         self._agent, self._setting, self._claims, self._relay, self._parts = agent, setting, claims, relay, parts
         self._log = structlog.get_logger().bind(agent=agent.name, worker=number)
         self._owners, self._processor = claims.owners, setting.processor
-        self._chunk = CHUNK
+        self._chunk, self._large_chunk = CHUNK, SMALL_CHUNK
         self._commits = Commits(setting, claims, parts.meter, parts.clock.monotonic, self._lost, parts.spans)
         self._clocks = EventClocks(parts.input, claims) if agent.awaits_end else None
         self._time_warnings = TimeWarnings(agent)
@@ -188,7 +189,7 @@ class Worker:
         """The number of records to take at once. Earlier batches give no hint if the first record is large. Partitions
         that are read by a consumer of their own have large records, so they give no hint for other partitions."""
         alone = self._parts.input.alone(first.topic(), first.partition())
-        return SMALL_CHUNK if alone or len(first.value() or b"") >= LARGE else self._chunk
+        return self._large_chunk if alone or len(first.value() or b"") >= LARGE else self._chunk
 
     def _tables_answer(self) -> bool:
         """Whether partitions may be claimed."""
@@ -234,6 +235,18 @@ class Worker:
             largest = max(len(batch[0].value() or b""), len(batch[-1].value() or b""))
             chunk = CHUNK * min(1 + len(self._owners) // CHUNK_PARTITIONS, MOST_CHUNKS)
             self._chunk = chunk if largest < LARGE else SMALL_CHUNK
+        if self._parts.clock.monotonic() - now > SLOW:
+            large = [record for record in batch if len(record.value() or b"") >= LARGE]
+            self._took_long({(record.topic(), record.partition()) for record in large})
+        else:
+            self._large_chunk = min(2 * self._large_chunk, SMALL_CHUNK)
+
+    def _took_long(self, places: Set[TopicPartition]) -> None:
+        """The large records of these partitions took long: their next ones must not hold up the other partitions. The
+        consumer's queue is one for all partitions, and may hold hundreds of them."""
+        if places and len(self._owners) > 1:
+            self._large_chunk = max(1, self._large_chunk // 4)
+            self._claims.intake.slow |= places
 
     def _runs(self, batch: Sequence[Record]) -> Iterator[tuple[Owner, Sequence[Record]]]:
         """Cuts the batch where the partition changes. Drops records of partitions that this worker does not own.

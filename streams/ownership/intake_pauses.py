@@ -1,5 +1,5 @@
-"""Pauses the intake of partitions: too many rows are unsent, too many items are sealed, or a record cannot be decoded
-yet.
+"""Pauses the intake of partitions: too many rows are unsent, too many items are sealed, a record cannot be decoded yet,
+or large records took long.
 
 Only the intake pauses. Deadlines, handlers and the relay continue.
 """
@@ -32,7 +32,8 @@ class Unresolved:
 
 
 class IntakePauses:
-    """`unresolved` has, by partition, the record that cannot be decoded (`on_error: {decode: wait}`)."""
+    """`unresolved` has, by partition, the record that cannot be decoded (`on_error: {decode: wait}`). `slow` are
+    partitions whose large records took long: a consumer of its own reads each from here on."""
 
     def __init__(
         self, setting: AgentRuntime, random: Callable[[], float], clock: Callable[[], float], log: Any
@@ -42,19 +43,23 @@ class IntakePauses:
         self._resumed: dict[TopicPartition, float] = {}
         self._alone: set[TopicPartition] = set()  # to be resumed with a consumer of its own
         self.unresolved: dict[TopicPartition, Unresolved] = {}
+        self.slow: set[TopicPartition] = set()
 
     def balance(self, owners: Mapping[TopicPartition, Owner]) -> None:
         """Pause and resume the intake by unsent rows, sealed items and waiting records. It never delays a deadline."""
         for place, owner in owners.items():
             waits = self.unresolved.get(place)
             waiting = waits is not None and waits.at_it and self._clock() < waits.due
-            if (owner.full or waiting) and place not in self._paused:
+            repeated = self._clock() - self._resumed.get(place, -AGAIN) < AGAIN
+            slow = place in self.slow and not repeated  # a pause may have the batch unpacked again
+            if (owner.full or waiting or slow) and place not in self._paused:
                 self._setting.input.pause([place])
                 self._paused.add(place)
-                if owner.shard.large or self._clock() - self._resumed.get(place, -AGAIN) < AGAIN:
+                if slow or repeated or owner.shard.large:
                     self._alone.add(place)
             elif place in self._paused and owner.shard.roomy and not owner.full and not waiting:
                 self._read_on(place, owner, waits)
+        self.slow.clear()
 
     def _read_on(self, place: TopicPartition, owner: Owner, waits: Unresolved | None) -> None:
         if waits is None or not waits.at_it:

@@ -106,9 +106,11 @@ def _agents(chain: str) -> Sequence[Agent]:
     """The agents of CHAINS."""
     compute = (Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount"))
     fold = Aggregation(count=load.PER_KEY, since_first=600.0, compute=compute)
-    again = Aggregation(count=1, compute=(Reducer("n", "sum", "n"), Reducer("sum", "sum", "sum"), compute[2]))
+    again = Aggregation(
+        count=1, compute=(Reducer("n", "sum", "n"), Reducer("sum", "sum", "sum"), Reducer("max", "max", "max"))
+    )
     rules = (None, fold) if chain == "every" else (fold, again)
-    where = "amount >= 0" if chain == "every" else None
+    where = "amount >= 0" if chain == "every" else ""
     return (
         Agent("first", ("in",), rules[0], Destination("between"), "dead", where=where),
         Agent("second", ("between",), rules[1], Destination("out"), "dead", receive=("between",)),

@@ -8,6 +8,7 @@ CHECKS, GAPS = (f"{E}test_checks.py",), (f"{E}test_gaps.py",)
 CRASH, RELAY, RECEIVE = (f"{E}test_crash.py",), (f"{E}test_relay.py",), (f"{E}test_receive.py",)
 HANDED = (f"{E}test_handed.py",)
 MAC = (f"{E}test_mac.py",)
+LARGE_FIRST = (f"{E}test_large_first.py",)
 HAND_OVER = (f"{E}test_hand_over.py",)
 COLD = ("tests/unit/engine/test_cold_groups.py",)
 COLD_BAGS = ("tests/unit/engine/test_cold_bags.py",)
@@ -1156,6 +1157,27 @@ GUARDS = (
         "return self.senders.drop_repeats(ours, now, self.proof) if self.receives else ours",
         "return ours",
         (f"{E}test_outbox.py", *RECEIVE),
+    ),
+    Guard(
+        "a partition whose large records take long is read by a consumer of its own",
+        "streams/engine/worker.py",
+        "            self._claims.intake.slow |= places\n",
+        "",
+        LARGE_FIRST,
+    ),
+    Guard(
+        "of large records that take long fewer are taken at once",
+        "streams/engine/worker.py",
+        "self._large_chunk = max(1, self._large_chunk // 4)",
+        "pass",
+        LARGE_FIRST,
+    ),
+    Guard(
+        "a partition with slow records is not paused again and again",
+        "streams/ownership/intake_pauses.py",
+        "place in self.slow and not repeated",
+        "place in self.slow",
+        LARGE_FIRST,
     ),
     Guard(
         "records need a MAC",

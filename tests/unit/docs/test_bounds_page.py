@@ -31,7 +31,7 @@ PROJECT = Path(__file__).parents[3]
 PAGE = (PROJECT / "docs" / "bounds.md").read_text(encoding="utf-8")
 ATTACKS = (PROJECT / "docs" / "attacker.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (?P<what>[^|]+) \| (?P<limit>[^|]+) \| [^|]* \| `(?P<test>[^|`]+)` \|$", re.MULTILINE)
-NUMBER = re.compile(r"\d[\d,]*(?: (?:KiB|MiB|kB|MB|bytes|s|hour|days)\b)?")
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?: (?:KiB|MiB|kB|MB|bytes|s|hour|days)\b)?")
 
 
 def kibibytes(size: int) -> str:
@@ -61,6 +61,9 @@ LIMITS: dict[str, list[str]] = {
     "the time ahead of the worker's clock": [f"{of_class(Window, 'max_ahead') // 3600} hour"],
     f"records of a partition that are processed together, if one of them has {kibibytes(worker.LARGE)} or more": [
         f"{worker.SMALL_CHUNK}"
+    ],
+    "the time that such records of a partition take together, beside other partitions of a worker": [
+        f"{worker.SLOW} s"
     ],
     "crashes of the process, or errors of the engine, at one record": [f"{group_faults.DEATHS}"],
     "Avro: digits of a decimal": [f"{avro_logical.MOST_DIGITS:,}"],

@@ -1,10 +1,14 @@
 """Records that are large: few of them are taken at once, whatever came before, and of others as many as ever."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from sluicegate.connectors.memory.state import MemoryStore
+from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.engine import worker
 from sluicegate.streams.engine.worker import Worker
+from sluicegate.streams.ownership.owner import Owner
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, an_agent
 
@@ -64,3 +68,48 @@ def test_large_records_of_a_partition_that_is_read_alone_make_no_other_one_slow(
 
 def test_where_both_come_together_the_next_ones_are_few(store: MemoryStore, clock: ManualClock) -> None:
     assert after_large_ones(store, clock, alone=False) == [worker.SMALL_CHUNK, worker.SMALL_CHUNK]
+
+
+def beside_slow_ones(
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> tuple[list[int], list[int]]:
+    """How many large records of partition 0 each turn takes if one takes so many seconds, and the partitions that a
+    consumer of its own reads."""
+    log, taken, alone = a_log("in", "out", "dead", partitions=2), list[int](), list[int]()
+    for _ in range(60):
+        log.append("in", 0, b"k", b"x" * worker.LARGE)
+    log.append("in", 1, b"k", b'{"amount": 1}')
+    take = Worker._take
+
+    def slowly(self: Worker, owner: Owner, records: Sequence[Record], now: float) -> None:
+        if owner.place == ("in", 0):
+            clock.now += seconds * len(records)
+            taken.append(len(records))
+        take(self, owner, records, now)
+
+    monkeypatch.setattr(Worker, "_take", slowly)
+    driver = Driver(an_agent(count=1), store, log, clock).give(0, 1)
+
+    def resume_alone(topic: str, number: int, offset: int, epoch: int) -> None:
+        alone.append(number)
+        driver.input.resume([(topic, number)])
+
+    driver.input.resume_alone = resume_alone  # type: ignore[method-assign]
+    driver.turns(12)
+    assert len(log.topics["out"][0]) == 1
+    return taken, alone
+
+
+def test_a_partition_whose_large_records_take_long_holds_up_no_other_one(
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, alone = beside_slow_ones(store, clock, monkeypatch, 0.3)
+    assert alone == [0]  # and not again and again, where no other consumer is free
+    assert min(taken[:5]) == 1
+
+
+def test_large_records_that_take_no_time_are_read_by_the_consumer_of_all(
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, alone = beside_slow_ones(store, clock, monkeypatch, 0.001)
+    assert (max(taken), alone) == (worker.SMALL_CHUNK, [])
