@@ -19,7 +19,7 @@ def did_you_mean(wrong: str, known: Sequence[str], other_names: Mapping[str, str
         return f"did you mean {near[0]}?"
     if len(known) <= 20:
         return f"known here: {', '.join(known)}"
-    return "schemas/documents/sluicegate.schema.json lists the known ones"
+    return "`sluicegate schema` lists the known ones"
 
 
 def misspelled(topic: str, known: Collection[str]) -> str:

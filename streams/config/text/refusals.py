@@ -52,6 +52,16 @@ _EXAMPLES = {
     "tests": "write the name of a test, and its steps as a list below it",
     "until": "write an expression, such as group.total >= 500, or {field: PATH, equals: VALUE}",
 }
+_OTHER_KEYS = {
+    "filter": "where",
+    "group_by": "aggregate.key",
+    "input": "from",
+    "join": "correlate",
+    "output": "to",
+    "sink": "to",
+    "source": "from",
+}
+"""Words of other products for keys of an agent."""
 _MISSING = _EXAMPLES | {"fields": "write the fields of the row that are added, such as [name, tier]"}
 _KINDS = {
     "string_type": "must be text",
@@ -113,7 +123,7 @@ def _unknown_key(path: Path, keys: Mapping[str, Sequence[str]]) -> str:
         return f"did you mean {dotted((*path[:-2], name))}?"
     if here == "agents.*" and name in keys.get("", ()):
         return "write it at the top of the file"
-    return did_you_mean(name, keys.get(here, ()))
+    return did_you_mean(name, keys.get(here, ()), _OTHER_KEYS if here == "agents.*" else None)
 
 
 def _not_a_word(path: Path, context: Mapping[str, Any]) -> FileFinding:

@@ -150,6 +150,9 @@ AGENT = [
     ),
     (f"{FROM}\nformt: json\n{COUNT}\n{TO}", ["8:5: agents.a.formt: unknown key; did you mean format?"]),
     (f"{FROM}\ncount: 3\n{COUNT}\n{TO}", ["8:5: agents.a.count: unknown key; did you mean aggregate.count?"]),
+    (f"{FROM}\nfilter: v > 3\n{COUNT}\n{TO}", ["8:5: agents.a.filter: unknown key; did you mean where?"]),
+    (f"{FROM}\ngroup_by: user\n{COUNT}\n{TO}", ["8:5: agents.a.group_by: unknown key; did you mean aggregate.key?"]),
+    (f"{FROM}\nzzz: 1\n{COUNT}\n{TO}", ["8:5: agents.a.zzz: unknown key; `sluicegate schema` lists the known ones"]),
     (
         f"{FROM}\nhandler: a:b\n{COUNT}\n{TO}",
         ["8:5: agents.a.handler: a:b: there is no module a; put a.py or the folder a next to the file, or install it"],

@@ -28,8 +28,7 @@ def with_settings(text):
         ),
         (
             "{bootstrap.servers: localhost, error_cb: x}",
-            "error_cb: is not a setting of librdkafka that a file can hold; schemas/documents/sluicegate.schema.json "
-            "lists the known ones",
+            "error_cb: is not a setting of librdkafka that a file can hold; `sluicegate schema` lists the known ones",
         ),
         (
             "{bootstrap.servers: localhost, group.id: x}",
