@@ -214,7 +214,7 @@ _SLIDING = Windower(
     immediate=True,
     untaken={"new": _CHANGES_MANY, AMEND: _CHANGES_MANY},
 )
-_CORRELATION = Windower(CORRELATION, "correlated:CorrelatedByTime", slots=2)
+_CORRELATION = Windower(CORRELATION, "correlated:CorrelatedByTime", slots=2, pageable=True)
 ENTRIES = (_TUMBLING, _CALENDAR, _HOPPING, _OVERLAPPING, _SESSION, _SLIDING, _CORRELATION)
 WINDOWERS = {entry.name: entry for entry in ENTRIES}
 WRITTEN = tuple(entry for entry in ENTRIES if entry.keys and entry.word == entry.name)

@@ -148,7 +148,7 @@ class Agent(AgentSettings):
         """Whether open groups of the agent may be rows of the store. They belong to one partition, and end with their
         window."""
         rule = self.aggregation
-        if rule is None or rule.correlation is not None or self.times is not None or self.scope == "shared":
+        if rule is None or self.times is not None or self.scope == "shared":
             return False
         window = rule.window
         return window is None or (window.windower.pageable and window.late in ("dead-letter", "skip"))

@@ -359,12 +359,13 @@ def _of_dedupe(agent: Agent) -> Iterator[FileFinding]:
 
 def _of_hot_groups(agent: Agent, rule: Aggregation, aggregate: Path) -> Iterator[FileFinding]:
     """`hot_groups` that bounds nothing. The default of both bounds is the same."""
-    at, default = (*aggregate, "hot_groups"), GroupSettings.hot_groups
+    groups = aggregate if rule.correlation is None else (*aggregate[:-1], correlating.CORRELATE)
+    at, default = (*groups, "hot_groups"), GroupSettings.hot_groups
     if agent.scope == "partition" and rule.max_groups <= rule.hot_groups != default:
         what = f"bounds nothing: a partition has at most {rule.max_groups:,} groups by max_groups"
-        yield FileFinding(at, what, "write a lower number, or leave it out", (at, (*aggregate, "max_groups")))
+        yield FileFinding(at, what, "write a lower number, or leave it out", (at, (*groups, "max_groups")))
     elif rule.hot_groups < rule.max_groups and not agent.pageable:
-        hint = "leave it out; groups of tumbling and hopping windows, and of sessions, can be rows of the store"
+        hint = "leave it out; groups of tumbling and hopping windows, of sessions and of correlations can be rows"
         if rule.window is not None and rule.window.windower.pageable:
             hint += ", but not with late: {new} or {amend}"
         yield FileFinding(at, "bounds nothing: all open groups of this agent stay in memory", hint, (at,))

@@ -46,6 +46,10 @@ class CorrelatedGroups(Groups):
         """Always False: silence ends no correlation by the owner's clock."""
         return False
 
+    def obeys_clock(self) -> bool:
+        """As in Groups: not before the owner has caught up."""
+        return self.caught_up
+
     def next_due(self) -> float:
         """As in Groups; infinity before the owner has caught up."""
         return super().next_due() if self.caught_up else inf

@@ -48,6 +48,7 @@ _LEG_TOPICS = ("legs.from.topic", "legs.from.pattern", "legs.from.cluster")
 _LEGS = ("through", "legs", "legs.key", "legs.keep", "legs.where", "legs.on_null", "legs.from", *_LEG_TOPICS)
 _READ = ("format", "schema", "writer_schema", "writer_schemas", "framing", "schema_id", "message", "validate")
 _LEG_TIMES = ("legs.time", "legs.time.field", "legs.time.unit", "timeout.clock")
+_CORRELATED = ("complete", "timeout", "remember", "late", "max_keys", "max_groups")
 _TIMEOUTS = ("after", "since", "idle", "at_most", "max_ahead")
 _WRITTEN = ("format", "schema", "framing", "schema_id", "subject", "register", "message", "validate")
 _EVENT = ("envelope", "envelope.cloudevents", "envelope.type", "envelope.source")
@@ -88,7 +89,8 @@ OF_AN_AGENT = {
     **dict.fromkeys((f"correlate.legs.{name}" for name in ("from.dedupe", "fields", "start")), FILE),
     "correlate.legs.let": TAKEN,
     **dict.fromkeys((f"correlate.timeout.{name}" for name in _TIMEOUTS), END),
-    **dict.fromkeys((f"correlate.{name}" for name in ("complete", "timeout", "remember", "late", "max_keys")), END),
+    **dict.fromkeys((f"correlate.{name}" for name in _CORRELATED), END),
+    "correlate.hot_groups": FILE,
     "aggregate": INPUT,
     **{f"aggregate.{name}": found for name, found in _AGGREGATE.items()},
     **dict.fromkeys(("key", "key.field"), COMPUTED),

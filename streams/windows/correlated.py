@@ -16,6 +16,7 @@ from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.ended import EndedKeys
+from sluicegate.streams.windows.cold.correlations import ColdCorrelations
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.tumbling import Span, key_of, name
 
@@ -30,14 +31,15 @@ class CorrelatedByTime(WindowGroups):
     open. So the speed of reading does not change the result.
     """
 
-    __slots__ = ("_after", "_at", "_since_last", "ended")
+    __slots__ = ("_after", "_at", "ended", "since_last")
     reason = "timeout"
+    cold_keys = ColdCorrelations
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
         super().__init__(rule, window, notes)
         correlation = rule.aggregation.correlation or Correlation()
         self.ended = EndedKeys(correlation)
-        self._after, self._since_last = round(1_000 * window.size), correlation.since == "last"
+        self._after, self.since_last = round(1_000 * window.size), correlation.since == "last"
         self._at = 0  # the time of the record that opens a group
         self.counts |= {"late_legs": 0}
 
@@ -45,7 +47,7 @@ class CorrelatedByTime(WindowGroups):
         """The compiled loop cannot place records: the ended keys must be checked."""
 
     def span(self, group: bytes, state: GroupState) -> Span:
-        due = state[LATEST if self._since_last else EARLIEST] + self._after
+        due = state[LATEST if self.since_last else EARLIEST] + self._after
         return Span(state[EARLIEST], due, due + 1)  # a record exactly at the end is in time
 
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
@@ -81,7 +83,7 @@ class CorrelatedByTime(WindowGroups):
         if not add_to(self, group, state, record, read, items, now):
             state[EARLIEST], state[LATEST] = before
             return False
-        if self.states.get(group) is state and not self._since_last and state[EARLIEST] < before[0]:
+        if self.states.get(group) is state and not self.since_last and state[EARLIEST] < before[0]:
             heappush(self._order, (self.closes(group, state), state[FIRST], group))
         return True
 
@@ -115,7 +117,7 @@ class CorrelatedByTime(WindowGroups):
     def _times(self, state: GroupState) -> tuple[int, int]:
         """The lowest and the highest time that a record of this group may have."""
         earliest, latest, after = state[EARLIEST], state[LATEST], self._after
-        return (earliest - after, latest + after) if self._since_last else (latest - after, earliest + after)
+        return (earliest - after, latest + after) if self.since_last else (latest - after, earliest + after)
 
     def _opened(self, group: bytes, state: GroupState, now: float) -> None:
         state[EARLIEST] = state[LATEST] = self._at

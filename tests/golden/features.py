@@ -52,9 +52,9 @@ LATER = (*orders(5, at=80), *orders(6, at=200), *orders(7, key="other", at=400),
 LEGS = (*orders(1, topic="orders"), *orders(2, topic="orders", key="x"), *orders(2, topic="payments", key="x"))
 
 
-def correlated(timeout: str = "30s", payment: str = "payments", more: str = "") -> str:
+def correlated(timeout: str = "30s", payment: str = "payments", more: str = "", keys: str = "") -> str:
     legs = f"{{order: orders, payment: {payment}}}"
-    return f"  a:\n    correlate: {{legs: {legs}, timeout: {timeout}}}\n    to: {{topic: out}}\n{more}"
+    return f"  a:\n    correlate: {{legs: {legs}, timeout: {timeout}{keys}}}\n    to: {{topic: out}}\n{more}"
 
 
 GROUPS = {
@@ -317,6 +317,10 @@ WINDOWS = {
         windowed("tumbling: 60s") + "    dedupe: {id: id, horizon: 1h}\n", (*TIMES, *TIMES), (*TIMES, *LATER)
     ),
 }
+COLD = ", hot_groups: 1"
+OPENED = tuple(step for key in "abcd" for step in (*orders(ord(key), key=key, topic="orders"), 2.0))
+MET = (*orders(7, key="b", topic="payments"), 2.0, *orders(8, key="b", topic="payments"), 2.0)
+"""One key meets its other leg, and a record of it is late."""
 CORRELATIONS = {
     "correlation by event time": Feature(correlated(), LEGS, (*orders(3, topic="payments"), 180.0)),
     "correlation by the owner's clock": Feature(correlated("{after: 30s, clock: wall}"), LEGS, (10.0, 180.0)),
@@ -329,6 +333,13 @@ CORRELATIONS = {
         correlated(payment="{from: payments, keep: all}"),
         (*LEGS, *orders(5, topic="payments")),
         (*orders(6, topic="payments"), 180.0),
+    ),
+    "cold correlations by event time": Feature(correlated(keys=COLD), OPENED, (*MET, 180.0)),
+    "cold correlations by the owner's clock": Feature(
+        correlated("{after: 60s, clock: wall}", keys=COLD), OPENED, (*MET, 180.0)
+    ),
+    "cold correlations that keep all, with early results": Feature(
+        correlated("60s", "{from: payments, keep: all}", "    emit: {every: 30s}\n", COLD), OPENED, (*MET, 20.0, 180.0)
     ),
 }
 FEATURES: dict[str, Feature] = {**GROUPS, **READING, **WINDOWS, **CORRELATIONS}

@@ -5,6 +5,8 @@ from tests.mutation.guard import Guard
 ENGINE, FINISH = ("tests/unit/engine/test_correlate.py",), ("tests/unit/engine/test_windows_finish.py",)
 GROUPS = "streams/correlation/groups.py"
 ENDED = "streams/correlation/ended.py"
+COLD = "tests/unit/engine/test_cold_correlations.py::test_"
+COLD_GROUPS = "streams/windows/cold/correlations.py"
 BY_TIME, BY_TIME_TESTS = "streams/windows/correlated.py", ("tests/unit/engine/test_correlate_by_time.py",)
 
 GUARDS = (
@@ -81,7 +83,7 @@ GUARDS = (
     Guard(
         "correlate by time: an earlier record makes its group end earlier",
         BY_TIME,
-        "        if self.states.get(group) is state and not self._since_last and state[EARLIEST] < before[0]:\n",
+        "        if self.states.get(group) is state and not self.since_last and state[EARLIEST] < before[0]:\n",
         "        if False:\n",
         BY_TIME_TESTS,
     ),
@@ -161,5 +163,47 @@ GUARDS = (
         "        owner.set_back()\n        owner.rows.begin",
         "        owner.rows.begin",
         ("tests/unit/engine/test_deadlines.py",),
+    ),
+    Guard(
+        "cold correlations: no row is read for a timeout before the owner has caught up",
+        GROUPS,
+        "        return self.caught_up\n",
+        "        return True\n",
+        (f"{COLD}no_leg_of_a_cold_group_is_absent_while_it_waits_to_be_read",),
+    ),
+    Guard(
+        "cold correlations: those by event time are rows of the store",
+        "streams/windowers.py",
+        '"correlated:CorrelatedByTime", slots=2, pageable=True)',
+        '"correlated:CorrelatedByTime", slots=2)',
+        (f"{COLD}a_takeover_reads_the_hot_groups_alone",),
+    ),
+    Guard(
+        "cold correlations: those by the worker's clock are rows of the store",
+        "streams/agent/agent.py",
+        "        if rule is None or self.times is not None",
+        "        if rule is None or (rule.correlation and not rule.window) or self.times is not None",
+        (f"{COLD}a_takeover_reads_the_hot_groups_alone",),
+    ),
+    Guard(
+        "cold correlations: the store is asked for the group of a key",
+        "streams/windows/cold/closes.py",
+        "        return self.of_key(key)\n",
+        "        return ()\n",
+        (f"{COLD}a_leg_finds_its_cold_group_and_the_key_stays_ended",),
+    ),
+    Guard(
+        "cold correlations: another timeout counts for cold groups",
+        COLD_GROUPS,
+        "*super().ends, self.groups.window.size,",
+        "*super().ends,",
+        (f"{COLD}another_time_counts_for_cold_groups",),
+    ),
+    Guard(
+        "cold correlations: another begin of the timeout counts for cold groups",
+        COLD_GROUPS,
+        ", float(self.groups.since_last)",
+        "",
+        (f"{COLD}another_time_counts_for_cold_groups",),
     ),
 )

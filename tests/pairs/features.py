@@ -153,6 +153,7 @@ FEATURES: Mapping[str, Feature] = {
     "last of windows": Feature({"aggregate": {"window": {"last": 2}}}, frozenset({"sliding"})),
     # correlations
     "keep: all": Feature({"correlate": {"legs": {"payment": {"keep": "all"}}}}, CORRELATIONS),
+    "hot_groups of correlations": Feature({"correlate": {"hot_groups": 1000}}, CORRELATIONS),
     "complete": Feature({"correlate": {"complete": "has(order)"}}, CORRELATIONS),
     "late: skip of legs": Feature({"correlate": {"late": "skip"}}, CORRELATIONS),
     "where of a leg": Feature({"correlate": {"legs": {"payment": {"where": "amount > 0"}}}}, CORRELATIONS),

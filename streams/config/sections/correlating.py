@@ -139,6 +139,15 @@ class CorrelateModel(FilePart, frozen=True):
     max_keys: Count = Field(
         default=1_000_000, description="The most ended keys that are known in a partition.", examples=[100000]
     )
+    max_groups: Count = Field(
+        default=1_000_000, description="The most open correlations of a partition.", examples=[5_000_000]
+    )
+    hot_groups: Count = Field(
+        default=1_000_000,
+        description="The most open correlations of a partition in memory. Beyond it, the least recently used are rows "
+        "of the store.",
+        examples=[50_000],
+    )
 
     def topic(self, app: str, agent: str) -> str:
         """The internal topic of this agent."""
@@ -199,6 +208,8 @@ def aggregate(correlate: CorrelateModel) -> dict[str, Any]:
     return {
         "until": until(correlate.complete, legs),
         "compute": {name: (KEEPS[leg.keep], name) for name, leg in legs.items()},
+        "max_groups": correlate.max_groups,
+        "hot_groups": correlate.hot_groups,
     }
 
 
@@ -267,6 +278,8 @@ def written(agent: run.Agent, legs: list[run.Agent], reading: Callable[[run.Agen
         "remember": Native(rule.correlation.remember),
         "late": rule.correlation.late,
         "max_keys": rule.correlation.max_keys,
+        "max_groups": rule.max_groups,
+        "hot_groups": rule.hot_groups,
         "through": agent.topics[0],
     }
 

@@ -206,7 +206,7 @@ class AgentModel(ReadModel, AgentSettings, HandlerSettings, frozen=True):
                 if timeout.clock == correlating_time.EVENT
                 else {"timeout": TimeoutModel.model_construct(after=timeout.after, since=timeout.since)}
             )
-            made = Aggregate.model_construct(until=aggregate["until"], compute=compute, **ends)
+            made = Aggregate.model_construct(**aggregate | {"compute": compute}, **ends)
             self.__dict__["aggregate"] = made.model_copy(update={"on_missing": "ignore"})
         return self
 

@@ -6,10 +6,13 @@ from functools import partial
 from math import floor, inf
 from typing import TYPE_CHECKING, Any
 
+from sluicegate.streams.aggregation.durable import alarms
 from sluicegate.streams.aggregation.durable.alarms import GROUP, alarm, is_alarm, row_of, since_of
 from sluicegate.streams.aggregation.durable.cold import EVER, ColdKeys, DueRows, RowReads
-from sluicegate.streams.contracts.values import ColdGroup
+from sluicegate.streams.contracts.record import Record
+from sluicegate.streams.contracts.values import COLD_KEY, ColdGroup
 from sluicegate.streams.errors import ChangelogIncomplete
+from sluicegate.streams.windows.tumbling import key_of
 
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
@@ -122,3 +125,31 @@ class ColdByClose(ColdKeys):
     def first(self, reads: RowReads) -> Iterator[Callable[[int], Sequence[ColdGroup]]]:
         """As in ColdKeys: the groups that close first."""
         yield partial(reads.due, EVER)
+
+
+class ColdByKey(ColdByClose):
+    """As ColdByClose. A key has one row."""
+
+    __slots__ = ()
+
+    def may_evict(self, name: bytes) -> bool:
+        """As in ColdKeys. A closed group fires first."""
+        return len(key_of(name)) <= COLD_KEY - alarms.NAMING and self.row_due(name) > self.groups.event.watermark
+
+    def row_key(self, name: bytes) -> bytes:
+        return self._row(key_of(name))
+
+    def _row(self, key: bytes) -> bytes:
+        return alarms.row_key(0, key)
+
+    def rows_of(self, name: bytes) -> Sequence[bytes]:
+        return self.of_key(key_of(name))
+
+    def of_key(self, key: bytes) -> Sequence[bytes]:
+        return (self._row(key),)
+
+    def of_record(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
+        return self.of_key(key)
+
+    def unasked(self, name: bytes) -> bool:
+        return self.absent is not None and self.row_key(name) not in self.absent

@@ -374,7 +374,7 @@ AGENT = [
             "7:5: agents.a.correlate.legs: is missing; write NAME: TOPIC, or NAME: {from: TOPIC, key: FIELD}, for "
             "each leg",
             "7:17: agents.a.correlate.orders: unknown key; known here: legs, complete, timeout, remember, late, "
-            "through, max_keys",
+            "through, max_keys, max_groups, hot_groups",
         ],
     ),
     (

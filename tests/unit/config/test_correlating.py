@@ -7,6 +7,7 @@ import pytest
 from sluicegate.streams.agent import Agent, Aggregation, App, Correlation, Destination, Reducer, Window
 from sluicegate.streams.config import words
 from sluicegate.streams.config.checking import values
+from sluicegate.streams.keys import FILE
 from sluicegate.streams.rules.changes import changes, policies_of
 from sluicegate.streams.rules.document import document
 from tests.unit.config.files import agent, lines, loaded
@@ -160,6 +161,31 @@ def test_its_meaning_in_words(tmp_path: Path) -> None:
     assert not any("a later record of the key starts a new group" in each for each in words.meaning(main))
 
 
+def test_bounds_of_its_groups_are_those_of_the_rule(tmp_path: Path) -> None:
+    app = an_app(tmp_path, f"{{legs: {LEGS}, timeout: 15m, hot_groups: 1000, max_groups: 5000000}}")
+    rule = app.agents[-1].aggregation
+    assert rule is not None
+    assert (rule.hot_groups, rule.max_groups) == (1000, 5_000_000)
+    assert [each.aggregation and each.aggregation.hot_groups for each in app.agents[:-1]] == [1_000_000] * 3
+    values.check(app)
+
+
+@pytest.mark.parametrize("clock", ["event", "wall"])
+def test_more_hot_groups_than_groups_bound_nothing(clock: str, tmp_path: Path) -> None:
+    timeout, said = f"{{after: 1m, clock: {clock}}}", []
+    for bounds in ("hot_groups: 1000", "hot_groups: 1000, max_groups: 1000"):
+        found = loaded(tmp_path, correlated(f"{{legs: {LEGS}, timeout: {timeout}, {bounds}}}"))
+        assert found.problems == ()
+        said.append([line.partition(" agents.")[2] for line in lines(found.warnings, tmp_path) if "hot_groups" in line])
+    assert said == [
+        [],
+        [
+            "a.correlate.hot_groups: bounds nothing: a partition has at most 1,000 groups by max_groups; write a lower "
+            "number, or leave it out"
+        ],
+    ]
+
+
 def policies(old: Agent, new: Agent) -> tuple[str, ...]:
     return policies_of(changes(document(old), document(new)))
 
@@ -169,6 +195,10 @@ def test_open_groups_go_on_after_other_times_and_not_with_other_legs(tmp_path: P
     longer = an_app(tmp_path, f"{{legs: {LEGS}, timeout: 20m, remember: 2h, late: skip}}").agents[-1]
     other = an_app(tmp_path, f"{{legs: {LEGS.replace('keep: last', 'keep: first')}, timeout: 15m}}").agents[-1]
     assert policies(old, longer) == ("finish", "convert", "flush", "drop")
+    smaller = an_app(tmp_path, f"{{legs: {LEGS}, timeout: 15m, max_groups: 9}}").agents[-1]
+    assert policies(old, smaller) == ("finish", "convert", "flush", "drop")
+    hotter = an_app(tmp_path, f"{{legs: {LEGS}, timeout: 15m, hot_groups: 9}}").agents[-1]
+    assert [change.kind for change in changes(document(old), document(hotter))] == [FILE]
     assert policies(old, other) == ("finish", "flush", "drop")
     wall = an_app(tmp_path, f"{{legs: {LEGS}, timeout: {{after: 15m, clock: wall}}}}").agents[-1]
     assert policies(old, wall) == ("flush", "drop")

@@ -80,13 +80,13 @@ def told(log: Log) -> Judged:
     return Judged(rows, sorted(int(str(header(message, "sluicegate-dead-offset"))) for message in letters))
 
 
-def history(seed: int) -> tuple[Judged, Judged]:
+def history(seed: int, agent: Agent = AGENT) -> tuple[Judged, Judged]:
     """What the oracle and the engine say of one history."""
     rnd, clock, oracle, log = random.Random(seed), ManualClock(), Oracle(), Log()
     for topic in ("in", "out", "dead"):
         log.create(topic, 1)
     store = memory(clock)
-    driver = Driver(AGENT, store, log, clock).give(0).turns()
+    driver = Driver(agent, store, log, clock).give(0).turns()
     offset = 0
     for _ in range(rnd.randrange(5, 60)):
         restarts = rnd.random() < 0.15
@@ -101,7 +101,7 @@ def history(seed: int) -> tuple[Judged, Judged]:
             oracle.record(offset, key, leg, offset, clock.now)
             offset += 1
         if restarts:
-            driver = Driver(AGENT, store, log, clock).give(0)
+            driver = Driver(agent, store, log, clock).give(0)
         driver.turns()
         oracle.pause(clock.now)
     return oracle.judged, told(log)

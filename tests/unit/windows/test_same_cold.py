@@ -85,7 +85,8 @@ class PagedTurned(Turned):
         cold = self.groups.cold
         rows = [row for row in self.store.rows.groups.values() if cold.is_cold(row.key, paging.gone)]
         starts = [start for row in rows for start in cold.starts_in(row.key, unpacked_state(row.state))]
-        assert cold.starts == {start: starts.count(start) for start in sorted(set(starts))}
+        assert cold.count == len(starts)
+        assert cold.starts == {start: starts.count(start) for start in sorted({*starts} - {None})}
 
 
 def as_the_oracle(partition: PagedTurned, oracle: Any, seed: int) -> int:
