@@ -1,12 +1,12 @@
 """The contents of the open groups of one partition."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluicegate.streams.aggregation.durable.cold import ColdKeys
-from sluicegate.streams.aggregation.durable.entry import ClosedState
+from sluicegate.streams.aggregation.durable.entry import ChangelogEntry, ClosedState
 from sluicegate.streams.aggregation.early import EarlyResults
 from sluicegate.streams.aggregation.events import Decided, Fire, Refused
 from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, OPENED, Bags, GroupState, fit_deadline, sound
@@ -18,6 +18,17 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.reduction import BagForm
 
 LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit into a changelog entry
+WEIGHT = 64
+"""The approximate bytes of a group without bags in the changelog, beside its key."""
+
+
+class GroupChanges(NamedTuple):
+    """The changes since the last commit: the newest states by name (None: the group ended), the new bag items, and the
+    records of sliding windows, each of which is a group."""
+
+    states: dict[bytes, GroupState | None]
+    added: dict[bytes, Bags]
+    records: list[Any]
 
 
 class RecordCounts(dict[str, int]):
@@ -81,11 +92,43 @@ class GroupContents:
         """Whether a group changed since the last commit."""
         return bool(self.touched)
 
-    def changes(self) -> tuple[dict[bytes, GroupState | None], dict[bytes, Bags]]:
+    def changes(self) -> GroupChanges:
         """Take `touched` and `added`, for the changelog."""
-        states, added = self.touched, self.added
+        changes = GroupChanges(self.touched, self.added, [])
         self.touched, self.added = {}, {}
-        return states, added
+        return changes
+
+    def of_records(self, records: Sequence[Sequence[Any]]) -> Iterator[tuple[bytes, GroupState]]:
+        """The groups, with their names, that are `ChangelogEntry.records`. Raises ValueError for records of another
+        rule."""
+        if records:
+            raise ValueError("records of sliding windows")
+        return iter(())
+
+    def unwritten(self) -> deque[bytes]:
+        """The names with which `write` writes all groups."""
+        return deque(self.states)
+
+    def write(self, names: deque[bytes], entry: ChangelogEntry, budget: int) -> int:
+        """Add the groups of the first of these names to the entry, and take the names away, until so many bytes are
+        spent. Returns the spent bytes."""
+        spent = 0
+        while names and spent < budget:
+            key = names.popleft()
+            state = self.state_of(key)
+            if state is None:
+                continue
+            entry.states[key] = state
+            bags = self.bags.get(key)
+            if bags is not None:
+                entry.whole[key] = self.rule.plan.items(bags)
+                entry.added.pop(key, None)
+            spent += self.weight(key, state)
+        return spent
+
+    def weight(self, key: bytes, state: GroupState) -> int:
+        """The approximate size of a group in the changelog, in bytes."""
+        return WEIGHT + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in self.rule.plan.folds)
 
     def state_of(self, name: bytes) -> GroupState | None:
         """The state of the group of this name in `states`; None if it is not open."""

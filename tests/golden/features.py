@@ -40,6 +40,11 @@ ALL = (
     "n: count, s: {sum: amount}, lo: {min: amount}, hi: {max: amount}, m: {mean: amount}, f: {first: id}, "
     "l: {last: id}, d: {distinct: id}, c: {collect: id}, whole: collect"
 )
+VALUES = (
+    "n: count, s: {sum: amount}, lo: {min: amount}, hi: {max: amount}, m: {mean: amount}, v: {variance: amount}, "
+    "f: {first: id}, l: {last: id}"
+)
+"""Without bags."""
 ENDS = "c: {count_by: id}, f: {first_n: {field: id, n: 2}}, l: {last_n: {field: id, n: 2}}"
 SKETCHES = "p: {percentile: {field: amount, p: 50}}, a: {approx_distinct: id}, t: {top: {field: id, n: 2}}"
 OF_ROWS = (
@@ -279,6 +284,8 @@ WINDOWS = {
     "sliding": Feature(windowed("sliding: 70s", ALL), TIMES, (*orders(2.5, at=30), *LATER)),
     "the last records": Feature(windowed("last: 2", ALL), TIMES, (*orders(2.5, at=30), *LATER)),
     "the last records in a time": Feature(windowed("sliding: 70s, last: 2", ALL), TIMES, (*orders(2.5, at=30), *LATER)),
+    "sliding numbers": Feature(windowed("sliding: 70s", VALUES), TIMES, (*orders(2.5, at=30), *LATER)),
+    "the last numbers": Feature(windowed("last: 2", VALUES), TIMES, (*orders(2.5, at=30), *LATER)),
     "late records amend": Feature(
         windowed("tumbling: 60s, late: {amend: 1h, every: 1s}"), TIMES, (*orders(8, at=20), 2.0, *LATER)
     ),

@@ -25,7 +25,7 @@ GUARDS = (
     Guard(
         "late: so does the compacted one",
         "streams/aggregation/durable/changelog.py",
-        "            entry.closed |= _chosen(groups.closed, (key,))\n",
+        "                part.closed = _chosen(groups.closed, names)\n",
         "",
         SAME,
     ),

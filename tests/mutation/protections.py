@@ -75,7 +75,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit("streams/aggregation/durable/changelog.py", "            closed=_chosen(groups.closed, states),\n", ""),
         Edit(
             "streams/aggregation/durable/changelog.py",
-            "            entry.closed |= _chosen(groups.closed, (key,))\n",
+            "                part.closed = _chosen(groups.closed, names)\n",
             "",
         ),
     ),

@@ -12,6 +12,7 @@ OVERLAP = ("tests/unit/engine/test_overlapping_finish.py",)
 PURE = ("tests/unit/windows/test_same_windows.py",)
 SESSIONS = ("tests/unit/windows/test_same_sessions.py::test_any_cut_and_any_crash_give_the_sessions_of_the_oracle",)
 SLIDING = ("tests/unit/windows/test_same_sliding.py",)
+SLIDING_ENTRIES = ("tests/unit/windows/test_sliding_entries.py",)
 SLIDING_DROPPED = ("tests/unit/engine/test_sliding_dropped.py",)
 HOPPING = ("tests/unit/windows/test_same_hopping.py",)
 SAME = (
@@ -475,9 +476,57 @@ GUARDS = (
     Guard(
         "sliding windows: a commit stores the records since the last one",
         "streams/windows/sliding/groups.py",
-        "for key, entry in self.fresh}\n",
-        "for key, entry in self.fresh[1:]}\n",
+        "        return changes._replace(records=fresh)\n",
+        "        return changes._replace(records=fresh[1:])\n",
+        SLIDING_ENTRIES,
+    ),
+    Guard(
+        "sliding windows: a program that does not know short records halts at them",
+        "streams/aggregation/durable/entry.py",
+        "        content = RECORDS + content\n",
+        "        pass\n",
+        SLIDING_ENTRIES,
+        "halts",
+    ),
+    Guard(
+        "sliding windows: a slice of a compaction begins after the one before",
+        "streams/windows/sliding/groups.py",
+        "            self._written = some[-1] if at + len(some) < len(entries) else None\n",
+        "            self._written = None\n",
+        SLIDING_ENTRIES,
+        "slices",
+    ),
+    Guard(
+        "sliding windows: records precede the states of their entry when it is split",
+        "streams/aggregation/durable/entry.py",
+        "        return [ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, records=records), rest]\n",
+        "        return [rest, ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, records=records)]\n",
+        SLIDING_ENTRIES,
+        "stays_away",
+    ),
+    Guard(
+        "sliding windows: records of other values halt the partition",
+        "streams/windows/sliding/totals.py",
+        "        if len(record) != self._width or tuple",
+        "        if tuple",
+        SLIDING_ENTRIES,
+        "another_rule",
+    ),
+    Guard(
+        "sliding windows: records of the log are of windows of this kind",
+        "streams/aggregation/contents.py",
+        "        if records:\n            raise ValueError",
+        "        if False:\n            raise ValueError",
+        SLIDING_ENTRIES,
+        "another_rule",
+    ),
+    Guard(
+        "sliding windows: the first record of a window out of order is the one with the lowest offset",
+        "streams/windows/sliding/totals.py",
+        "            self.first = deque(window)\n",
+        "            self.first = deque()\n",
         SLIDING,
+        "a_few_logs",
     ),
     Guard(
         "sliding windows: a drop also removes the records that later ones pushed out of the windows",

@@ -16,7 +16,7 @@ class Placing(NamedTuple):
     be opened. `joins` updates parts of the state beside those of the reducers. `passed` runs for a record for which
     `where` is false. `finish` runs after the records. `names` maps free names to their values. `result` makes the code
     for windows in which each record is a group and has a result; it replaces the end of the group. None for other
-    windows. The code that opens such a group has the values of its record, and `find` sets `offset` and `trace`.
+    windows. The code that opens such a group has the values of its record, and `find` sets `offset` and `time`.
     """
 
     find: str = "state = get(key)"

@@ -13,33 +13,32 @@ from sluicegate.streams.reducers import NUMBERS, REDUCERS, kind_of
 from sluicegate.streams.reduction import Place
 
 _ALONE = """
-state = [1, offset, offset, now, None, trace, 0, *blank]
+state = [1, offset, offset, now, None, None, 0, *blank]
 REDUCERS
 """
+_MAYBE_NUMBER = "N if type(N) is int or type(N) is float else None"
 
 
 def single_code(own: Sequence[Place], values: RecordValues) -> list[ast.stmt]:
     """The code that makes `entry`. `own` are the places that store values."""
-    heads, slots, others = [*map(name, ("time", "offset", "now", "trace"))], list[ast.expr](), list[ast.stmt]()
+    heads, parts, others = [*map(name, ("time", "offset", "now"))], list[ast.expr](), list[ast.stmt]()
     for place in own:
-        made = _values(place, values)
-        others += [] if made else reducer_code(place, values)
-        slots += made or [expression("state[I]", I=ast.Constant(at)) for at in place.slots]
+        value = _value(place, values)
+        others += [] if value is not None else reducer_code(place, values)
+        parts += [value] if value is not None else [expression("state[I]", I=ast.Constant(at)) for at in place.slots]
     if others:
         others = [stage("reducers"), *statements(_ALONE, REDUCERS=others, **SLOTS)]
-    entry = ast.Tuple([*heads, ast.Constant(0), *slots], ast.Load())
+    entry = ast.Tuple([*heads, ast.Constant(0), name("key"), *parts], ast.Load())
     return [*others, *statements("entry = X", X=entry), *statements(NOTED if values.dedupe else "")]
 
 
-def _values(place: Place, values: RecordValues) -> list[ast.expr]:
-    """The slots of a reducer after one record that has its field. The list is empty if only the reducer knows them."""
-    slots = kind_of(place.reducer).slots
-    if place.lenient or slots is None:
-        return []
+def _value(place: Place, values: RecordValues) -> ast.expr | None:
+    """The value that the record gives to a reducer, if it is all that the entry has of it. None: the entry has the
+    slots."""
+    slots, field = kind_of(place.reducer).slots, str(place.reducer.field)
     if slots is NUMBERS:
-        local = values.local(str(place.reducer.field), "number", False)
-        return [expression("0 + N", N=local), name(local), name(local)]
-    if slots in (REDUCERS["first"].slots, REDUCERS["last"].slots):
-        local = values.local(str(place.reducer.field), "any", False)
-        return [name(local), name("offset")] if place.merged else [name(local)]
-    return []
+        local = values.local(field, "number", place.lenient)
+        return expression(_MAYBE_NUMBER, N=local) if place.lenient else name(local)
+    if slots is not None and slots in (REDUCERS["first"].slots, REDUCERS["last"].slots):
+        return name(values.local(field, "any", place.lenient))
+    return None

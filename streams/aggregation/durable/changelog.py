@@ -10,14 +10,16 @@ one, `whole` replaces bags, `added` extends them.
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from sluicegate.streams.aggregation.contents import WEIGHT
 from sluicegate.streams.aggregation.durable.entry import Amendment, ChangelogEntry, Section, halves, packed, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, ROWS, GroupState, merges
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, ROWS, merges
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.aggregation.seen import KnownIds, weight
 from sluicegate.streams.errors import ChangelogIncomplete
@@ -86,18 +88,16 @@ class Changelog:
 
     def entries(self, senders: dict[str, list[int]], all_senders: Any, now: float) -> tuple[list[bytes], int | None]:
         """Take the changes of `groups` since the last call. Returns the entries of this commit, each of at most
-        ENTRY_LIMIT bytes, and the number below which the store may drop entries.
-
-        `all_senders()` is called when a cycle ends.
-        """
+        ENTRY_LIMIT bytes, and the number below which the store may drop entries. `all_senders()` is called when a cycle
+        ends."""
         groups = self.groups
-        states, added = groups.changes()
+        states, added, records = groups.changes()
         parts = self._of_older(now) if self.older else {}
         ids = self._seen.changes(now) if self._seen is not None else []
         sealed = self._sealed.changes() if self._sealed is not None else Section()
         clock = groups.clock(whole=False)
-        unchanged = sealed.empty and clock is None and not (states or senders or ids or parts or self.paging.changed)
-        if unchanged and self._queue is None:
+        changed = states or records or senders or ids or parts or self.paging.changed
+        if sealed.empty and clock is None and not changed and self._queue is None:
             return [], None
         entry = parts[self.generation] = ChangelogEntry(
             self.last + 1,
@@ -116,6 +116,7 @@ class Changelog:
             closed=_chosen(groups.closed, states),
             past=_chosen(groups.early.past, states),
             cold=self.paging.noted() if self.paging.changed else None,
+            records=records,
         )
         if self._queue is None and self.size > GROWTH * self._live + SLACK:
             self._begin_cycle()
@@ -126,7 +127,7 @@ class Changelog:
         return packed, self._forget(self._boundary) if done else None
 
     def _begin_cycle(self) -> None:
-        self._queue = deque((number, deque(each.states)) for number, each in self.every().items())
+        self._queue = deque((number, each.unwritten()) for number, each in self.every().items())
         self._boundary, self._refreshed = self.last + 1, 0
         self._ids = self._seen.remembered() if self._seen is not None else deque()
 
@@ -154,11 +155,10 @@ class Changelog:
         parts: dict[int, ChangelogEntry] = {}
         for number, groups in self.older.items():
             if groups.changed or groups.added:
-                states, added = groups.changes()
-                closed, past = _chosen(groups.closed, states), _chosen(groups.early.past, states)
-                parts[number] = ChangelogEntry(
-                    0, now, states, added, {}, {}, {}, generation=number, closed=closed, past=past
-                )
+                states, added, records = groups.changes()
+                part = ChangelogEntry(0, now, states, added, {}, {}, {}, generation=number, records=records)
+                part.closed, part.past = _chosen(groups.closed, states), _chosen(groups.early.past, states)
+                parts[number] = part
         return parts
 
     def _packed(self, entry: ChangelogEntry) -> list[bytes]:
@@ -173,6 +173,7 @@ class Changelog:
         """Add a slice of old state to the entries of this commit. Returns True if it was the last slice."""
         queue = self._queue or deque()
         grown = sum(len(key) + 48 for part in parts.values() for key in part.states)
+        grown += sum(WEIGHT * len(part.records) for part in parts.values())
         grown += sum(len(i) for part in parts.values() for b in part.added.values() for i in b) * 64
         budget = max(SLICE, grown + sum(weight(ids) for _, ids in entry.seen))
         while queue and budget > 0:
@@ -180,32 +181,17 @@ class Changelog:
             groups = self.every().get(number)
             if groups is not None and keys:
                 part = parts.setdefault(number, ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, generation=number))
-                budget = self._refresh_groups(groups, keys, part, budget)
+                spent = groups.write(keys, part, budget)
+                budget, self._refreshed = budget - spent, self._refreshed + spent
+                names = tuple(part.states)
+                part.closed = _chosen(groups.closed, names)
+                part.past = _chosen(groups.early.past, names)
             if groups is None or not keys:
                 queue.popleft()
         self._refresh_ids(entry, budget)
         if not queue and not self._ids:
             self._live = self._refreshed + (self._sealed.bytes if self._sealed is not None else 0)
         return not queue and not self._ids
-
-    def _refresh_groups(self, groups: Groups, keys: deque[bytes], entry: ChangelogEntry, budget: int) -> int:
-        """Add the states of these keys to the entry, until the budget is spent. Returns the remaining budget."""
-        while keys and budget > 0:
-            key = keys.popleft()
-            state = groups.state_of(key)
-            if state is None:
-                continue
-            entry.states[key] = state
-            entry.closed |= _chosen(groups.closed, (key,))
-            entry.past |= _chosen(groups.early.past, (key,))
-            bags = groups.bags.get(key)
-            if bags is not None:
-                entry.whole[key] = groups.rule.plan.items(bags)
-                entry.added.pop(key, None)
-            spent = _weight(groups, key, state)
-            budget -= spent
-            self._refreshed += spent
-        return budget
 
     def _refresh_ids(self, entry: ChangelogEntry, budget: int) -> None:
         if self._seen is not None and self._ids:
@@ -299,7 +285,7 @@ class Changelog:
         self._live = 0
         for groups in every.values():
             _settle(groups)
-            self._live += sum(_weight(groups, key, state) for key, state in groups.states.items())
+            self._live += sum(groups.weight(key, state) for key, state in groups.states.items())
         if self._seen is not None:
             self._seen.settle(at)
             self._live += self._seen.bytes
@@ -310,16 +296,11 @@ def _chosen(known: Mapping[bytes, T], keys: Iterable[bytes]) -> dict[bytes, T]:
     return {key: known[key] for key in keys if key in known} if known else {}
 
 
-def _weight(groups: Groups, key: bytes, state: GroupState) -> int:
-    """The approximate size of a group in the log, in bytes."""
-    return 64 + len(key) + int(state[BYTES]) + sum(len(state[fold.slot]) for fold in groups.rule.plan.folds)
-
-
 def _apply(groups: Groups, entry: ChangelogEntry) -> None:
     states, bags, kinds = groups.states, groups.bags, groups.rule.plan.bags
     beside: list[tuple[dict[bytes, Any], dict[bytes, Any]]]
     beside = [(groups.closed, entry.closed), (groups.early.past, entry.past)]
-    for key, state in entry.states.items():
+    for key, state in chain(groups.of_records(entry.records), entry.states.items()):
         for known, stored in beside:
             if key in stored:
                 known[key] = stored[key]

@@ -26,6 +26,9 @@ it."""
 PAGED, STALE = b"\x05", b"\x06"
 """The mark before PLAIN or LZ4 of an entry with the number of cold groups. STALE: hot groups may have rows, too. A
 program that does not know cold groups, or rows of hot groups, halts at it."""
+RECORDS = b"\x07"
+"""The mark before PLAIN or LZ4 of an entry that has records of sliding windows in their short form. A program that does
+not know this form halts at it."""
 BIG_INT = 1
 
 
@@ -103,6 +106,9 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
     closed: dict[bytes, ClosedState] = {}  # of `states`: those whose windows have closed
     cold: ColdState | None = None  # if it changed
     past: dict[bytes, PastResults] = {}  # of `states`: those that had early results
+    records: list[
+        Any
+    ] = []  # of sliding windows: groups of one record (windows/sliding/totals.py); stays the last field
 
 
 def _ext(code: int, data: memoryview) -> Any:
@@ -115,11 +121,15 @@ _state = msgspec.msgpack.Decoder(GroupState, ext_hook=_ext).decode
 
 
 def packed(entry: ChangelogEntry, compress: bool) -> bytes:
+    fields = msgspec.structs.astuple(entry)
+    fields = fields if entry.records else fields[:-1]  # the form of programs that do not know records
     try:
-        body = _encode(entry)
+        body = _encode(fields)
     except OverflowError:
-        body = _encode(_with_big_ints(msgspec.to_builtins(entry, builtin_types=(bytes,), str_keys=False)))
+        body = _encode(_with_big_ints(msgspec.to_builtins(fields, builtin_types=(bytes,), str_keys=False)))
     content = _compressed(body) if compress else PLAIN + body
+    if entry.records:
+        content = RECORDS + content
     if entry.cold is not None:
         content = (STALE if entry.cold.stale else PAGED) + content
     return framed(GENERATION + content if entry.generation else content)
@@ -148,7 +158,7 @@ def unpacked(blob: bytes) -> ChangelogEntry:
     """Decode an entry. Raises ChangelogIncomplete."""
     if blob == REBUILDING:
         raise ChangelogIncomplete("its rebuild was not finished; run `sluicegate replay --rebuild` of this agent again")
-    content = _unframed(blob).removeprefix(GENERATION).removeprefix(PAGED).removeprefix(STALE)
+    content = _unframed(blob).removeprefix(GENERATION).removeprefix(PAGED).removeprefix(STALE).removeprefix(RECORDS)
     try:
         if content[:1] not in (PLAIN, LZ4):
             raise ValueError("neither plain nor lz4")
@@ -191,6 +201,8 @@ def halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
         return _seen_apart(entry)
     if not entry.sealed.empty:
         return _sealed_apart(entry)
+    if entry.records:
+        return _records_apart(entry)
     keys = list(entry.states)
     if len(keys) > 1:
         one, two = set(keys[: len(keys) // 2]), set(keys[len(keys) // 2 :])
@@ -229,9 +241,21 @@ def _seen_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
     """Split off the ids, or split the ids in two."""
     parts = [entry.seen]
     others = [msgspec.structs.replace(entry, seen=[])]
-    if not (entry.states or entry.senders or entry.all_senders or not entry.sealed.empty):
+    if not (entry.states or entry.records or entry.senders or entry.all_senders or not entry.sealed.empty):
         parts, others = list(seen_halves(entry.seen)), []
     return others + [ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, part, entry.seen_source) for part in parts]
+
+
+def _records_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
+    """Split off the records, which precede the states, or split them in two."""
+    records, rest = entry.records, msgspec.structs.replace(entry, records=[])
+    if entry.states or entry.senders or entry.all_senders:
+        return [ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, records=records), rest]
+    if len(records) < 2:
+        raise BufferFull("a record of a sliding window is larger than a changelog entry may be; lower max_record_bytes")
+    middle = len(records) // 2
+    parts = [records[:middle], records[middle:]]
+    return [ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, records=part) for part in parts]
 
 
 def _sender_halves(entry: ChangelogEntry) -> list[ChangelogEntry]:
@@ -258,7 +282,7 @@ def _only(values: dict[Any, Any], keys: set[Any]) -> dict[Any, Any]:
 def _sealed_apart(entry: ChangelogEntry) -> list[ChangelogEntry]:
     """Split off the sealed items, or split them in two. Their other changes go into the second entry."""
     items, rest = dict(entry.sealed.items), msgspec.structs.replace(entry.sealed, items={})
-    if entry.states or entry.senders or entry.all_senders:
+    if entry.states or entry.records or entry.senders or entry.all_senders:
         return [
             msgspec.structs.replace(entry, sealed=Section()),
             ChangelogEntry(0, entry.at, {}, {}, {}, {}, {}, sealed=entry.sealed),

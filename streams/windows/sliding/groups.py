@@ -7,19 +7,21 @@ the number of later records determine it, and a restore removes it again. If an 
 restore removes all earlier ones.
 """
 
-from collections import defaultdict
+from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
-from operator import itemgetter
 from sys import maxsize
 from typing import Any
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.compiled.placing import Placing
+from sluicegate.streams.aggregation.contents import WEIGHT, GroupChanges
+from sluicegate.streams.aggregation.durable.entry import ChangelogEntry
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.firing import fired
-from sluicegate.streams.aggregation.layout import Bags, GroupState
+from sluicegate.streams.aggregation.layout import TRACE, Bags, GroupState
 from sluicegate.streams.aggregation.links import traceparent
 from sluicegate.streams.aggregation.merging import pour
 from sluicegate.streams.aggregation.rule import Rule
@@ -29,7 +31,7 @@ from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.placing import in_time
 from sluicegate.streams.windows.sliding.lines import NEVER, Line, Totalled, reach
 from sluicegate.streams.windows.sliding.placing import in_line
-from sluicegate.streams.windows.sliding.totals import AT, READ_AT, TimedState, offset_of, state_of, timed, totals
+from sluicegate.streams.windows.sliding.totals import AT, KEY, READ_AT, EntryLayout, TimedState, offset_of, totals
 from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
 
 
@@ -39,20 +41,36 @@ class SlidingGroups(WindowGroups):
     Times are in milliseconds. Records of a key are removed several at once, somewhat later than `reach` requires.
     `soon`: after a record at a time T, the first record of its key must be removed at T + `soon` at the latest.
     `_by_number`: windows are limited by a number of records. `_start` is the start of the window whose result is built.
-    `fresh` has the records since the last commit, with their keys. `_saved` is the number of the other records.
+    `fresh` has the records since the last commit. `_saved` is the number of the other records.
     `states` is made of `lines` when it is read. `torn`: `lines` must be rebuilt from `states`, which was changed.
     """
 
-    __slots__ = ("_by_number", "_made", "_saved", "_start", "_states", "fresh", "lines", "reach", "soon", "torn")
+    __slots__ = (
+        "_by_number",
+        "_layout",
+        "_made",
+        "_saved",
+        "_start",
+        "_states",
+        "_written",
+        "fresh",
+        "lines",
+        "reach",
+        "soon",
+        "torn",
+    )
 
     def __init__(self, rule: Rule, window: Window, notes: bool = False) -> None:
-        self.fresh, self._saved = list[tuple[bytes, TimedState]](), 0
+        self.fresh, self._saved = list[TimedState](), 0
         self._states: dict[bytes, GroupState] | None
         super().__init__(rule, window, notes)
         self.reach = reach(window)
         self.soon = self.reach.grace if window.last else self.reach.keep + self.reach.slack
         self._start, self._by_number = 0, window.last > 0
-        self._made = totals(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
+        lenient = rule.aggregation.on_missing == "ignore"
+        self._layout = EntryLayout(rule.aggregation.compute, lenient)
+        self._made = totals(rule.aggregation.compute, lenient, self._layout)
+        self._written: TimedState | None = None
         self.lines: dict[bytes, Line] = {}
         self.torn = False
 
@@ -63,14 +81,16 @@ class SlidingGroups(WindowGroups):
     def states(self) -> dict[bytes, GroupState]:
         """As in Groups. Changes of it need `torn`."""
         if self._states is None:
-            entries = ((entry[1], key, entry) for key, line in self.lines.items() for entry in line.entries)
-            in_order = sorted(entries, key=itemgetter(0))
-            self._states = {name(offset, key): state_of(entry) for offset, key, entry in in_order}
+            in_order = sorted((entry for line in self.lines.values() for entry in line.entries), key=offset_of)
+            self._states = dict(map(self._named, in_order))
         return self._states
 
     @states.setter
     def states(self, states: dict[bytes, GroupState]) -> None:
         self._states, self.torn = states, True
+
+    def _named(self, entry: TimedState) -> tuple[bytes, GroupState]:
+        return name(entry[1], entry[KEY]), self._layout.state_of(entry)
 
     @property
     def number(self) -> int:
@@ -80,18 +100,54 @@ class SlidingGroups(WindowGroups):
     def changed(self) -> bool:
         return bool(self.fresh or self.touched)
 
-    def changes(self) -> tuple[dict[bytes, GroupState | None], dict[bytes, Bags]]:
-        states: dict[bytes, GroupState | None] = {name(entry[1], key): state_of(entry) for key, entry in self.fresh}
-        self._saved += len(self.fresh)
-        self.fresh.clear()
-        touched, added = super().changes()
-        return states | touched if touched else states, added
+    def changes(self) -> GroupChanges:
+        """As in GroupContents. A record that has bags is stored as a group, because the items are."""
+        changes, fresh = super().changes(), self.fresh
+        self.fresh, self._saved = [], self._saved + len(fresh)
+        if self.rule.plan.bags:
+            states: dict[bytes, GroupState | None] = {**dict(map(self._named, fresh)), **changes.states}
+            return changes._replace(states=states)
+        return changes._replace(records=fresh)
+
+    def of_records(self, records: Sequence[Sequence[Any]]) -> Iterator[tuple[bytes, GroupState]]:
+        """As in GroupContents."""
+        return map(self._named, map(self._layout.checked, records))
+
+    def unwritten(self) -> deque[bytes]:
+        """As in GroupContents: the keys, of records without bags."""
+        if self.rule.plan.bags:
+            return super().unwritten()
+        if self.torn:
+            self.rearm()
+        self._written = None
+        return deque(self.lines)
+
+    def write(self, names: deque[bytes], entry: ChangelogEntry, budget: int) -> int:
+        """As in GroupContents. `_written` is the last record of the first key that was written, or None."""
+        if self.rule.plan.bags:
+            return super().write(names, entry, budget)
+        if self.torn:
+            self.rearm()
+        spent = 0
+        while names and spent < budget:
+            line, weight = self.lines.get(names[0]), WEIGHT + len(names[0])
+            entries = line.entries if line is not None else []
+            at = 0 if line is None else line.leaving(self.event.watermark)[0]
+            at = at if self._written is None else max(at, bisect_right(entries, self._written))
+            some = entries[at : at + 1 + (budget - spent) // weight]
+            entry.records += some
+            spent += weight * len(some)
+            self._written = some[-1] if at + len(some) < len(entries) else None
+            if self._written is None:
+                names.popleft()
+        return spent
 
     def state_of(self, name: bytes) -> GroupState | None:
         if self.torn:
             return self.states.get(name)
         line = self.lines.get(key_of(name))
-        return None if line is None else line.state_of(start_of(name))
+        entry = None if line is None else line.entry_of(start_of(name))
+        return None if entry is None else self._layout.state_of(entry)
 
     def line_of(self, many: int) -> Callable[[bytes], Line | None]:
         """The function with which the compiled loop finds the line of a key. It raises Unproven if there is no room for
@@ -105,7 +161,7 @@ class SlidingGroups(WindowGroups):
 
     def new_line(self, key: bytes, entry: TimedState) -> Line:
         """The line of a key whose first record is this one. The totals do not have it yet."""
-        line = self.lines[key] = self._line([])
+        line = self.lines[key] = self._line(key, [])
         line.entries.append(entry)
         self.expect(key, line)
         return line
@@ -143,11 +199,12 @@ class SlidingGroups(WindowGroups):
             return False
         entry = self._kept(record, key, time, read, items, now)
         if line is None or key not in self.lines:  # the line was removed to make room
-            line = self.lines[key] = self._line([])
+            line = self.lines[key] = self._line(key, [])
         window = line.add(entry, bool(items))
         start = line.start if self._by_number else time - self.reach.size
         if not 0 <= line.due <= time + self.soon:
             self.expect(key, line)
+        window[0][TRACE] = traceparent(record)
         self.tell_window(key, window[0], self._poured(key, window) if items else [], now, start)
         return True
 
@@ -160,7 +217,7 @@ class SlidingGroups(WindowGroups):
     def _kept(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> TimedState:
         """Store the record as a group of its own."""
         offset, plan = record.offset(), self.rule.plan
-        state: GroupState = [1, offset, offset, now, None, traceparent(record), 0, *plan.blank]
+        state: GroupState = [1, offset, offset, now, None, None, 0, *plan.blank]
         state[AT] = time
         for add in plan.adders:
             add(state, read)
@@ -168,13 +225,13 @@ class SlidingGroups(WindowGroups):
             group = name(offset, key)
             self.bags[group] = plan.empty_bags()
             self.collect(group, state, items)
-        entry = timed(state)
-        self.fresh.append((key, entry))
+        entry = self._layout.entry(key, state)
+        self.fresh.append(entry)
         self._states = None
         return entry
 
-    def _line(self, entries: list[TimedState]) -> Line:
-        return Line(self.reach, self._made, entries)
+    def _line(self, key: bytes, entries: list[TimedState]) -> Line:
+        return Line(self.reach, key, self._made, entries)
 
     def _poured(self, key: bytes, window: Totalled) -> Bags:
         """The bag items of a window, in the order of the log."""
@@ -329,11 +386,12 @@ class SlidingGroups(WindowGroups):
     def rearm(self) -> None:
         entries = defaultdict[bytes, list[TimedState]](list)
         for group, state in self.states.items():
-            entries[key_of(group)].append(timed(state))
+            key = key_of(group)
+            entries[key].append(self._layout.entry(key, state))
         self.lines, self._order, self.torn, self._states = {}, [], False, None
         self._saved, self.bytes = -len(self.fresh), 0
         for key, own in entries.items():
-            line = self.lines[key] = self._line(sorted(own))
+            line = self.lines[key] = self._line(key, sorted(own))
             self._saved += len(own)
             self.bytes += line.bytes
             self._leave(key, maxsize)
@@ -385,8 +443,8 @@ class SlidingGroups(WindowGroups):
     def current(self) -> Mapping[bytes, GroupState]:
         if self.torn:
             self.rearm()
-        stay = ((key, line, line.leaving(self.event.watermark)[0]) for key, line in self.lines.items())
-        return {name(entry[1], key): state_of(entry) for key, line, gone in stay for entry in line.entries[gone:]}
+        stay = ((line, line.leaving(self.event.watermark)[0]) for line in self.lines.values())
+        return dict(self._named(entry) for line, gone in stay for entry in line.entries[gone:])
 
     def listed(self, key: bytes | None = None) -> Iterator[tuple[bytes, GroupState, Bags]]:
         """The newest window of this key, or of each key, with the name of its last record."""

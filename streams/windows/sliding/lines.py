@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.layout import LAST, GroupState
-from sluicegate.streams.windows.sliding.totals import TimedState, WindowTotals, offset_of, state_of
+from sluicegate.streams.windows.sliding.totals import SIZE, TimedState, WindowTotals, offset_of
 
 Totalled = tuple[GroupState, Sequence[TimedState]]
 """The state of a window, and its entries ordered by time."""
 NEVER = 1 << 62
 """A time in milliseconds after the times of all records."""
-_SIZE = 4
-"""The index of the bytes of its bags in a TimedState."""
 SLACK = 2
 """Records are removed in batches: when the watermark has moved on by `keep` / SLACK, or when `most` is exceeded by
 `most` / SLACK."""
@@ -45,22 +43,28 @@ def reach(window: Window) -> WindowReach:
 
 
 class Line:
-    """The entries of one key. A window ends with an entry and reaches back from it. Its first moment is part of it.
-    `totals` are the totals of the newest window, which begins with the entry at index `newest`. `bytes` is the size of
+    """The entries of `key`. A window ends with an entry and reaches back from it. Its first moment is part of it.
+    `totals` are the totals of the newest window, which begins with the entry at index `newest`; `inner` is what the
+    compiled loop uses of them. `bytes` is the size of
     the bags of all entries. `due` is the watermark, noted by SlidingGroups, at which the first entries are removed.
     `start` is the time of the first entry of the window that was last computed. `_mixed`: the offsets of the entries
     may be out of order."""
 
-    __slots__ = ("_made", "_mixed", "_reach", "bytes", "due", "entries", "newest", "start", "totals")
+    __slots__ = ("_made", "_mixed", "_reach", "bytes", "due", "entries", "inner", "key", "newest", "start", "totals")
 
     def __init__(
-        self, reach: WindowReach, made: Callable[[Iterable[TimedState]], WindowTotals], entries: list[TimedState]
+        self,
+        reach: WindowReach,
+        key: bytes,
+        made: Callable[[Sequence[TimedState]], WindowTotals],
+        entries: list[TimedState],
     ) -> None:
-        self._reach, self._made, self.entries, self.due, self.start = reach, made, entries, -1, 0
+        self.key, self._reach, self._made, self.entries, self.due, self.start = key, reach, made, entries, -1, 0
         self.bytes = _bytes(entries)
         self._mixed = any(later[1] < earlier[1] for earlier, later in pairwise(entries))
         self.newest = self._starts(len(entries) - 1) if entries else 0
         self.totals = made(entries[self.newest :])
+        self.inner = self.totals.inner
 
     def _starts(self, at: int) -> int:
         """The index of the first entry of the window that ends with the entry at this index."""
@@ -72,26 +76,31 @@ class Line:
         at = bisect_left(self.entries, (last[0], last[1] + 1)) - 1
         return self.entries[self._starts(at)][0] if at >= 0 else last[0]
 
-    def state_of(self, offset: int) -> GroupState | None:
-        """The state of the record at this offset; None if there is none."""
+    def entry_of(self, offset: int) -> TimedState | None:
+        """The entry of the record at this offset; None if there is none."""
         entries = self.entries
         if self._mixed:
-            return next((state_of(entry) for entry in entries if entry[1] == offset), None)
+            return next((entry for entry in entries if entry[1] == offset), None)
         at = bisect_left(entries, offset, key=offset_of)
-        return state_of(entries[at]) if at < len(entries) and entries[at][1] == offset else None
+        return entries[at] if at < len(entries) and entries[at][1] == offset else None
+
+    def state(self, entry: TimedState) -> GroupState:
+        """The state of the newest window, which ends with this entry."""
+        entries, newest = self.entries, self.newest
+        return self.totals.state(entry, len(entries) - newest, entries[newest])
 
     @property
     def window(self) -> Totalled:
         """The newest window."""
         entries = self.entries[self.newest :]
-        state, self.start = self.totals.state(entries[-1]), entries[0][0]
+        state, self.start = self.state(entries[-1]), entries[0][0]
         state[LAST] = max(map(offset_of, entries))
         return state, entries
 
     def add(self, entry: TimedState, whole: bool) -> Totalled:
         """Add the entry. Returns the window that ends with it. With `whole` the window includes its entries."""
         entries, totals, at = self.entries, self.totals, self.newest
-        self.bytes += entry[_SIZE]
+        self.bytes += entry[SIZE]
         if entries and entry < entries[-1]:
             return self._insert(entry)
         entries.append(entry)
@@ -105,7 +114,7 @@ class Line:
             totals.remove(entries[at])
             at += 1
         self.newest, self.start = at, entries[at][0]
-        return totals.state(entry), entries[at:] if whole else ()
+        return self.state(entry), entries[at:] if whole else ()
 
     def _insert(self, entry: TimedState) -> Totalled:
         """Add an entry that is out of order: its window is not the newest one."""
@@ -117,13 +126,13 @@ class Line:
         if entry[0] < entries[-1][0] - self._reach.size or (full and at <= self.newest):
             self.newest += 1
         else:
-            self.totals.insert(entry)
+            self.totals.insert(entry, (other for other in entries[self.newest :] if other is not entry))
             if full:
                 self.totals.remove(entries[self.newest])
                 self.newest += 1
         window = entries[self._starts(at) : at + 1]
         self.start = window[0][0]
-        return self._made(window).state(entry), window
+        return self._made(window).state(entry, len(window), window[0]), window
 
     def forgotten(self) -> int:
         """The watermark at which the next batch of entries is removed; at most NEVER."""
@@ -158,4 +167,4 @@ class Line:
 
 
 def _bytes(entries: Iterable[TimedState]) -> int:
-    return sum(entry[_SIZE] for entry in entries)
+    return sum(entry[SIZE] for entry in entries)

@@ -13,6 +13,7 @@ from sluicegate.streams.aggregation.clauses import clause
 from sluicegate.streams.aggregation.compiled.placing import Placing
 from sluicegate.streams.aggregation.events import WINDOW, Closing, Fire
 from sluicegate.streams.aggregation.groups import LONGEST_KEY
+from sluicegate.streams.aggregation.layout import TRACE
 from sluicegate.streams.aggregation.links import traceparent
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.expressions.scope import NamePath, roots
@@ -21,9 +22,9 @@ from sluicegate.streams.expressions.typed import NotTyped, TypedCode
 from sluicegate.streams.windows.placing import PASSED
 from sluicegate.streams.windows.sliding.totals import (
     READ_AT,
-    SHIFT,
     TOTALS,
     Earliest,
+    EntryLayout,
     Greatest,
     Latest,
     Least,
@@ -50,12 +51,12 @@ if line is not None:
     entries = line.entries
     if len(entries) >= most_items or time < entries[-1][0]:
         unproven()
+    key = line.key
 elif key is None or len(key) > longest_key or time < 0:
     unproven()
 if time > furthest or time + grace < watermark:
     unproven()
 offset = record.offset()
-trace = traceparent(record) if record.headers() else None
 """
 _MOVES = """
 leads = time > watermark
@@ -68,21 +69,21 @@ if line is None:
     entries = line.entries
 else:
     entries.append(entry)
-keep((key, entry))
-totals, at = line.totals, line.newest
-first = totals.first
-first.append(entry)
+keep(entry)
+at, first = line.newest, line.totals.first
+if first is not None:
+    first.append(entry)
 PARTS
 ENTERS
 begins = time - size
 while LEFT:
     gone = entries[at]
-    if first[0] is gone:
+    if first is not None and first[0] is gone:
         first.popleft()
     LEAVES
     at += 1
 line.newest = at
-totals.many = many = len(entries) - at
+many = len(entries) - at
 EXPECTS
 TELLS
 if leads and order and order[0][0] <= time:
@@ -96,7 +97,11 @@ if not 0 <= line.due <= time + soon:
 _DENIED = """
 groups.outcomes["having", "false"] += denied
 """
-_CAREFULLY = "groups.tell_window(key, totals.state(entry), [], now, BEGINS)"
+_CAREFULLY = """
+state = line.state(entry)
+state[TRACE] = traceparent(record)
+groups.tell_window(key, state, [], now, BEGINS)
+"""
 _PLAINLY = """
 CHECKED
 if PLAIN:
@@ -119,7 +124,8 @@ else:
     denied += 1
 """
 _SENDS = """
-opener = first[0]
+opener = entries[at] if first is None else first[0]
+trace = traceparent(record) if record.headers() else None
 opened = opener[READ_AT]
 closing = Closing(BEGINS, time, "event", event.watermark, 1, -1, False, True)
 closed = now if now >= opened else opened
@@ -157,8 +163,8 @@ _NUMBERS = frozenset(("count", "sum", "mean", "min", "max"))
 _BEFORE, _TOO_MANY = "entries[at][0] < begins", "len(entries) - at > most_records"
 _WORSE = {Least: "BEST[-1][SLOT] >= amount", Greatest: "BEST[-1][SLOT] <= amount", Earliest: "False", Latest: "True"}
 
-_SLOTS: dict[object, int] = {SumTotal: 1, Least: Least.number, Greatest: Greatest.number, Earliest: 0, Latest: 0}
-"""The totals that are inlined, and the slot of their value in the place."""
+_INLINE = frozenset((SumTotal, Least, Greatest, Earliest, Latest))
+"""The totals that are inlined."""
 
 
 def in_line(rule: Rule, timed: Placing) -> Placing | None:
@@ -184,18 +190,19 @@ def in_line(rule: Rule, timed: Placing) -> Placing | None:
 
 
 class _Part:
-    """The code of one total. `at` is the index of the total. A total that is not inlined is called."""
+    """The code of one total. `at` is the index of the total. A total that is not inlined is called. `inner` is the
+    local variable with FieldTotal.inner."""
 
     def __init__(self, at: int, total: PlacedTotal) -> None:
         self.place, self.kind, self.local = total.place, total.kind, f"part{at}"
-        self.inline = self.kind in _SLOTS
-        slot = ast.Constant(self.place.at + _SLOTS.get(self.kind, 0) - SHIFT)
-        self._holes: dict[str, Any] = {"SLOT": slot, "PART": self.local, "SUM": f"sum{at}", "BEST": f"best{at}"}
+        self.inline, self._counts = self.kind in _INLINE, self.kind is SumTotal and total.place.lenient
+        inlined = f"sum{at}" if self.kind is SumTotal else f"best{at}"
+        self.inner = inlined if self.inline and not self._counts else self.local
+        slot = ast.Constant(total.slot)
+        self._holes: dict[str, Any] = {"SLOT": slot, "PART": self.local, "SUM": inlined, "BEST": inlined}
 
-    def local_part(self) -> list[ast.stmt]:
-        if not self.inline:
-            return []
-        return self._code("SUM = PART.sum" if self.kind is SumTotal else "BEST = PART.best")
+    def local_sum(self) -> list[ast.stmt]:
+        return self._code("SUM = PART.sum") if self._counts else []
 
     def enters(self) -> list[ast.stmt]:
         if not self.inline:
@@ -256,7 +263,7 @@ def _result(rule: Rule) -> list[ast.stmt]:
         begins, outside = expression("line.start"), [*outside, expression(_TOO_MANY)]
     return statements(
         _RESULT,
-        PARTS=[*_unpacked(parts), *(made for part in parts for made in part.local_part())],
+        PARTS=[*_unpacked(parts), *(made for part in parts for made in part.local_sum())],
         LEFT=outside[0] if len(outside) == 1 else ast.BoolOp(ast.Or(), outside),
         ENTERS=[made for part in parts for made in part.enters()],
         LEAVES=[made for part in parts for made in part.leaves()],
@@ -267,17 +274,18 @@ def _result(rule: Rule) -> list[ast.stmt]:
 
 def _unpacked(parts: Sequence[_Part]) -> list[ast.stmt]:
     """The code that reads all totals of the window."""
-    return statements(f"{''.join(f'{part.local}, ' for part in parts)} = totals.parts") if parts else []
+    return statements(f"{''.join(f'{part.inner}, ' for part in parts)} = line.inner") if parts else []
 
 
 def _parts(rule: Rule) -> list[_Part]:
     lenient = rule.aggregation.on_missing == "ignore"
-    return [_Part(at, total) for at, total in enumerate(placed_totals(rule.aggregation.compute, lenient))]
+    placed = placed_totals(rule.aggregation.compute, lenient, EntryLayout(rule.aggregation.compute, lenient))
+    return [_Part(at, total) for at, total in enumerate(placed)]
 
 
 def _tells(rule: Rule, parts: Sequence[_Part], begins: ast.expr) -> list[ast.stmt]:
     """The code that sends the result if nothing but `having` decides about it."""
-    carefully, values = statements(_CAREFULLY, BEGINS=begins), _values(rule, parts)
+    carefully, values = statements(_CAREFULLY, BEGINS=begins, TRACE=ast.Constant(TRACE)), _values(rule, parts)
     if len(values) < len(rule.aggregation.compute):
         return carefully
     sums = [part.local for part in parts if part.kind is SumTotal]

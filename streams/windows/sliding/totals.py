@@ -9,41 +9,85 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.streams.agent import Reducer
-from sluicegate.streams.aggregation.layout import BYTES, COLUMNS, COUNT, FIRST, OPENED, TRACE, GroupState
+from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, OPENED, GroupState
 from sluicegate.streams.aggregation.reducers import places
-from sluicegate.streams.reducers import parts_of
+from sluicegate.streams.reducers import NUMBERS, parts_of
 from sluicegate.streams.reduction import Place
 from sluicegate.streams.windows.sliding.sums import ExactSum
 
 TimedState = tuple[Any, ...]
-"""A record of a window: its time in milliseconds since 1970, its offset, the owner's time when it was read, its
-`traceparent`, the bytes of its bags, and the slots of the reducers. They are ordered by time, then by offset."""
-READ_AT, HEADS = 2, 5
-"""The index of the owner's time, and the number of values before the slots of the reducers."""
-SHIFT = COLUMNS - HEADS
-"""A slot of a state has this index less in a TimedState."""
+"""A record of a window: its time in milliseconds since 1970, its offset, the owner's time when it was read, the bytes
+of its bags, its key, and the values of the reducers (EntryLayout). They are ordered by time, then by offset."""
+READ_AT, SIZE, KEY, HEADS = 2, 3, 4, 5
+"""The indexes of the owner's time, of the bytes and of the key, and the number of parts before the values."""
 AT = -1
 """The last slot of a state: the time of the record, in milliseconds since 1970."""
 Worse = Callable[[TimedState, TimedState], bool]
 """Whether the first record is not needed while the second one, which leaves later, is in the window."""
+_NAMED = frozenset(("first", "last"))
+_TYPES = (int, int, float, int, bytes)
 
 
-def timed(state: GroupState) -> TimedState:
-    """The record of this state."""
-    return state[AT], state[FIRST], state[OPENED], state[TRACE], state[BYTES], *state[COLUMNS:AT]
+class EntryLayout:
+    """How a TimedState has the state of a group with only this record. Numbers, and the first and the last value of a
+    field, are one value in it, and None if the record has none; other reducers have their slots. `at` is the index of
+    the first value of a reducer, by the first of its slots in a state."""
 
+    def __init__(self, compute: Sequence[Reducer], lenient: bool) -> None:
+        self.at: dict[int, int] = {}
+        self._blank, self._parts, width = list[Any](), list[tuple[int, int, Place, str]](), HEADS
+        for place in places(compute, lenient, merged=True):
+            slots = parts_of(place.reducer, merged=True).slots
+            if not place.own or slots is None:
+                continue
+            form = "number" if slots is NUMBERS else "value" if place.reducer.kind in _NAMED else ""
+            end = width + (1 if form else place.size)
+            self._blank += slots.blank(place)
+            self._parts.append((width, end, place, form))
+            self.at[place.at], width = width, end
+        self._width = width
 
-def state_of(entry: TimedState) -> GroupState:
-    """The state of a group with only this record."""
-    time, offset, opened, trace, size, *slots = entry
-    return [1, offset, offset, opened, None, trace, size, *slots, time]
+    def entry(self, key: bytes, state: GroupState) -> TimedState:
+        """The record of this state."""
+        values = list[Any]()
+        for _, _, place, form in self._parts:
+            at = place.at
+            values += state[at + 2 : at + 3] if form == "number" else state[at : at + (1 if form else place.size)]
+        return state[AT], state[FIRST], state[OPENED], state[BYTES], key, *values
+
+    def state_of(self, entry: TimedState) -> GroupState:
+        """The state of the record. It does not have the traceparent."""
+        time, offset, opened, size = entry[:KEY]
+        state: GroupState = [1, offset, offset, opened, None, None, size, *self._blank, time]
+        for start, end, place, form in self._parts:
+            value, at = entry[start], place.at
+            if form == "":
+                state[at : at + place.size] = entry[start:end]
+            elif value is not None and form == "value":
+                state[at : at + 2] = value, offset
+            elif value is not None:
+                state[at : at + 3] = 0 + value, value, value
+                state[at + 3 : at + place.size] = [1] * (place.size - 3)
+        return state
+
+    def checked(self, record: Sequence[Any]) -> TimedState:
+        """The record of a changelog entry. Raises ValueError if it does not have the values of these reducers."""
+        opened = record[READ_AT]
+        parts = (*record[:READ_AT], float(opened), *record[SIZE:HEADS])
+        if len(record) != self._width or tuple(map(type, parts)) != _TYPES:
+            raise ValueError("the record of a sliding window has other values")
+        return tuple(record)
 
 
 class FieldTotal(Protocol):
-    """The total of one reducer."""
+    """The total of one reducer. `inner` is what the compiled loop uses of it."""
+
+    @property
+    def inner(self) -> Any: ...
 
     def append(self, entry: TimedState) -> None:
         """Add an entry that is last both by time and in the log."""
@@ -73,11 +117,15 @@ def inserted(best: deque[TimedState], entry: TimedState, worse: Worse) -> None:
 class SumTotal:
     """Sum of one field, and the number of records that have it. Only an optional field needs this number."""
 
-    __slots__ = ("_at", "_lenient", "_slot", "many", "sum")
+    __slots__ = ("_lenient", "_place", "_slot", "many", "sum")
 
-    def __init__(self, place: Place) -> None:
-        self._at, self._slot, self._lenient, self.many = place.at, place.at + 1 - SHIFT, place.lenient, 0
+    def __init__(self, place: Place, slot: int) -> None:
+        self._place, self._slot, self._lenient, self.many = place.at, slot, place.lenient, 0
         self.sum = ExactSum()
+
+    @property
+    def inner(self) -> Any:
+        return self if self._lenient else self.sum
 
     def append(self, entry: TimedState) -> None:
         value = entry[self._slot]
@@ -94,68 +142,57 @@ class SumTotal:
             self.sum.remove(value)
 
     def put(self, state: GroupState) -> None:
-        state[self._at] = self.sum.value
+        state[self._place] = self.sum.value
         if self._lenient:
-            state[self._at + 3] = self.many
+            state[self._place + 3] = self.many
 
 
 class BestTotal:
     """One value of the window. `best` has its record, then the record with this value once that one has left, and so
-    on."""
+    on. `_slot` is the index of the value in a TimedState."""
 
-    __slots__ = ("_own", "_slots", "best")
+    __slots__ = ("_place", "_slot", "best")
 
-    def __init__(self, at: int, size: int) -> None:
-        """`at`: the first of its slots in a state. `size`: their number."""
-        self._slots, self._own = slice(at, at + size), slice(at - SHIFT, at - SHIFT + size)
+    def __init__(self, place: Place, slot: int) -> None:
+        self._place, self._slot = place.at, slot
         self.best = deque[TimedState]()
 
-    def _counts(self, entry: TimedState) -> bool:
-        """Whether the record has a value."""
-        raise NotImplementedError
+    @property
+    def inner(self) -> Any:
+        return self.best
 
     def worse(self, one: TimedState, other: TimedState) -> bool:
         """As in Worse."""
         raise NotImplementedError
 
+    def put(self, state: GroupState) -> None:
+        """As in FieldTotal."""
+        raise NotImplementedError
+
     def append(self, entry: TimedState) -> None:
-        if self._counts(entry):
+        if entry[self._slot] is not None:
             best = self.best
             while best and self.worse(best[-1], entry):
                 best.pop()
             best.append(entry)
 
     def insert(self, entry: TimedState) -> None:
-        if self._counts(entry):
+        if entry[self._slot] is not None:
             inserted(self.best, entry, self.worse)
 
     def remove(self, entry: TimedState) -> None:
         if self.best and self.best[0] is entry:
             self.best.popleft()
 
-    def put(self, state: GroupState) -> None:
-        if self.best:
-            state[self._slots] = self.best[0][self._own]
-        else:
-            self._blank(state)
-
-    def _blank(self, state: GroupState) -> None:
-        """Write that the window has no value."""
-        state[self._slots] = [None]
-
 
 class Least(BestTotal):
     """The least value of a field."""
 
-    __slots__ = ("_slot",)
+    __slots__ = ()
     number = 1  # of its slot in the place
 
-    def __init__(self, place: Place) -> None:
-        self._slot = place.at + self.number - SHIFT
-        super().__init__(place.at + self.number, 1)
-
-    def _counts(self, entry: TimedState) -> bool:
-        return entry[self._slot] is not None
+    def put(self, state: GroupState) -> None:
+        state[self._place + self.number] = self.best[0][self._slot] if self.best else None
 
     def worse(self, one: TimedState, other: TimedState) -> bool:
         return bool(one[self._slot] >= other[self._slot])
@@ -174,17 +211,11 @@ class Greatest(Least):
 class Earliest(BestTotal):
     """The value with the lowest offset."""
 
-    __slots__ = ("_offset",)
+    __slots__ = ()
 
-    def __init__(self, place: Place) -> None:
-        self._offset = place.at + 1 - SHIFT
-        super().__init__(place.at, 2)
-
-    def _counts(self, entry: TimedState) -> bool:
-        return bool(entry[self._offset] >= 0)
-
-    def _blank(self, state: GroupState) -> None:
-        state[self._slots] = [None, -1]
+    def put(self, state: GroupState) -> None:
+        value = (self.best[0][self._slot], self.best[0][1]) if self.best else (None, -1)
+        state[self._place : self._place + 2] = value
 
     def worse(self, one: TimedState, other: TimedState) -> bool:
         return after(one, other)
@@ -207,14 +238,18 @@ def after(one: TimedState, other: TimedState) -> bool:
 class Merged:
     """The total of a reducer whose states cannot be subtracted."""
 
-    __slots__ = ("_blank", "_entries", "_merge", "_slots")
+    __slots__ = ("_blank", "_entries", "_merge", "_slots", "_state_of")
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, state_of: Callable[[TimedState], GroupState]) -> None:
         slots = parts_of(place.reducer, merged=True).slots
         assert slots is not None
         assert slots.merge is not None
         self._slots, self._blank, self._merge = place.slots, slots.blank(place), slots.merge(place)
-        self._entries = list[TimedState]()
+        self._entries, self._state_of = list[TimedState](), state_of
+
+    @property
+    def inner(self) -> Any:
+        return self
 
     def append(self, entry: TimedState) -> None:
         self._entries.append(entry)
@@ -229,10 +264,10 @@ class Merged:
         for slot, value in zip(self._slots, self._blank, strict=True):
             state[slot] = value
         for entry in sorted(self._entries, key=offset_of):
-            self._merge(state, state_of(entry))
+            self._merge(state, self._state_of(entry))
 
 
-TOTALS: Mapping[str, Callable[[Place], FieldTotal]] = {
+TOTALS: Mapping[str, Callable[[Place, int], FieldTotal]] = {
     "sum": SumTotal,
     "mean": SumTotal,
     "min": Least,
@@ -244,40 +279,44 @@ TOTALS: Mapping[str, Callable[[Place], FieldTotal]] = {
 
 
 class WindowTotals:
-    """The totals of all reducers, the number of records, and the first record."""
+    """The totals of all reducers. `first` has the record with the lowest offset, then the one with the lowest offset
+    once that one has left, and so on; None while the entries were added in the order of their offsets, because it is
+    the first entry of the window then. `inner` is what the compiled loop uses of each total."""
 
-    __slots__ = ("first", "many", "parts")
+    __slots__ = ("_layout", "first", "inner", "parts")
 
-    def __init__(self, parts: Sequence[FieldTotal]) -> None:
-        self.parts, self.first, self.many = parts, deque[TimedState](), 0
+    def __init__(self, parts: Sequence[FieldTotal], layout: EntryLayout) -> None:
+        self.parts, self._layout = parts, layout
+        self.first: deque[TimedState] | None = None
+        self.inner = tuple(part.inner for part in parts)
 
     def append(self, entry: TimedState) -> None:
         """As in FieldTotal."""
-        self.many += 1
-        self.first.append(entry)
+        if self.first is not None:
+            self.first.append(entry)
         for part in self.parts:
             part.append(entry)
 
-    def insert(self, entry: TimedState) -> None:
-        """As in FieldTotal."""
-        self.many += 1
+    def insert(self, entry: TimedState, window: Iterable[TimedState]) -> None:
+        """As in FieldTotal. `window` has the other entries, ordered by time."""
+        if self.first is None:
+            self.first = deque(window)
         inserted(self.first, entry, after)
         for part in self.parts:
             part.insert(entry)
 
     def remove(self, entry: TimedState) -> None:
         """As in FieldTotal."""
-        self.many -= 1
-        if self.first[0] is entry:
+        if self.first is not None and self.first[0] is entry:
             self.first.popleft()
         for part in self.parts:
             part.remove(entry)
 
-    def state(self, entry: TimedState) -> GroupState:
-        """The state of the window that ends with this record, which is the last one in the log. It does not count the
-        bytes of the bags."""
-        state, first = state_of(entry), self.first[0]
-        state[COUNT], state[FIRST], state[OPENED] = self.many, first[1], first[READ_AT]
+    def state(self, entry: TimedState, many: int, first: TimedState) -> GroupState:
+        """The state of the window that ends with this record, which is the last one in the log, and has so many
+        records. `first` is the first one by time. The state does not count the bytes of the bags."""
+        state, opener = self._layout.state_of(entry), self.first[0] if self.first is not None else first
+        state[COUNT], state[FIRST], state[OPENED] = many, opener[1], opener[READ_AT]
         for part in self.parts:
             part.put(state)
         return state
@@ -285,30 +324,41 @@ class WindowTotals:
 
 class PlacedTotal(NamedTuple):
     """A total, and the first reducer that it serves. `kind` is None if it merges states; otherwise the class of the
-    total."""
+    total. `slot` is the index of the first value of the reducer in a TimedState."""
 
     place: Place
-    kind: Callable[[Place], FieldTotal] | None
+    kind: Callable[[Place, int], FieldTotal] | None
+    slot: int
 
 
-def placed_totals(compute: Sequence[Reducer], lenient: bool) -> list[PlacedTotal]:
+def placed_totals(compute: Sequence[Reducer], lenient: bool, layout: EntryLayout) -> list[PlacedTotal]:
     """The totals of these reducers, in one order. Reducers of one field share them."""
     made: dict[tuple[int, object], PlacedTotal] = {}
     for place in places(compute, lenient, merged=True):
         kind = TOTALS.get(place.reducer.kind)
         if kind is not None or (place.own and parts_of(place.reducer, merged=True).slots is not None):
-            made.setdefault((place.at, kind), PlacedTotal(place, kind))
+            made.setdefault((place.at, kind), PlacedTotal(place, kind, layout.at[place.at]))
     return [*made.values()]
 
 
-def totals(compute: Sequence[Reducer], lenient: bool) -> Callable[[Iterable[TimedState]], WindowTotals]:
-    """A function that computes the totals of entries."""
-    parts = [partial(kind or Merged, place) for place, kind in placed_totals(compute, lenient)]
+def totals(
+    compute: Sequence[Reducer], lenient: bool, layout: EntryLayout
+) -> Callable[[Sequence[TimedState]], WindowTotals]:
+    """A function that computes the totals of entries, ordered by time."""
+    parts = [
+        partial(Merged, place, layout.state_of) if kind is None else partial(kind, place, slot)
+        for place, kind, slot in placed_totals(compute, lenient, layout)
+    ]
 
-    def made(entries: Iterable[TimedState]) -> WindowTotals:
-        whole = WindowTotals([part() for part in parts])
+    def made(entries: Sequence[TimedState]) -> WindowTotals:
+        whole = WindowTotals([part() for part in parts], layout)
+        if any(later[1] < earlier[1] for earlier, later in pairwise(entries)):
+            whole.first = deque()
         for entry in entries:
-            whole.insert(entry)
+            if whole.first is None:
+                whole.append(entry)
+            else:
+                whole.insert(entry, ())
         return whole
 
     return made

@@ -222,7 +222,7 @@ def test_a_record_out_of_order_that_pushes_no_other_out_of_the_newest_window_is_
             self._reach = own
         window = self.entries[self._starts(at := self.entries.index(entry)) : at + 1]
         self.start = window[0][0]
-        return self._made(window).state(entry), window
+        return self._made(window).state(entry, len(window), window[0]), window
 
     monkeypatch.setattr(Line, "_insert", without_room)
     assert differences(100, NUMBER)
