@@ -2,6 +2,7 @@
 rounds.
 
     python -m tests.bench [--rounds 3] [--jobs J1,J2,latency,H1,...] [--stores memory,sqlite,...] [--records 1000000]
+    python -m tests.bench --jobs recovery --stores sqlite --rounds 1 --groups 1000,10000000
 
 Ends with 1 when a result was wrong. Figures of one run compare with each other, not with those of another machine or
 hour.
@@ -42,11 +43,16 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=partial(_chosen, ALL), default=ALL)
     parser.add_argument("--stores", type=partial(_chosen, STORES), default=STORES)
     parser.add_argument("--records", type=int, default=1_000_000, help="a multiple of 100")
+    parser.add_argument("--groups", type=_numbers, default=(), help="open groups of the recovery job, 4 partitions")
     parser.add_argument("--seconds", type=float, default=15.0, help="of one latency run, after its warm-up")
     options = parser.parse_args(argv)
     if options.rounds < 1 or options.records < load.PER_KEY or options.records % load.PER_KEY:
         parser.error("at least one round, and a multiple of 100 records")
     return options
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
 
 
 def _chosen(known: tuple[str, ...], text: str) -> tuple[str, ...]:
@@ -193,7 +199,7 @@ def sharing(bootstrap: str, broker: int, options: argparse.Namespace) -> Iterato
 def recoveries(bootstrap: str, options: argparse.Namespace) -> None:
     """The standstill after a kill, as lines."""
     for store in [store for store in options.stores if recovery.JOB in options.jobs and store in recovery.STORES]:
-        for case in recovery.CASES:
+        for case in [recovery.Case(4, groups, False) for groups in options.groups] or recovery.CASES:
             outcomes = [recovery.once(store, bootstrap, case) for _ in range(options.rounds)]
             print(recovery.line(store, case, outcomes), flush=True)
 
