@@ -20,6 +20,8 @@ from sluicegate.streams.reduction import BagForm
 LARGEST_ITEM = 3 * 1024 * 1024  # bytes that one record may add: it must fit into a changelog entry
 WEIGHT = 64
 """The approximate bytes of a group without bags in the changelog, beside its key."""
+AT_KEY = 4
+"""The index of the key in a record of `GroupChanges`."""
 
 
 class GroupChanges(NamedTuple):

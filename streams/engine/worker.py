@@ -6,7 +6,7 @@ the same loop without the real systems.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
@@ -224,6 +224,8 @@ class Worker:
         return 0.0 if self._commits.pending or self._claims.busy else self._commits.gathering(now)
 
     def _accept(self, batch: Sequence[Record], now: float) -> None:
+        clock, runs = self._parts.clock.monotonic, list[tuple[Sequence[Record], float]]()
+        ended = clock()
         for owner, run in self._runs(batch):
             try:
                 with engine_faults():
@@ -231,22 +233,27 @@ class Worker:
                     self._time_warnings.look(owner)
             except LOST as error:
                 self._lost(owner, error)
+            began, ended = ended, clock()
+            runs.append((run, ended - began))
         if not self._parts.input.alone(batch[0].topic(), batch[0].partition()):
             largest = max(len(batch[0].value() or b""), len(batch[-1].value() or b""))
             chunk = CHUNK * min(1 + len(self._owners) // CHUNK_PARTITIONS, MOST_CHUNKS)
             self._chunk = chunk if largest < LARGE else SMALL_CHUNK
-        if self._parts.clock.monotonic() - now > SLOW:
-            large = [record for record in batch if len(record.value() or b"") >= LARGE]
-            self._took_long({(record.topic(), record.partition()) for record in large})
-        else:
-            self._large_chunk = min(2 * self._large_chunk, SMALL_CHUNK)
+        self._pace(runs)
 
-    def _took_long(self, places: Set[TopicPartition]) -> None:
-        """The large records of these partitions took long: their next ones must not hold up the other partitions. The
-        consumer's queue is one for all partitions, and may hold hundreds of them."""
-        if places and len(self._owners) > 1:
+    def _pace(self, runs: Sequence[tuple[Sequence[Record], float]]) -> None:
+        """`runs` have their seconds. If large records took long, the next ones of their partitions must not hold up the
+        other partitions: the consumer's queue is one for all partitions, and may hold hundreds of them."""
+        large: dict[TopicPartition, float] = {}
+        for run, seconds in runs if sum(seconds for _, seconds in runs) > SLOW else ():
+            if any(len(record.value() or b"") >= LARGE for record in run):
+                place = run[0].topic(), run[0].partition()
+                large[place] = large.get(place, 0.0) + seconds
+        if sum(large.values()) <= SLOW:
+            self._large_chunk = min(2 * self._large_chunk, SMALL_CHUNK)
+        elif len(self._owners) > 1:
             self._large_chunk = max(1, self._large_chunk // 4)
-            self._claims.intake.slow |= places
+            self._claims.intake.slow |= {place for place, seconds in large.items() if seconds * len(large) >= SLOW}
 
     def _runs(self, batch: Sequence[Record]) -> Iterator[tuple[Owner, Sequence[Record]]]:
         """Cuts the batch where the partition changes. Drops records of partitions that this worker does not own.

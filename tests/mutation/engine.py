@@ -1161,8 +1161,22 @@ GUARDS = (
     Guard(
         "a partition whose large records take long is read by a consumer of its own",
         "streams/engine/worker.py",
-        "            self._claims.intake.slow |= places\n",
-        "",
+        "self._claims.intake.slow |= {place for place, seconds in large.items() if seconds * len(large) >= SLOW}",
+        "pass",
+        LARGE_FIRST,
+    ),
+    Guard(
+        "large records are not blamed for the time of small ones of another partition",
+        "streams/engine/worker.py",
+        'if any(len(record.value() or b"") >= LARGE for record in run):',
+        "if True:",
+        LARGE_FIRST,
+    ),
+    Guard(
+        "large records that take no time are not blamed for large ones of another partition",
+        "streams/engine/worker.py",
+        "seconds * len(large) >= SLOW",
+        "True",
         LARGE_FIRST,
     ),
     Guard(

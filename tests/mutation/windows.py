@@ -432,6 +432,13 @@ GUARDS = (
         SESSIONS,
     ),
     Guard(
+        "sliding windows: a cycle of compaction writes as many records as were added, with their keys",
+        "streams/aggregation/durable/changelog.py",
+        "WEIGHT + len(record[AT_KEY]) for part",
+        "WEIGHT for part",
+        SLIDING_ENTRIES,
+    ),
+    Guard(
         "sliding windows: a record of the first moment of the window belongs to it",
         "streams/windows/sliding/lines.py",
         "        while entries[at][0] < start:\n",

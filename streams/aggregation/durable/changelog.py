@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from sluicegate.streams.aggregation.contents import WEIGHT
+from sluicegate.streams.aggregation.contents import AT_KEY, WEIGHT
 from sluicegate.streams.aggregation.durable.entry import Amendment, ChangelogEntry, Section, halves, packed, unpacked
 from sluicegate.streams.aggregation.durable.paging import Paging
 from sluicegate.streams.aggregation.groups import Groups
@@ -173,7 +173,7 @@ class Changelog:
         """Add a slice of old state to the entries of this commit. Returns True if it was the last slice."""
         queue = self._queue or deque()
         grown = sum(len(key) + 48 for part in parts.values() for key in part.states)
-        grown += sum(WEIGHT * len(part.records) for part in parts.values())
+        grown += sum(WEIGHT + len(record[AT_KEY]) for part in parts.values() for record in part.records)
         grown += sum(len(i) for part in parts.values() for b in part.added.values() for i in b) * 64
         budget = max(SLICE, grown + sum(weight(ids) for _, ids in entry.seen))
         while queue and budget > 0:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.streams.agent import Reducer
+from sluicegate.streams.aggregation.contents import AT_KEY
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, OPENED, GroupState
 from sluicegate.streams.aggregation.reducers import places
 from sluicegate.streams.reducers import NUMBERS, parts_of
@@ -22,7 +23,7 @@ from sluicegate.streams.windows.sliding.sums import ExactSum
 TimedState = tuple[Any, ...]
 """A record of a window: its time in milliseconds since 1970, its offset, the owner's time when it was read, the bytes
 of its bags, its key, and the values of the reducers (EntryLayout). They are ordered by time, then by offset."""
-READ_AT, SIZE, KEY, HEADS = 2, 3, 4, 5
+READ_AT, SIZE, KEY, HEADS = 2, 3, AT_KEY, 5
 """The indexes of the owner's time, of the bytes and of the key, and the number of parts before the values."""
 AT = -1
 """The last slot of a state: the time of the record, in milliseconds since 1970."""

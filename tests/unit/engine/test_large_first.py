@@ -113,3 +113,24 @@ def test_large_records_that_take_no_time_are_read_by_the_consumer_of_all(
 ) -> None:
     taken, alone = beside_slow_ones(store, clock, monkeypatch, 0.001)
     assert (max(taken), alone) == (worker.SMALL_CHUNK, [])
+
+
+@pytest.mark.parametrize("size", [10, worker.LARGE])
+def test_large_records_beside_a_slow_partition_are_not_the_slow_ones(
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """A batch has records of both: those of partition 0 take all of the time."""
+    log, take = a_log("in", "out", "dead", partitions=2), Worker._take
+    for _ in range(3):
+        log.append("in", 0, b"k", b"x" * size)
+    log.append("in", 1, b"k", b"x" * worker.LARGE)
+
+    def slowly(self: Worker, owner: Owner, records: Sequence[Record], now: float) -> None:
+        clock.now += 0.3 * len(records) if owner.place == ("in", 0) else 0.0
+        take(self, owner, records, now)
+
+    monkeypatch.setattr(Worker, "_take", slowly)
+    driver, alone = Driver(an_agent(count=1), store, log, clock).give(0, 1), list[int]()
+    driver.input.resume_alone = lambda topic, number, *at: alone.append(number)  # type: ignore[method-assign]
+    driver.turns(8)
+    assert alone == ([0] if size >= worker.LARGE else [])

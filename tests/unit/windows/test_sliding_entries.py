@@ -21,8 +21,8 @@ def turned(many: int, compute: tuple[Reducer, ...] = TOTAL) -> Turned:
     return partition
 
 
-def put(partition: Turned, number: int, many: int = 1) -> None:
-    records = [record(at, KEYS[at % 2], 1_000 * at, at) for at in range(number, number + many)]
+def put(partition: Turned, number: int, many: int = 1, keys: tuple[bytes, bytes] = KEYS) -> None:
+    records = [record(at, keys[at % 2], 1_000 * at, at) for at in range(number, number + many)]
     partition.groups.accept(records, 100.0)
     partition.commit(100.0, number + many)
 
@@ -72,6 +72,15 @@ def test_compaction_writes_the_records_of_a_key_in_slices() -> None:
     assert max(len(unpacked(blob).records) for blob in partition.log.values()) <= 1 + 200 // 64 + len(KEYS)
     partition.restore()
     assert partition.groups.states == states
+
+
+@pytest.mark.usefixtures("compacting")
+def test_a_cycle_writes_as_much_as_the_log_grows_however_long_the_keys_are() -> None:
+    """With less, a cycle of long keys lasts long, and the log grows to many times the records."""
+    partition = turned(0)
+    for number in range(0, 400, 40):
+        put(partition, number, 40, (b"k" * 1_000, b"x" * 1_000))
+    assert max(len(unpacked(blob).records) for blob in partition.log.values()) >= 2 * 40
 
 
 def test_records_that_are_too_many_for_an_entry_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
