@@ -110,7 +110,9 @@ def test_topics_and_agents_link_to_each_other(page: Any) -> None:
     page.get_by_role("heading", name="Agent baskets").wait_for()
     page.get_by_role("region", name="Partitions").get_by_role("link", name=f"{NS}-in").first.click()
     page.get_by_role("heading", name=f"Topic {NS}-in").wait_for()
-    assert page.get_by_role("region", name="Partitions").get_by_role("row").count() == 3
+    rows = page.get_by_role("region", name="Partitions").get_by_role("row")
+    rows.nth(2).wait_for()  # the table follows the heading
+    assert rows.count() == 3
     page.get_by_role("link", name="of its records").click()
     page.get_by_role("heading", name="Dead letters", exact=True).first.wait_for()
     assert page.get_by_label("Search").input_value() == f"{NS}-in/"
