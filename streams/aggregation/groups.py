@@ -278,7 +278,10 @@ class Groups(GroupContents):
 
     def end_as(self, key: bytes, reason: str, by: str, now: float) -> None:
         """Close the group with this reason. `by` is as in Closing."""
-        (self.flush(key, now) if reason == "manual" else self.fire(key, reason, now))
+        if reason == "manual":
+            self.flush(key, now)
+        else:
+            self.fire(key, reason, now)
 
     def forget(self, key: bytes, now: float) -> None:
         """Close the group for good and drop its records without a result."""

@@ -58,10 +58,13 @@ _CALLED: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 OUTSIDE = 4096
 """Characters of a text that is not a part of the record's value, such as its key."""
-_CONVERTED: dict[str, Proof] = {"string": "text", "int": "number", "double": "number"}
-"""Functions of one number or text, and the type of what they give. They take no steps."""
-_DIRECT = {"string": ("int", "str(T)"), "int": ("int", "T"), "double": ("float", "T")}
-"""For each of them the type of Python that needs no call, and its code. A call costs some 80 ns."""
+_CONVERTED: dict[str, tuple[Proof, str]] = {
+    "string": ("text", "str(T) if type(T := X) is int else F(None, T)"),
+    "int": ("number", "T if type(T := X) is int else F(None, T)"),
+    "double": ("number", "T if type(T := X) is float else F(None, T)"),
+}
+"""Functions of one number or text: the type of what they give, and their code. They take no steps. A call of F costs
+some 80 ns."""
 _DIGITS = 32
 """The most characters of a number as text."""
 _TEXTS = {"startsWith": "X.startswith(Y)", "endsWith": "X.endswith(Y)", "contains": "Y in X"}
@@ -358,11 +361,10 @@ class TypedCode:
     def _converted(self, function: str, operand: Operand) -> Operand:
         if operand.proof not in ("number", "text"):
             raise NotTyped
-        kind, direct = _DIRECT[function]
-        pattern = f"{direct} if type(T := X) is {kind} else F(None, T)"
+        proof, pattern = _CONVERTED[function]
         code = expression(pattern, T=self._temporary(), F=f"to_{function}", X=self._checked(operand).code)
         size = operand.size if operand.proof == "text" else (0, _DIGITS)
-        return Operand(code, _CONVERTED[function], size=size)
+        return Operand(code, proof, size=size)
 
     def _exact(self, node: Node) -> Operand:
         """A call of the exact form, for an expression without a typed form."""

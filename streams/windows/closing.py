@@ -1,6 +1,6 @@
 """When the open windows of one partition close: by the watermark, by silence, by age or by a limit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import floor, inf
 from typing import Any, NamedTuple
@@ -160,11 +160,7 @@ class ClosingWindows(Groups):
 
     def finish(self, key: bytes, reason: str, by: str, now: float) -> None:
         """Fire the group for good. `by` is as in Closing."""
-        self.closing = by
-        try:
-            super().fire(key, reason, now)
-        finally:
-            self.closing = ""
+        self._caused(by, super().fire, key, reason, now)
 
     def results(self, key: bytes) -> int:
         return self.after.results(key) if key in self.closed else super().results(key)
@@ -192,11 +188,7 @@ class ClosingWindows(Groups):
         elif not stays and self.after.stays(key):
             self.finish(key, reason, by, now)
         else:
-            self.closing = by
-            try:
-                super().end_as(key, reason, by, now)
-            finally:
-                self.closing = ""
+            self._caused(by, super().end_as, key, reason, by, now)
 
     def flush(self, key: bytes, now: float) -> None:
         if key in self.closed:
@@ -289,9 +281,13 @@ class ClosingWindows(Groups):
         return None
 
     def close_as(self, group: bytes, by: str, now: float) -> None:
+        self._caused(by, self.fire, group, self.reason, now)
+
+    def _caused(self, by: str, end: Callable[..., None], *arguments: Any) -> None:
+        """End a group. `by` is as in Closing."""
         self.closing = by
         try:
-            self.fire(group, self.reason, now)
+            end(*arguments)
         finally:
             self.closing = ""
 

@@ -43,7 +43,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=partial(_chosen, ALL), default=ALL)
     parser.add_argument("--stores", type=partial(_chosen, STORES), default=STORES)
     parser.add_argument("--records", type=int, default=1_000_000, help="a multiple of 100")
-    parser.add_argument("--groups", type=_numbers, default=(), help="open groups of the recovery job, 4 partitions")
+    parser.add_argument("--groups", type=numbers, default=(), help="open groups of the recovery job, 4 partitions")
     parser.add_argument("--seconds", type=float, default=15.0, help="of one latency run, after its warm-up")
     options = parser.parse_args(argv)
     if options.rounds < 1 or options.records < load.PER_KEY or options.records % load.PER_KEY:
@@ -51,7 +51,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def numbers(text: str) -> tuple[int, ...]:
+    """Of an argument: numbers with commas."""
     return tuple(map(int, text.split(",")))
 
 

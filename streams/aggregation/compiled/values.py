@@ -12,6 +12,7 @@ from sluicegate.streams.expressions.templates import expression, name, statement
 from sluicegate.streams.expressions.typed import Proof, TypedCode
 from sluicegate.streams.reducers import kind_of
 
+RECORD_KEY = "key = record.key()"
 _MISSING = """
 if N is None:
     unproven()
@@ -26,9 +27,6 @@ try:
 except ValidationError:
     document(value)
 """
-
-
-RECORD_KEY = "key = record.key()"
 
 
 class RecordValues:

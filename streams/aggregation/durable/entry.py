@@ -106,9 +106,8 @@ class ChangelogEntry(msgspec.Struct, array_like=True):
     closed: dict[bytes, ClosedState] = {}  # of `states`: those whose windows have closed
     cold: ColdState | None = None  # if it changed
     past: dict[bytes, PastResults] = {}  # of `states`: those that had early results
-    records: list[
-        Any
-    ] = []  # of sliding windows: groups of one record (windows/sliding/totals.py); stays the last field
+    # of sliding windows: groups of one record (windows/sliding/totals.py); stays the last field
+    records: list[Any] = []
 
 
 def _ext(code: int, data: memoryview) -> Any:

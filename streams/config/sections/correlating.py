@@ -140,10 +140,12 @@ class CorrelateModel(FilePart, frozen=True):
         default=1_000_000, description="The most ended keys that are known in a partition.", examples=[100000]
     )
     max_groups: Count = Field(
-        default=1_000_000, description="The most open correlations of a partition.", examples=[5_000_000]
+        default=run.GroupSettings.max_groups,
+        description="The most open correlations of a partition.",
+        examples=[5_000_000],
     )
     hot_groups: Count = Field(
-        default=1_000_000,
+        default=run.GroupSettings.hot_groups,
         description="The most open correlations of a partition in memory. Beyond it, the least recently used are rows "
         "of the store.",
         examples=[50_000],

@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.bench import load
-from tests.bench.__main__ import alternating, say, verdict
+from tests.bench.__main__ import alternating, numbers, say, verdict
 from tests.bench.jobs import Outcome
 from tests.bench.peers import contest, environment, loaded, report, steady
 from tests.bench.peers.peers import PEERS, Tools
@@ -49,7 +49,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--per-key", type=int, default=load.PER_KEY, help="records of a key in a steady run")
     parser.add_argument("--hot", type=int, default=0, help="`hot_groups` of the product in a steady run")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--workers", default="1,2", type=lambda text: tuple(int(each) for each in text.split(",")))
+    parser.add_argument("--workers", default="1,2", type=numbers)
     parser.add_argument("--only", default="", help="begins of names, with commas; the loop always runs")
     parser.add_argument("--without", default="", help="begins of names, with commas")
     options = parser.parse_args(argv)
