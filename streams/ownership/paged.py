@@ -58,9 +58,11 @@ class ColdReads:
             groups.cold.absent = None
             return
         keys = unknown(groups, names_of(groups, records))
-        groups.cold.absent = set(keys)
-        self._warm(self.rows(keys))
-        most, cold = groups.cold.needs(len(records), len(keys)), groups.cold
+        cold = groups.cold
+        asked = cold.to_ask(keys)
+        self._warm(self.rows(asked))
+        cold.answered(asked)
+        most = cold.needs(len(records), len(keys))
         crowd = groups.number + cold.count - cold.waiting() + most - groups.rule.aggregation.max_groups
         if most and crowd > 0:
             self._make_room(min(crowd, most))

@@ -939,6 +939,27 @@ GUARDS = (
         COLD_SESSIONS,
     ),
     Guard(
+        "cold sessions: the store is asked once for the key of a hot session",
+        "streams/windows/cold/closes.py",
+        "        return [row for row in rows if row not in absent]\n",
+        "        return rows\n",
+        COLD_SESSIONS,
+    ),
+    Guard(
+        "cold sessions: the store is asked again for a session that was evicted",
+        "streams/aggregation/durable/paging.py",
+        "        cold.absent.discard(key)\n",
+        "        pass\n",
+        COLD_SESSIONS,
+    ),
+    Guard(
+        "cold sessions: the keys that are known to have no row are bounded",
+        "streams/windows/cold/closes.py",
+        " or len(absent) > 2 * self.groups.number + MOST_ABSENT:\n",
+        ":\n",
+        COLD_SESSIONS,
+    ),
+    Guard(
         "cold sessions: no session ends before a cold one that ends earlier",
         "streams/windows/cold/closes.py",
         "        return self.closes if self.count else inf\n",

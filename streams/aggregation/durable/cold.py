@@ -51,16 +51,16 @@ class ColdKeys:
     """The cold groups of one partition. This class is for groups without windows: the key of a row is the name of its
     group, and its deadline is a time of the owner's clock. A row stays when its group becomes hot.
 
-    `count` is the number of cold groups. `absent` are the keys for which the store has no row; None: the store has no
-    cold groups at all. `starts` is the number of cold groups by the start of their window, the earliest start first;
-    empty without windows.
+    `count` is the number of cold groups. `absent` are the keys of rows without a cold group, of those for which the
+    store was asked; None: the store has no cold groups at all. `starts` is the number of cold groups by the start of
+    their window, the earliest start first; empty without windows.
     """
 
     __slots__ = ("absent", "count", "groups", "starts")
 
     def __init__(self, groups: Any) -> None:
         self.groups = groups
-        self.absent: Collection[bytes] | None = None
+        self.absent: set[bytes] | None = None
         self.count = 0
         self.starts: dict[int, int] = {}
 
@@ -125,6 +125,15 @@ class ColdKeys:
         """The keys of the rows of the groups that this record may open or change. `read` is the record as the rule
         reads it. Raises NoTime."""
         return (key,)
+
+    def to_ask(self, rows: Sequence[bytes]) -> Sequence[bytes]:
+        """The keys of rows among these for which the store must be asked. Call `answered` when their groups are hot."""
+        self.absent = set()
+        return rows
+
+    def answered(self, rows: Sequence[bytes]) -> None:
+        if self.absent is not None:
+            self.absent.update(rows)
 
     def unasked(self, name: bytes) -> bool:
         """Whether a new group of this name may have a row that was not asked for."""

@@ -214,6 +214,8 @@ def cold_row(groups: Groups, name: bytes) -> ColdGroup:
         states.append((member, [*groups.states[member], *items, *([noted] if noted else [])]))
     contents = cold.joined(states)
     cold.add(cold.starts_in(key, contents))
+    if cold.absent is not None:
+        cold.absent.discard(key)
     return ColdGroup(key, None if due == inf else due, packed_state(contents, compress=bool(plan.bags)))
 
 

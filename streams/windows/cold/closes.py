@@ -17,6 +17,7 @@ from sluicegate.streams.windows.tumbling import key_of
 if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
 NEVER = 1e12  # the time of an alarm, in seconds, that never rings
+MOST_ABSENT = 10_000  # rows that are known to be absent, beyond two for each hot group
 
 
 class ColdByClose(ColdKeys):
@@ -44,6 +45,14 @@ class ColdByClose(ColdKeys):
     def _since(self, names: Sequence[bytes]) -> float:
         """The owner's time from which the age of the oldest of these groups is measured."""
         return min(self.groups.since(self.groups.states[name]) for name in names)
+
+    def to_ask(self, rows: Sequence[bytes]) -> Sequence[bytes]:
+        """As in ColdKeys. The name of a hot group is not the key of its row, so `absent` keeps the keys of earlier
+        batches: the store is asked once. Only the owner writes rows, and an eviction removes their keys."""
+        absent = self.absent
+        if absent is None or len(absent) > 2 * self.groups.number + MOST_ABSENT:
+            absent = self.absent = set()
+        return [row for row in rows if row not in absent]
 
     def removed(self, name: bytes) -> Sequence[bytes]:
         return self.replaced(self.row_key(name), self.members(name), self.rings(name))

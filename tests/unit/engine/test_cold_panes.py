@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Agent, Window
-from sluicegate.streams.aggregation.durable.alarms import NAMING, is_alarm
+from sluicegate.streams.aggregation.durable.alarms import NAMING, is_alarm, key_of
 from sluicegate.streams.aggregation.durable.entry import unpacked_state
 from sluicegate.streams.contracts.values import COLD_KEY
 from sluicegate.streams.operations.accepting import accept
@@ -69,6 +69,15 @@ def test_a_key_whose_row_the_store_was_not_asked_for_opens_no_pane() -> None:
     scene.groups.cold.absent = set()
     with pytest.raises(Exception, match="was not asked for"):
         scene.groups.open(panes.name(START, b"key-00"), a_record(), NOW)
+
+
+def test_the_store_is_asked_once_for_a_hot_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, asked = Scene(), list[bytes]()
+    scene.driver, cold = scene.started(scene.agent), scene.store.cold
+    monkeypatch.setattr(scene.store, "cold", lambda place, keys: asked.extend(keys) or cold(place, keys))
+    for second in (20, 25, 40):
+        scene.feed(("key-19", second, 1))
+    assert [key_of(row) for row in asked] == [b"key-19"]
 
 
 def a_record() -> Any:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from sluicegate.streams.agent import Agent, Emit, Window
-from sluicegate.streams.aggregation.durable.alarms import row_key
+from sluicegate.streams.aggregation.durable.alarms import key_of, row_key
 from sluicegate.streams.contracts.values import Changes, ColdGroup
 from sluicegate.streams.operations.accepting import accept
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import drop, open_groups, why
 from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
-from sluicegate.streams.windows.cold import sessions
+from sluicegate.streams.windows.cold import closes, sessions
 from sluicegate.streams.windows.groups import WindowGroups
 from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdByCloseScene
 from tests.unit.engine.driver import Driver
@@ -328,6 +328,33 @@ def test_an_alarm_without_a_row_goes_when_it_is_due() -> None:
     for _ in range(5):
         scene.driver.later(25).turns(5)
     assert (len(totals(scene.log)), scene.rows, scene.alarms) == (20, [], 0)
+
+
+def test_the_store_is_asked_once_for_a_key_until_its_session_is_cold_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, asked = Scene(), list[bytes]()
+    scene.driver, cold = scene.started(scene.agent), scene.store.cold
+    monkeypatch.setattr(scene.store, "cold", lambda place, keys: asked.extend(keys) or cold(place, keys))
+    for second in (30, 31, 32):
+        scene.feed(("key-19", second, 1))
+    assert [key_of(row) for row in asked] == [b"key-19"]
+    scene.feed(*[(key, 33, 0) for key in KEYS[:6]])
+    assert "key-19" in scene.rows
+    asked.clear()
+    for second in (34, 35):
+        scene.feed(("key-19", second, 100))
+    assert [key_of(row) for row in asked] == [b"key-19"]
+    scene.feed(("other", 300, 0))
+    scene.driver.turns(6)
+    assert [total for key, _, total, _ in results(scene.log) if key == "key-19"] == [19 + 3 + 200]
+
+
+def test_few_keys_are_known_to_have_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closes, "MOST_ABSENT", 0)
+    scene = Scene(paged_agent(count=2))
+    for number in range(50):
+        scene.feed((f"new-{number}", 30, 1), (f"new-{number}", 31, 1))
+        assert len(scene.groups.cold.absent) <= 2 * len(scene.groups.states) + 1
+    assert len(totals(scene.log)) == 50
 
 
 def test_one_of_two_sessions_of_a_key_is_dropped() -> None:
