@@ -1,35 +1,26 @@
 """What the peers run in, made at the first `make bench PEERS=1`: a virtual environment, and the jars of Kafka Streams
 and of Flink."""
 
-import hashlib
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.servers import jars
+from tests.servers import environments, jars
 from tests.servers.program import Unavailable
 
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "requirements.txt"
 PROGRAMS = HERE / "programs"
 KAFKA_STREAMS, FLINK = "4.4.0", "2.3.0"
+FLINK_OPENED = [f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in ("lang", "util", "time")]
+"""Options of a JVM that runs Flink."""
 
 
 def python() -> Path:
     """The interpreter of the peers in Python. Raises Unavailable."""
-    made = hashlib.blake2b(REQUIREMENTS.read_bytes(), digest_size=6).hexdigest()
-    return jars.kept(f"peers-{made}", _install) / "bin" / "python"
-
-
-def _install(folder: Path) -> None:
-    """A virtual environment names its own folder only in its scripts, which nobody calls here: it may be renamed."""
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for command in ([sys.executable, "-m", "venv", str(folder)], [*pip, "--requirement", str(REQUIREMENTS)]):
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode:
-            raise Unavailable(f"the peers could not be installed:\n{(done.stdout + done.stderr)[-2000:]}")
+    return environments.python("peers", REQUIREMENTS)
 
 
 def kafka_streams(classes: Path, program: str = "J1") -> list[str]:
@@ -41,10 +32,13 @@ def kafka_streams(classes: Path, program: str = "J1") -> list[str]:
 
 def flink(classes: Path) -> list[str]:
     """The command that runs FlinkJ1, which is compiled into this folder. Raises Unavailable."""
+    return _compiled(flink_libraries(), classes, PROGRAMS / "flink" / "FlinkJ1.java", "-Xmx1g", *FLINK_OPENED)
+
+
+def flink_libraries() -> Path:
+    """The folder of the jars of Flink with RocksDB and its connector of Kafka. Raises Unavailable."""
     pom = PROGRAMS / "flink" / "pom.xml"
-    libraries = jars.from_pom("Flink", f"flink-bench-{FLINK}", pom, f"-Dflink.version={FLINK}")
-    opened = [f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in ("lang", "util", "time")]
-    return _compiled(libraries, classes, PROGRAMS / "flink" / "FlinkJ1.java", "-Xmx1g", *opened)
+    return jars.from_pom("Flink", f"flink-bench-{FLINK}", pom, f"-Dflink.version={FLINK}")
 
 
 def _compiled(libraries: Path, classes: Path, program: Path, *options: str) -> list[str]:

@@ -6,8 +6,10 @@ from datetime import date, timedelta
 
 import pytest
 
+from tests.bench.peers import environment
 from tests.docs import versions
 
+COMPARED = versions.PAGES.parents[1] / "tests" / "integration" / "docs" / "compared"
 TEXT = versions.PAGE.read_text(encoding="utf-8")
 ROWS = versions.rows(TEXT)
 LOOKED_AT = date(2026, 1, 1)
@@ -23,6 +25,21 @@ def test_each_page_has_a_row_and_names_its_version() -> None:
     assert {row.page for row in ROWS} == pages
     missing = [row for row in ROWS if row.version not in (versions.PAGES / row.page).read_text(encoding="utf-8")]
     assert missing == []
+
+
+def test_the_tests_run_the_versions_of_the_table() -> None:
+    """But for npm, and for what no registry has."""
+    requirements = [
+        file.read_text(encoding="utf-8") for file in (environment.REQUIREMENTS, *sorted(COMPARED.glob("*.txt")))
+    ]
+    pinned = dict(re.findall(r"^([\w-]+)(?:\[\w+\])?==(\S+)$", "\n".join(requirements), re.MULTILINE))
+    pom = (COMPARED / "java" / "pom.xml").read_text(encoding="utf-8")
+    pinned |= re.findall(r"<artifactId>(\S+)</artifactId>\s*<version>(\S+)</version>", pom)
+    pinned |= {"kafka-streams": environment.KAFKA_STREAMS, "flink-streaming-java": environment.FLINK}
+    rows = [row for row in ROWS if row.registry in ("PyPI", "Maven")]
+    assert {row.package: pinned[row.package.rpartition(":")[2]] for row in rows} == {
+        row.package: row.version for row in rows
+    }
 
 
 @pytest.mark.parametrize(
