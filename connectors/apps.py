@@ -83,7 +83,7 @@ class AppTimeouts:
         self, destination: str | None = None, owner: str | None = None, key: bytes | None = None, limit: int = 1000
     ) -> Sequence[Timeout]:
         rows = [*self._own.find(destination, owner, key, limit), *self._common.find(destination, owner, key, limit)]
-        return sorted(rows, key=lambda each: (each.due_at, each.id))[:limit]
+        return sorted(rows, key=lambda timeout: (timeout.due_at, timeout.id))[:limit]
 
     def count(self) -> int:
         return self._own.count() + self._common.count()

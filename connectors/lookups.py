@@ -25,9 +25,9 @@ def json_value(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64_text(bytes(value))
     if isinstance(value, Mapping):
-        return {str(name): json_value(each) for name, each in value.items()}
+        return {str(name): json_value(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [json_value(each) for each in value]
+        return [json_value(element) for element in value]
     if isinstance(value, float):
         return value if value == value and abs(value) != float("inf") else None
     if isinstance(value, Decimal):

@@ -146,7 +146,7 @@ def _converted(schema: Any, named: dict[str, Any], defaults: Defaults) -> Any:
         made = {**schema, "type": _converted(kind, named, defaults)}
     known = schema.get("__named_schemas")
     if known is not None:  # fastavro looks up types by name there
-        made["__named_schemas"] = {name: _converted(each, dict(known), defaults) for name, each in known.items()}
+        made["__named_schemas"] = {name: _converted(schema, dict(known), defaults) for name, schema in known.items()}
     return made
 
 

@@ -115,5 +115,5 @@ PROMOTED = {
 """The types that a datum of a type may be read as."""
 
 for (_kind, _name), _read in LOGICAL.items():
-    for _written in (_kind, *(each for each, kinds in PROMOTED.items() if _kind in kinds)):
+    for _written in (_kind, *(source for source, kinds in PROMOTED.items() if _kind in kinds)):
         fastavro.read.LOGICAL_READERS[f"{_written}-{OURS}{_name}"] = _read

@@ -82,7 +82,7 @@ class Marking:
         read = self._definition(read)
         kind, other = written["type"], read["type"]
         if kind in _NAMED and other in _NAMED:
-            own, name = (each["name"].rpartition(".")[2] for each in (written, read))
+            own, name = (schema["name"].rpartition(".")[2] for schema in (written, read))
             aliases = read.get("aliases", ())
             same = kind == other or {kind, other} == {"record", "error"}
             return same and (own == name or written["name"] in aliases or own in aliases)

@@ -160,8 +160,8 @@ def _blocks(item: Sequence[Walk]) -> Walk:
                 count, (size, at) = -count, _varint(value, at, _LONG)
                 _within(value, at + size)
             for _ in range(count):
-                for each in item:
-                    at = each(value, at)
+                for walk_part in item:
+                    at = walk_part(value, at)
 
     return walk
 

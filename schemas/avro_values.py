@@ -157,14 +157,14 @@ def _union(branches: list[Any], named: dict[str, Fit]) -> Fit:
     """The first branch that accepts the value. A named type is passed with its name, so that the writer chooses the
     same branch."""
     fits = [(_name(branch), fitting(branch, named)) for branch in branches]
-    others = [each for each, branch in zip(fits, branches, strict=True) if branch != "null"]
+    others = [entry for entry, branch in zip(fits, branches, strict=True) if branch != "null"]
 
     def fit(value: Any, path: str) -> Any:
-        for name, each in fits:
+        for name, part_fit in fits:
             try:
-                fitted = each(value, path)
+                fitted = part_fit(value, path)
             except Unwritable:
-                if len(others) == 1 and each is others[0][1] and value is not None:
+                if len(others) == 1 and part_fit is others[0][1] and value is not None:
                     raise
                 continue
             return fitted if name is None else (name, fitted)
@@ -190,9 +190,9 @@ def _record(schema: Any, named: dict[str, Fit]) -> Fit:
         for name in value.keys() - known.keys():
             raise Unwritable(f"{inside}{name}: the schema has no such field")
         fields = {}
-        for name, each in known.items():
+        for name, field_fit in known.items():
             if name in value:
-                fields[name] = each(value[name], inside + name)
+                fields[name] = field_fit(value[name], inside + name)
             elif name in defaults:
                 fields[name] = defaults[name]
             else:
@@ -234,7 +234,7 @@ def _array(schema: Any, named: dict[str, Fit]) -> Fit:
     def fit(value: Any, path: str) -> list[Any]:
         if type(value) is not list:
             raise _refused(path, "an array", value)
-        return [items(each, f"{path}[{i}]") for i, each in enumerate(value)]
+        return [items(element, f"{path}[{i}]") for i, element in enumerate(value)]
 
     return fit
 
@@ -245,7 +245,7 @@ def _map(schema: Any, named: dict[str, Fit]) -> Fit:
     def fit(value: Any, path: str) -> dict[str, Any]:
         if type(value) is not dict:
             raise _refused(path, "an object", value)
-        return {name: values(each, f"{path}.*") for name, each in value.items()}
+        return {name: values(element, f"{path}.*") for name, element in value.items()}
 
     return fit
 

@@ -47,9 +47,9 @@ def _whole(value: Any) -> Any:
         case float():
             return int(value) if value.is_integer() else value
         case list():
-            return [_whole(each) for each in value]
+            return [_whole(element) for element in value]
         case dict():
-            return {name: _whole(each) for name, each in value.items()}
+            return {name: _whole(member) for name, member in value.items()}
         case _:
             return value
 
@@ -225,13 +225,13 @@ def deep(value: Any) -> bool:
     for _ in range(DEEPEST):
         level = [
             child
-            for each in level
-            if isinstance(each, dict | list)
-            for child in (each.values() if isinstance(each, dict) else each)
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
         ]
         if not level:
             return False
-    return any(isinstance(each, dict | list) for each in level)
+    return any(isinstance(node, dict | list) for node in level)
 
 
 def is_number(value: object) -> bool:

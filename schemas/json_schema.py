@@ -82,7 +82,7 @@ def validator(text: str) -> Wrong:
             return f"cannot be validated ({type(problem).__name__})"
         if error is None:
             return None
-        place = "".join(f".{each}" if isinstance(each, str) else "[]" for each in error.absolute_schema_path)
+        place = "".join(f".{step}" if isinstance(step, str) else "[]" for step in error.absolute_schema_path)
         return f"is not valid: it breaks {place.lstrip('.')} of the schema"
 
     return wrong

@@ -126,7 +126,7 @@ def written_path(path: IndexPath) -> bytes:
     """The bytes of a position. The first message is a single zero."""
     if path == (0,):
         return b"\0"
-    return b"".join(_zigzag(each) for each in (len(path), *path))
+    return b"".join(_zigzag(index) for index in (len(path), *path))
 
 
 def _zigzag(number: int) -> bytes:

@@ -61,7 +61,7 @@ def message(text: str, name: str) -> Descriptor:
     """The message of this full name; without a name, the only one of the last file. Raises ValueError."""
     pool, last = _pool(text), files(text)[-1]
     if not name:
-        names = [each.name for each in last.message_type]
+        names = [message.name for message in last.message_type]
         if len(names) != 1:
             raise ValueError(f"has {len(names)} messages in {last.name}; write message: NAME")
         name = f"{last.package}.{names[0]}" if last.package else names[0]
@@ -83,8 +83,8 @@ def _pool(text: str) -> DescriptorPool:
             file = FileDescriptorProto()
             _WELL_KNOWN[name].CopyToProto(file)
         known.add(name)
-        for each in file.dependency:
-            add(each)
+        for dependency in file.dependency:
+            add(dependency)
         pool.Add(file)
 
     known: set[str] = set()
@@ -102,7 +102,7 @@ def path_of(descriptor: Descriptor) -> IndexPath:
     """The position of the message in its file."""
     inside = descriptor.containing_type
     others = descriptor.file.message_types_by_name.values() if inside is None else inside.nested_types
-    [index] = [at for at, each in enumerate(others) if each.full_name == descriptor.full_name]
+    [index] = [at for at, message in enumerate(others) if message.full_name == descriptor.full_name]
     return (index,) if inside is None else (*path_of(inside), index)
 
 
@@ -120,17 +120,17 @@ def names(text: str) -> dict[IndexPath, str]:
 
 
 def _of_messages(messages: Sequence[Any], inside: IndexPath, scope: str) -> Iterator[tuple[IndexPath, str]]:
-    for index, each in enumerate(messages):
-        name = f"{scope}.{each.name}" if scope else each.name
-        if not each.options.map_entry:
+    for index, message in enumerate(messages):
+        name = f"{scope}.{message.name}" if scope else message.name
+        if not message.options.map_entry:
             yield (*inside, index), name
-        yield from _of_messages(each.nested_type, (*inside, index), name)
+        yield from _of_messages(message.nested_type, (*inside, index), name)
 
 
 def _declared(text: str) -> dict[IndexPath, str]:
     """The messages that the text declares. Braces nest; only a message or a group opens a scope of messages, and a map
     field takes a position in it."""
-    tokens = [each for each in _TOKENS.findall(text) if not each.startswith(("//", "/*"))]
+    tokens = [token for token in _TOKENS.findall(text) if not token.startswith(("//", "/*"))]
     paths: dict[IndexPath, str] = {}
     package, name = "", ""
     inside: list[tuple[IndexPath, str] | None] = [((), "")]
@@ -143,7 +143,7 @@ def _declared(text: str) -> dict[IndexPath, str]:
         elif token == ";":
             name = ""
         elif token == "{" or (token == "map" and after == "<"):
-            outer = next(each for each in reversed(inside) if each is not None)
+            outer = next(scope for scope in reversed(inside) if scope is not None)
             if token == "map":
                 children[outer[0]] = children.get(outer[0], -1) + 1
             elif name:

@@ -85,7 +85,7 @@ class Readers:
         if field.message_type is not None:
             return self._nested(field.message_type)
         if field.enum_type is not None:
-            symbols = {number: each.name for number, each in field.enum_type.values_by_number.items()}
+            symbols = {number: symbol.name for number, symbol in field.enum_type.values_by_number.items()}
             return lambda number: symbols.get(number, number)
         if field.type == field.TYPE_BYTES:
             return base64_text

@@ -141,5 +141,5 @@ def _record(options: SchemaOptions) -> str:
     schema = loads(options.schema)
     if options.kind == "JSON":
         return str(schema.get("title", ""))
-    name, space = (str(schema.get(each) or "") for each in ("name", "namespace"))
+    name, space = (str(schema.get(key) or "") for key in ("name", "namespace"))
     return name if "." in name or not space else f"{space}.{name}"

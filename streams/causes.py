@@ -94,7 +94,7 @@ def message(error: BaseException) -> str:
         text = str(error)
     except Exception:
         return ""
-    line = " ".join("".join(each if each.isprintable() else " " for each in text[:LONGEST_READ]).split())
+    line = " ".join("".join(character if character.isprintable() else " " for character in text[:LONGEST_READ]).split())
     return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
 
 
@@ -116,7 +116,7 @@ def _hidden(word: str, content: str, words: set[str]) -> bool:
         return False
     if "\\" in word or word in words or (len(word) > 3 and word in content):
         return True
-    if any(each.isnumeric() for each in word):
+    if any(character.isnumeric() for character in word):
         return not word.isdecimal() or len(word) > 3 or word in content
     parts = (word[begin:end] for begin in range(len(word)) for end in range(begin + 3, len(word) + 1))
     return any(part in words for part in parts)
@@ -203,6 +203,6 @@ def _package(file: str) -> str:
 def short(file: str) -> str:
     """The path relative to the entry of `sys.path` that holds it."""
     path = os.path.abspath(file)
-    folders = [os.path.abspath(each) for each in sys.path]
+    folders = [os.path.abspath(folder) for folder in sys.path]
     inside = max((folder for folder in folders if path.startswith(folder.rstrip(os.sep) + os.sep)), key=len, default="")
     return os.path.relpath(path, inside) if inside else path

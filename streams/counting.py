@@ -14,18 +14,18 @@ ENTRY = 16
 
 class _CountsForm(BagForm):
     """Each value, as the bytes of a text, with its count. An item is a value that counts once, or a value and a count;
-    the count is negative for a subtraction. `each`: equal values take up their bytes each time."""
+    the count is negative for a subtraction. `repeats`: equal values take up their bytes each time."""
 
-    __slots__ = ("each",)
+    __slots__ = ("repeats",)
 
-    def __init__(self, each: bool = False) -> None:
-        self.each = each
+    def __init__(self, repeats: bool = False) -> None:
+        self.repeats = repeats
 
     def empty(self) -> dict[bytes, int]:
         return {}
 
     def growth(self, bag: dict[bytes, int] | None, item: bytes) -> int:
-        return 0 if bag and item in bag and not self.each else len(item) + ENTRY
+        return 0 if bag and item in bag and not self.repeats else len(item) + ENTRY
 
     def put(self, bag: dict[bytes, int], item: Any) -> int | None:
         value, number = (item, 1) if type(item) is bytes else item
@@ -34,7 +34,7 @@ class _CountsForm(BagForm):
         if not after:
             del bag[value]
         size = len(value) + ENTRY
-        return number * size if self.each else size * ((after > 0) - (before > 0))
+        return number * size if self.repeats else size * ((after > 0) - (before > 0))
 
     def items(self, bag: dict[bytes, int]) -> list[Any]:
         return [[value, number] for value, number in bag.items()]
@@ -43,7 +43,7 @@ class _CountsForm(BagForm):
         return [item, -1]
 
 
-_FORM, _EACH = _CountsForm(), _CountsForm(each=True)
+_FORM, _REPEATS = _CountsForm(), _CountsForm(repeats=True)
 
 
 def text_of(value: Any) -> bytes:
@@ -98,8 +98,8 @@ def number_of_values(place: Place, shown: Shown) -> ReadReducer:
 def collected_rows(place: Place, get: Getter, shown: Shown, kept: Kept) -> Bag:
     """Values of the field, or whole rows. Equal values are one entry with a count."""
     if place.reducer.field is not None:
-        return bag_of_field(_EACH, get, lambda field, offset: encode(field))
-    return Bag(_EACH, lambda record, value, offset: value)
+        return bag_of_field(_REPEATS, get, lambda field, offset: encode(field))
+    return Bag(_REPEATS, lambda record, value, offset: value)
 
 
 def list_of_rows(place: Place, shown: Shown) -> ReadReducer:

@@ -27,7 +27,7 @@ def misspelled(topic: str, known: Collection[str]) -> str:
     names differ in separators or in capitals, or in one letter of a word of four letters or more."""
     if topic in known:
         return ""
-    return next((each for each in sorted(known) if _letters(each) == _letters(topic) or _one_letter(topic, each)), "")
+    return next((name for name in sorted(known) if _letters(name) == _letters(topic) or _one_letter(topic, name)), "")
 
 
 def with_near(topics: Iterable[str], known: Collection[str]) -> str:

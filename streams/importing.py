@@ -106,7 +106,7 @@ def _failed(module: str, error: BaseException) -> tuple[str, str]:
 def _lacking(module: Any, name: str) -> tuple[str, str]:
     if clash := _clash(module.__name__):
         return clash
-    known = sorted(each for each, value in vars(module).items() if not each.startswith("_") and callable(value))
+    known = sorted(name for name, value in vars(module).items() if not name.startswith("_") and callable(value))
     near = difflib.get_close_matches(name, known, n=1)
     return (
         f"{_place(module.__name__)} has no {name}",

@@ -109,7 +109,7 @@ def reads(names: Collection[str], topic: str) -> bool:
 def matching(names: Sequence[str], existing: Iterable[str]) -> list[str]:
     """The topics of these names: the named ones, and the topics of `existing` that a pattern matches, sorted."""
     asked, named = patterns(names), topics(names)
-    more = (topic for topic in existing if topic not in named and any(matches(each, topic) for each in asked))
+    more = (topic for topic in existing if topic not in named and any(matches(pattern, topic) for pattern in asked))
     return [*named, *sorted(more)] if asked else named
 
 

@@ -82,7 +82,7 @@ def written_duration(seconds: float) -> str:
 def written_size(amount: int) -> str:
     """`900kB`, `512MiB`: a text that `size` parses as this number of bytes, in the largest unit that keeps the number
     whole."""
-    unit, length = max(((u, n) for u, n in _BYTES.items() if amount % n == 0), key=lambda each: each[1])
+    unit, length = max(((u, n) for u, n in _BYTES.items() if amount % n == 0), key=lambda pair: pair[1])
     return f"{amount // length}{unit}"
 
 

@@ -30,7 +30,7 @@ def hint(name: str) -> str:
     names = available_timezones() - {*OF_A_MACHINE}
     if not names:
         return f"this machine has no zone data: {INSTALL}"
-    near = did_you_mean(name, sorted(names), {each.lower(): each for each in names})
+    near = did_you_mean(name, sorted(names), {zone.lower(): zone for zone in names})
     return near if near.startswith("did you mean ") else f"write a name such as Europe/Vienna, or {INSTALL}"
 
 

@@ -2,7 +2,6 @@
 each."""
 
 import ast
-import builtins
 import gc
 import io
 import os
@@ -13,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from keyword import iskeyword
 from pathlib import Path
 
 PRODUCT = "sluicegate"  # the one top-level package of an installation; it links to the folders below
@@ -25,7 +23,7 @@ MAX_README_LINES = 125
 
 SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "target"}
 FORBIDDEN_WORDS = {"manager", "helper", "helpers", "base", "abstract", "mixin", "util", "utils"}
-NO_NOUNS = {"found", "held", "said", "given", "told", "heard"}
+NO_NOUNS = {"each", "found", "held", "said", "given", "told", "heard"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 RUNS_CODE = "streams/aggregation/compiled/compiler.py"  # it compiles trees of the program's own making
 FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
@@ -260,40 +258,21 @@ def names(root: Path) -> list[str]:
 
 
 def nouns(root: Path) -> list[str]:
-    """Locals and parameters of the product whose name is no noun. `left` stands beside `right`, or is no noun either.
-    `each` is one item of what has no name in the plural."""
+    """Locals and parameters of the product whose name is no noun. `left` is one beside `right`, or as a field."""
     return [f"{path}:{what}" for path, tree in _product(root) for what in _no_nouns(tree)]
 
 
 def _no_nouns(tree: ast.Module) -> list[str]:
     problems = []
-    taken = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    imported = (node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
-    taken |= {alias.asname or alias.name for node in imported for alias in node.names}
-    for function in _functions(tree):
-        nodes = [*_nodes(function)]
+    for scope in (tree, *_functions(tree)):
+        nodes = _nodes(scope)
         stored = {node.id: node.lineno for node in nodes if isinstance(node, ast.Name) and type(node.ctx) is ast.Store}
         stored |= {node.arg: node.lineno for node in nodes if isinstance(node, ast.arg)}
         stored |= {node.name: node.lineno for node in nodes if isinstance(node, ast.MatchAs) and node.name}
-        bad = NO_NOUNS & stored.keys() | ({"left"} & stored.keys() if "right" not in stored else set())
+        bad = {name for name in stored if name in NO_NOUNS or (name == "left" and scope is not tree)}
+        bad -= {"left"} if "right" in stored else set()
         problems += [f"{stored[name]}: the name {name}" for name in sorted(bad)]
-        used = {node.id for node in nodes if isinstance(node, ast.Name)} | stored.keys() | taken
-        loops = [node for node in nodes if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)]
-        for loop in loops if "each" in stored else ():
-            one = _one_of(loop.iter) if isinstance(loop.target, ast.Name) and loop.target.id == "each" else ""
-            if one and one not in used and one not in dir(builtins) and not iskeyword(one):
-                problems.append(f"{loop.target.lineno}: the name each: it is one {one}")
     return [*dict.fromkeys(problems)]
-
-
-def _one_of(iterated: ast.expr) -> str:
-    """The name of one item of `rows`, `self._rows` or `rows.values()`; empty if it has none."""
-    match iterated:
-        case ast.Call(func=ast.Attribute(value=values, attr="values"), args=[]):
-            return _one_of(values)
-        case ast.Name(id=name) | ast.Attribute(attr=name) if re.fullmatch(r"_?[a-z]*[a-rt-z]s", name):
-            return re.sub(r"(ch|sh|x|ss)e$", r"\1", re.sub("ies$", "ys", name.strip("_"))[:-1])
-    return ""
 
 
 def dangers(root: Path) -> list[str]:

@@ -99,9 +99,9 @@ class ApartProcess:
     def ended(self) -> int:
         """Waits for the end. Returns the exit code, or the negative signal number."""
         code = self._process.wait()
-        for each in (self._stdin, self.stdout):
+        for pipe in (self._stdin, self.stdout):
             with contextlib.suppress(OSError):
-                each.close()
+                pipe.close()
         return code
 
 

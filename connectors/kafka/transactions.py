@@ -154,7 +154,7 @@ class KafkaTransactions:
         """The broker's text about a row that it will never take, when the transaction was aborted for that row. Raises
         Fenced and SystemNotReady for other errors."""
         inner = error.args[0]
-        refusing = [each for each in (inner, *self._errors) if each.code() in problems.REFUSING]
+        refusing = [error for error in (inner, *self._errors) if error.code() in problems.REFUSING]
         if refusing and not inner.fatal():
             try:
                 self._producer.abort_transaction(OPENING)

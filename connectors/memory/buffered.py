@@ -91,7 +91,7 @@ class Buffered:
 
     def forget(self, now: int) -> None:
         """Delete the expired keys. They are in the order of their removal, so most calls look at one."""
-        for key, _ in list(takewhile(lambda each: each[1] <= now, self.removed.items())):
+        for key, _ in list(takewhile(lambda entry: entry[1] <= now, self.removed.items())):
             del self.removed[key]
 
     def set_keys_back(self, now: int) -> None:

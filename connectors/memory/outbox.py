@@ -111,13 +111,13 @@ class MemoryOutbox:
             if batch.lane != ANY_LANE and self._lanes[batch.lane - self._space.base].token != batch.token:
                 raise lane_lost(batch.lane)
             named = {outcome.id: outcome for outcome in outcomes_of(batch, outcomes)}
-            for each in batch.rows:
-                row, outcome = self._rows.get(each.id), named.get(each.id)
+            for lane_row in batch.rows:
+                row, outcome = self._rows.get(lane_row.id), named.get(lane_row.id)
                 if (
                     row is not None
                     and outcome is not None
-                    and _is_held(row, batch, each)
-                    and not _counted(row, batch, each, outcome)
+                    and _is_held(row, batch, lane_row)
+                    and not _counted(row, batch, lane_row, outcome)
                 ):
                     self._settle(row, outcome)
 
@@ -142,8 +142,8 @@ class MemoryOutbox:
 
     def release(self, batch: LaneBatch) -> None:
         with self._lock:
-            for each in batch.rows:
-                row = self._rows.get(each.id)
+            for lane_row in batch.rows:
+                row = self._rows.get(lane_row.id)
                 if row is not None and row.holder == batch.token:
                     row.holder = ""
             queue = self._lanes.get(batch.lane - self._space.base)
@@ -170,7 +170,7 @@ class MemoryOutbox:
         with self._lock:
             before = self._clock() - older_than.total_seconds()
             sent = ((row.dispatched_at or before, id) for id, row in self._rows.items())
-            old = sorted(each for each in sent if each[0] < before)[:limit]
+            old = sorted(entry for entry in sent if entry[0] < before)[:limit]
             for _, id in old:
                 del self._rows[id]
             return len(old)
@@ -213,15 +213,15 @@ class MemoryOutbox:
             return len(rows)
 
 
-def _is_held(row: MessageRow, batch: LaneBatch, each: LaneRow) -> bool:
+def _is_held(row: MessageRow, batch: LaneBatch, lane_row: LaneRow) -> bool:
     if row.state != "pending":
         return False
-    return row.number == each.number if batch.lane != ANY_LANE else row.holder == batch.token
+    return row.number == lane_row.number if batch.lane != ANY_LANE else row.holder == batch.token
 
 
-def _counted(row: MessageRow, batch: LaneBatch, each: LaneRow, outcome: Outcome) -> bool:
+def _counted(row: MessageRow, batch: LaneBatch, lane_row: LaneRow, outcome: Outcome) -> bool:
     """Whether an earlier call, whose reply was lost, has already counted this failure."""
-    return batch.lane != ANY_LANE and outcome.kind == "failed" and row.attempts != each.attempts
+    return batch.lane != ANY_LANE and outcome.kind == "failed" and row.attempts != lane_row.attempts
 
 
 def _lane_row(row: MessageRow, number: int) -> LaneRow:

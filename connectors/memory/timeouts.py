@@ -68,8 +68,8 @@ class MemoryTimeouts:
         free = (row for row in self._rows.values() if row.locked_until <= now)
         ahead = [row.timeout for row in free if (at := row.timeout.scheduled_at) and times.micros(at) > now]
         if ahead:
-            self._drop([each.id for each in ahead])
-            self._add([scheduling.set_back(each, now) for each in ahead])
+            self._drop([timeout.id for timeout in ahead])
+            self._add([scheduling.set_back(timeout, now) for timeout in ahead])
 
     def _due(self, now: int) -> Iterator[TimeoutRow]:
         for (due_at, _), id in self._order:

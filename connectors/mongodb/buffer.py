@@ -138,8 +138,8 @@ class MongoBuffer(BufferCalls):
         for rows, wanted, size in queries:
             total = {"$group": {"_id": None, "rows": {"$sum": size}, "next": following}}
             sums += rows.aggregate([{"$match": wanted}, total], session=session)
-        ends = [each["next"] for each in sums if each["next"] is not None]
-        return sum(each["rows"] for each in sums), min(ends, default=None)
+        ends = [total["next"] for total in sums if total["next"] is not None]
+        return sum(total["rows"] for total in sums), min(ends, default=None)
 
     def remove_snapshot(self, name: str, snapshot: Snapshot, outbox: Sequence[OutboxMessage] = ()) -> int:
         ids = set(snapshot.ids)

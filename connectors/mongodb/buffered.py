@@ -58,7 +58,7 @@ def number(document: Document) -> str:
 
 
 def decoded(rows: Iterable[Document], types: Types | None) -> buffers.Decoded:
-    return buffers.decoded(((number(each), entry(each)) for each in rows), types)
+    return buffers.decoded(((number(row), entry(row)) for row in rows), types)
 
 
 def of(name: str) -> Document:
@@ -99,7 +99,7 @@ def set_deadlines_back(data: MongoDatabase, name: str, gate: Gate, now: datetime
     groups: list[str] = []
     for field, most in [*ahead, ("since", now)] if gate.dues else ahead:
         rows = data[GROUP].find({"name": name, field: {"$gt": most}}, {"_id": 1}, session=session)
-        groups += [each["_id"]["group"] for each in rows.sort(field).limit(buffers.SET_BACK)]
+        groups += [row["_id"]["group"] for row in rows.sort(field).limit(buffers.SET_BACK)]
     if groups:
         groups = list(dict.fromkeys(groups))
         later = {"name": name, "group": {"$in": groups}, "at": {"$gt": now}} | OPEN
@@ -119,7 +119,7 @@ def remembered(data: MongoDatabase, name: str, keys: Sequence[str], now: datetim
     there = data[BUFFER].find(present, {"key": 1, "_id": 0}, batch_size=size, session=session)
     removed = {"_id": {"$in": [{"name": name, "key": key} for key in keys]}, "until": {"$gt": now}}
     gone = data[KEY].find(removed, {"_id": 1}, batch_size=size, session=session)
-    return {each["key"] for each in there} | {each["_id"]["key"] for each in gone}
+    return {row["key"] for row in there} | {tombstone["_id"]["key"] for tombstone in gone}
 
 
 def drop(data: MongoDatabase, name: str, rows: Sequence[Document], now: datetime, session: ClientSession) -> int:
@@ -127,14 +127,14 @@ def drop(data: MongoDatabase, name: str, rows: Sequence[Document], now: datetime
     long as their insert asked for. Returns the number of rows."""
     if not rows:
         return 0
-    data[BUFFER].delete_many({"_id": {"$in": [each["_id"] for each in rows]}}, session=session)
-    kept = [each for each in rows if each.get("keep")]
+    data[BUFFER].delete_many({"_id": {"$in": [row["_id"] for row in rows]}}, session=session)
+    kept = [row for row in rows if row.get("keep")]
     if kept:
-        data[KEY].bulk_write([_tombstone(name, each, now) for each in kept], session=session)
-    for batch, gone in Counter(each["batch"] for each in rows if each.get("batch")).items():
+        data[KEY].bulk_write([_tombstone(name, row, now) for row in kept], session=session)
+    for batch, gone in Counter(row["batch"] for row in rows if row.get("batch")).items():
         data[SEALED].update_one({"_id": batch}, {"$inc": {"count": -gone}}, session=session)
         data[SEALED].delete_one({"_id": batch, "count": {"$lte": 0}}, session=session)
-    forget(data, name, list({each.get("group", "") for each in rows}), session)
+    forget(data, name, list({row.get("group", "") for row in rows}), session)
     return len(rows)
 
 
@@ -146,10 +146,10 @@ def _tombstone(name: str, document: Document, now: datetime) -> ReplaceOne[Docum
 def forget(data: MongoDatabase, name: str, groups: Sequence[str], session: ClientSession) -> None:
     """Removes the deadlines and the early results of those groups that have no open rows."""
     ids = {"_id": {"$in": [{"name": name, "group": group} for group in groups]}}
-    there = [each["_id"] for states in (GROUP, EARLY) for each in data[states].find(ids, {"_id": 1}, session=session)]
+    there = [state["_id"] for states in (GROUP, EARLY) for state in data[states].find(ids, {"_id": 1}, session=session)]
     if there:
-        open_groups = spans(data, name, list({each["group"] for each in there}), session)
-        gone = {"_id": {"$in": [each for each in there if each["group"] not in open_groups]}}
+        open_groups = spans(data, name, list({group_id["group"] for group_id in there}), session)
+        gone = {"_id": {"$in": [group_id for group_id in there if group_id["group"] not in open_groups]}}
         for states in (GROUP, EARLY):
             data[states].delete_many(gone, session=session)
 
@@ -170,7 +170,7 @@ def spans(data: MongoDatabase, name: str, groups: Sequence[str], session: Client
         {"$group": {"_id": "$group"} | ends},
     ]
     rows = data[BUFFER].aggregate(pipeline, session=session)
-    return {each["_id"]: OpenSpan(each["first"], each["last"], each["oldest"]) for each in rows}
+    return {row["_id"]: OpenSpan(row["first"], row["last"], row["oldest"]) for row in rows}
 
 
 def set_deadlines(
@@ -187,7 +187,7 @@ def set_deadlines(
     if gate.dues:
         ids = {"_id": {"$in": [{"name": name, "group": group} for group in groups]}, "given": {"$exists": True}}
         stored = data[GROUP].find(ids, {"given": 1}, session=session)
-        dues = {each["_id"]["group"]: buffers.KnownDue(*each["given"]) for each in stored} | dues
+        dues = {deadline["_id"]["group"]: buffers.KnownDue(*deadline["given"]) for deadline in stored} | dues
     writes: list[Any] = []
     for group in groups:
         its, document = {"_id": {"name": name, "group": group}}, None

@@ -22,9 +22,7 @@ def taken(data: MongoDatabase, name: str, groups: Sequence[str], session: Client
     """Ends the early results of these groups, which are sealed now. Returns of those that had any their number, and the
     last row that they cover."""
     these = _of(name, groups)
-    past = {
-        each["_id"]["group"]: (each["results"], each["covered"]) for each in data[EARLY].find(these, session=session)
-    }
+    past = {row["_id"]["group"]: (row["results"], row["covered"]) for row in data[EARLY].find(these, session=session)}
     if past:
         data[EARLY].delete_many(these, session=session)
     return past
@@ -37,7 +35,7 @@ def expect(
     one that no result covers."""
     if gate.every is None or not groups:
         return
-    states = {each["_id"]["group"]: each for each in data[EARLY].find(_of(name, groups), session=session)}
+    states = {state["_id"]["group"]: state for state in data[EARLY].find(_of(name, groups), session=session)}
     newest: list[Document] = [
         {"$match": {"name": name, "group": {"$in": list(groups)}} | OPEN},
         {"$group": {"_id": "$group", "last": {"$max": "$_id.number"}}},

@@ -109,21 +109,21 @@ def _numbered(data: MongoDatabase, own: Document, last: int, limit: int, session
     chosen, some = [], 0
     size = max(2, min(limit, 101))
     unnumbered = data[MESSAGE].find(own | {"numbered": False}, _LEAN, batch_size=size, session=session)
-    for each in unnumbered.sort("first"):
-        chosen.append(each)
-        some += each["count"]
+    for stored in unnumbered.sort("first"):
+        chosen.append(stored)
+        some += stored["count"]
         if some >= limit:
             break
     numbered: list[LaneRow] = []
     writes: list[UpdateOne | DeleteOne | InsertOne[Document]] = []
     for together in _together(chosen):
-        rows = [row for each in together for row in rows_of(each)]
+        rows = [row for stored in together for row in rows_of(stored)]
         fields = {"numbered": True, "first": last + 1}
         last += len(rows)
         if len(together) == 1:
             writes.append(UpdateOne({"_id": together[0]["_id"]}, {"$set": fields}))
         else:
-            writes += [DeleteOne({"_id": each["_id"]}) for each in together]
+            writes += [DeleteOne({"_id": stored["_id"]}) for stored in together]
             writes.append(InsertOne(document(rows, own | fields | {"attempts": 0})))
         numbered += _lane_rows(together[0] | fields, rows)
     if writes:

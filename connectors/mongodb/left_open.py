@@ -38,8 +38,8 @@ def end(server: "pymongo.MongoClient[dict[str, Any]]", limit: float) -> int:
     with suppress(PyMongoError):
         admin = server.get_database("admin", read_preference=pymongo.ReadPreference.PRIMARY)
         seen = list(admin.aggregate([{"$currentOp": _EVERYTHING}]))
-        alive = {_mark_of(each) for each in seen if each.get("type") != "idleSession"}
-        ended = [{"id": each["lsid"]["id"]} for each in seen if _left_open(each, alive, limit)]
+        alive = {_mark_of(session) for session in seen if session.get("type") != "idleSession"}
+        ended = [{"id": session["lsid"]["id"]} for session in seen if _left_open(session, alive, limit)]
         if ended:
             admin.command("killSessions", ended)
         return len(ended)

@@ -52,5 +52,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Binary):
         return bytes(value)
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+        return {name: _plain(member) for name, member in value.items()}
+    return [_plain(element) for element in value] if isinstance(value, list) else value

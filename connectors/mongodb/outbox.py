@@ -91,8 +91,8 @@ class MongoOutbox:
         )
 
     def mark(self, batch: LaneBatch, outcomes: Sequence[Outcome] | None) -> None:
-        each = outcomes_of(batch, outcomes)
-        self._steps.run(lambda session: lanes.mark(self._data, batch, each, self._options, session))
+        fates = outcomes_of(batch, outcomes)
+        self._steps.run(lambda session: lanes.mark(self._data, batch, fates, self._options, session))
 
     def release(self, batch: LaneBatch) -> None:
         self._steps.run(lambda session: lanes.release(self._data, batch, session))
@@ -182,9 +182,9 @@ class MongoOutbox:
         def work(session: ClientSession) -> int:
             count = 0
             unsent = self._named(*ids) | {"state": {"$in": ["pending", "dead"]}}
-            for each in self._rows.find(unsent, session=session):
-                fates = [GONE if row.id in ids else None for row in rows_of(each)]
-                settle(self._data, each, fates, session)
+            for document in self._rows.find(unsent, session=session):
+                fates = [GONE if row.id in ids else None for row in rows_of(document)]
+                settle(self._data, document, fates, session)
                 count += fates.count(GONE)
             return count
 

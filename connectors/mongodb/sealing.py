@@ -137,12 +137,12 @@ class Sealing:
             writes.append(UpdateMany({"_id": {"$in": [row["_id"] for row in rows]}}, change))
         self.data[BUFFER].bulk_write(writes, session=self.session)
         self.data[SEALED].insert_many(sealed, session=self.session)
-        return [self._batch(each, rows) for each, (_, _, rows) in zip(sealed, made, strict=True)]
+        return [self._batch(batch, rows) for batch, (_, _, rows) in zip(sealed, made, strict=True)]
 
     def _lease_again(self, abandoned: Sequence[Document]) -> list[SealedBatch]:
         if not abandoned:
             return []
-        sealed = [self._leased(each) for each in abandoned]
+        sealed = [self._leased(batch) for batch in abandoned]
         changed = ("token", "leased_at", "expires_at", "attempts")
         writes = [
             UpdateOne({"_id": batch["_id"]}, {"$set": {name: batch[name] for name in changed}}) for batch in sealed
@@ -174,7 +174,7 @@ def complete(
     completed. Rows that could not be decoded go back to the buffer with a mark. Raises ConcurrencyError when a batch
     has other rows than when it was sealed: then nothing may be committed."""
     sealed = {"_id": {"$in": [batch.id for batch, _ in ends]}, "name": name}
-    tokens = {each["_id"]: each["token"] for each in data[SEALED].find(sealed, {"token": 1}, session=session)}
+    tokens = {batch["_id"]: batch["token"] for batch in data[SEALED].find(sealed, {"token": 1}, session=session)}
     done = buffers.held_batches(ends, tokens)
     ours = [end for end, mine in zip(ends, done, strict=True) if mine]
     wanted = {(batch.id, id) for batch, _ in ours for id in batch.ids}

@@ -115,15 +115,15 @@ class MongoTimeouts:
         following = scheduling.recurring(batch, self._options)
 
         def work(session: ClientSession) -> int:
-            own: Document = self._app | {"_id": {"$in": [str(each.id) for each in batch]}}
+            own: Document = self._app | {"_id": {"$in": [str(row.id) for row in batch]}}
             own |= {"locked_by": batch.owner, "locked_until": {"$gt": server_time(self._data, session)}}
             leased = {
                 row["_id"] for row in self._rows.find(own, {"_id": 1}, batch_size=len(batch) + 1, session=session)
             }
             self._rows.delete_many({"_id": {"$in": list(leased)}}, session=session)
-            if again := [_document(each, self._space.app) for each in following if str(each.id) in leased]:
+            if again := [_document(row, self._space.app) for row in following if str(row.id) in leased]:
                 self._rows.insert_many(again, session=session)
-            write_rows(self._data, [emitted(each) for each in batch if str(each.id) in leased], session, self._space)
+            write_rows(self._data, [emitted(row) for row in batch if str(row.id) in leased], session, self._space)
             return len(leased)
 
         return self._steps.run(work) if batch else 0
@@ -175,7 +175,7 @@ def schedule(data: MongoDatabase, app: str, changes: Changes, session: ClientSes
     for id in _known(data, changes.timeouts, session):
         del new[id]
     if new:
-        data[TIMEOUT].insert_many([_document(each, app) for each in new.values()], session=session)
+        data[TIMEOUT].insert_many([_document(row, app) for row in new.values()], session=session)
 
 
 def _known(data: MongoDatabase, timeouts: Sequence[Timeout], session: ClientSession) -> list[str]:

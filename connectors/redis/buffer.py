@@ -90,7 +90,7 @@ class RedisBuffer(BufferCalls):
             return self.insert_and_seal(name, singles(packed), gate, progress).batches
         if state == b"moved":
             raise buffers.position_moved(name, progress, int(answer[0]))
-        return [self._batch(name, each) for each in answer[0]]
+        return [self._batch(name, sealed) for sealed in answer[0]]
 
     def _make_rows(self, name: str) -> None:
         """Turns the open packs into rows, group by group."""
@@ -263,7 +263,7 @@ class RedisBuffer(BufferCalls):
         stored = packs.stored(blobs, group)
         entries = [row.entry for row in stored]
         if self._types is not None:
-            entries = [entry for each in entries if (entry := resolved(each, self._types)) is not None]
+            entries = [entry for row in entries if (entry := resolved(row, self._types)) is not None]
         return buffers.Decoded([row.id for row in stored], entries, len(stored) - len(entries))
 
     def _batch(self, name: str, sealed: Sequence[Any]) -> SealedBatch:
@@ -306,7 +306,7 @@ def _source(topic_id: str, partition: int) -> str:
 
 
 def _numbered(rows: Sequence[bytes], stored: Sequence[bytes]) -> Iterator[tuple[str, Entry]]:
-    return ((text(row), _entry(each)) for row, each in zip(rows, stored, strict=True))
+    return ((text(row), _entry(content)) for row, content in zip(rows, stored, strict=True))
 
 
 def _entry(stored: bytes) -> Entry:

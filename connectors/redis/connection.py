@@ -111,7 +111,7 @@ def _weak(node: redis.Redis, failover: bool) -> Iterator[str]:
             for answer in pipeline.execute(raise_on_error=False)
         ]
     settings_ = dict(
-        zip(SETTINGS, (each.get(name) for name, each in zip(SETTINGS, settings, strict=True)), strict=True)
+        zip(SETTINGS, (answer.get(name) for name, answer in zip(SETTINGS, settings, strict=True)), strict=True)
     )
     yield from _weak_server(info)
     yield from _weak_settings(settings_)

@@ -189,10 +189,10 @@ class RedisOutbox:
         check_states(states)
         lanes = self.lanes()
         rows: list[tuple[int, StoredMessage]] = []
-        for each in states:
-            for where in (f"lane:{lane}" for lane in range(lanes)) if each == "pending" else (each,):
-                rows += self._matches(each, where, lanes, topic, limit)
-        return [row for _, row in sorted(rows, key=lambda each: each[0])[:limit]]
+        for kind in states:
+            for where in (f"lane:{lane}" for lane in range(lanes)) if kind == "pending" else (kind,):
+                rows += self._matches(kind, where, lanes, topic, limit)
+        return [row for _, row in sorted(rows, key=lambda entry: entry[0])[:limit]]
 
     def _matches(
         self, state: str, where: str, lanes: int, topic: str | None, limit: int
@@ -203,7 +203,7 @@ class RedisOutbox:
         while len(matches) < limit and not is_last:
             scores, stored, failed = self._run(scripts_care.FIND, where, first, _PAGE)
             with translated():
-                page = [_stored_message(state, lanes, *each) for each in zip(scores, stored, failed, strict=True)]
+                page = [_stored_message(state, lanes, *parts) for parts in zip(scores, stored, failed, strict=True)]
             matches += (row for row in page if topic in (None, row[1].message.topic))
             first += _PAGE
             is_last = len(scores) < _PAGE
@@ -243,11 +243,11 @@ def _batch(lane: int, token: str, answer: Sequence[Any]) -> LaneBatch:
     ends, blocked, numbers, attempts, packed = answer
     with translated():
         stored = _rows(packed)
-        moments = {created: instant(created) for created in {each.created for each in stored}}
+        moments = {created: instant(created) for created in {message.created for message in stored}}
         if len(numbers) == 1:
             numbers = range(numbers[0], numbers[0] + len(stored))
         numbered = zip(numbers, stored, attempts or repeat(0, len(stored)), strict=True)
-        rows = [_lane_row(number, each.message, tried, moments[each.created]) for number, each, tried in numbered]
+        rows = [_lane_row(number, row.message, tried, moments[row.created]) for number, row, tried in numbered]
     return LaneBatch(lane, token, instant(ends), rows, instant(blocked) if blocked else None)
 
 

@@ -56,11 +56,11 @@ class RedisTimeouts:
     def emit(self, batch: TimeoutBatch) -> int:
         if not batch:
             return 0
-        messages = outbox_arguments([emitted(each) for each in batch])
+        messages = outbox_arguments([emitted(row) for row in batch])
         following = list(timeout_arguments(scheduling.recurring(batch, self._options)))
         counts = len(batch), len(following)
         return int(
-            self._run(scripts.EMIT, batch.owner, *counts, *(str(each.id) for each in batch), *following, *messages)
+            self._run(scripts.EMIT, batch.owner, *counts, *(str(row.id) for row in batch), *following, *messages)
         )
 
     def reap_stale_leases(self) -> int:
@@ -86,8 +86,8 @@ class RedisTimeouts:
         """Reads all timeouts, a thousand at a time. A timeout that is inserted or removed meanwhile may or may not be
         among them."""
 
-        def fits(each: Timeout) -> bool:
-            return destination in (None, each.destination) and owner in (None, each.owner) and key in (None, each.key)
+        def fits(row: Timeout) -> bool:
+            return destination in (None, row.destination) and owner in (None, row.owner) and key in (None, row.key)
 
         with translated():
             stored: list[tuple[bytes, bytes]] = list(
@@ -97,8 +97,8 @@ class RedisTimeouts:
             for first in range(0, len(stored), _PAGE):
                 page = stored[first : first + _PAGE]
                 scheduled = self._server().zmscore(self._scheduled, [id for id, _ in page])
-                known += (_timeout(*each, at) for each, at in zip(page, scheduled, strict=True))
-        return sorted(filter(fits, known), key=lambda each: (each.due_at, each.id))[:limit]
+                known += (_timeout(*parts, at) for parts, at in zip(page, scheduled, strict=True))
+        return sorted(filter(fits, known), key=lambda row: (row.due_at, row.id))[:limit]
 
     def count(self) -> int:
         with translated():

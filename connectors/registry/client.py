@@ -126,7 +126,7 @@ class RegistryClient:
             answer = self._answer(lambda: self._client.get_versions(subject), lambda error: UnknownId(subject))
         except UnknownId:
             return []
-        return [int(each) for each in answer]
+        return [int(version) for version in answer]
 
     def id(self, subject: str, schema: str, register: bool, kind: str) -> int:
         def refused(error: Any) -> Exception:

@@ -24,12 +24,12 @@ def bundled(client: Any, schema: Any) -> str:
 
     files: dict[str, FileDescriptorProto] = {}
 
-    def add(each: Any, name: str) -> None:
-        file = FileDescriptorProto.FromString(b64decode(each.schema_str, validate=True))
+    def add(registered: Any, name: str) -> None:
+        file = FileDescriptorProto.FromString(b64decode(registered.schema_str, validate=True))
         file.name = name or file.name or UNNAMED
         for message in file.message_type:
             _restore_presence(message, file.syntax == "proto3")
-        for reference in each.references or ():
+        for reference in registered.references or ():
             if reference.name not in files:
                 version = partial(client.get_version, reference.subject, reference.version, True)
                 add(descriptor(version).schema, reference.name)

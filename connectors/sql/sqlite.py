@@ -122,7 +122,7 @@ class Sqlite(Product):
     def code(self, error: Exception) -> str:
         """A part of the error's text stands for a missing table or savepoint, because SQLite has no code for them."""
         text = str(error)
-        named = (each for each in (self.no_table, *self.ended) if each in text)
+        named = (phrase for phrase in (self.no_table, *self.ended) if phrase in text)
         return next(named, getattr(error, "sqlite_errorname", "of the driver"))
 
     def outage(self, error: Exception, connection: sqlite3.Connection) -> bool:

@@ -274,7 +274,7 @@ def added(addition: Addition, dialect: str) -> Sequence[str]:
         keys = [f"add index {name} ({of})" for name, of in named.items()]
         return [f"alter table {table} {', '.join([*defined, *keys])}"]
     statements = [f"create index if not exists {name} on {table} ({of})" for name, of in named.items()]
-    return [*(f"alter table {table} {each}" for each in defined), *statements]
+    return [*(f"alter table {table} {change}" for change in defined), *statements]
 
 
 def texts(step: int, dialect: str) -> Sequence[str]:

@@ -146,8 +146,8 @@ class Fields:
 
     def __init__(self, clauses: Collection[Clause], lets: Sequence[Let], codec: Codec, *, opaque: bool = False) -> None:
         """Raises ConfigurationError if a clause names a field and the format has no fields."""
-        used = computed(lets, {name for each in clauses for name in roots(each.node)})
-        asked = {path for each in (*clauses, *used.values()) for path in paths(each.node) if path[0] not in used}
+        used = computed(lets, {name for clause in clauses for name in roots(clause.node)})
+        asked = {path for clause in (*clauses, *used.values()) for path in paths(clause.node) if path[0] not in used}
         self._paths = [path for path in asked if path[0] not in (MESSAGE, GROUP)]
         self.plain = not used and len(self._paths) == len(asked)
         fields = sorted({path[0] for path in self._paths})
@@ -164,8 +164,8 @@ class Fields:
         self._message = _message(parts, codec)
         self.decodes = not opaque or bool(fields) or "value" in parts
         self._lets: dict[str, Callable[[Any], Any]] = {}
-        for name, each in used.items():
-            self._lets[name] = self.function(each)
+        for name, let in used.items():
+            self._lets[name] = self.function(let)
 
     def value(self, record: Record) -> bytes:
         """The value to pass to `read`. It is empty for a tombstone if values are not decoded."""
@@ -246,7 +246,7 @@ def names_key(agent: Agent) -> bool:
     """Whether `where` or a computed field of the agent names `message.key`."""
     clauses = [*computed(agent.let, [let.name for let in agent.let]).values()]
     clauses += [clause("where", agent.where)] if agent.where else []
-    return any(MESSAGE_KEY in paths(each.node) for each in clauses)
+    return any(MESSAGE_KEY in paths(clause.node) for clause in clauses)
 
 
 # not `value`: the exact form decodes it before it evaluates the expression, so a broken one is always refused
@@ -334,9 +334,9 @@ class Lets:
     def __init__(self, lets: Sequence[Let], names: Collection[str], codec: Codec, fields: Iterable[str]) -> None:
         """`names` are the computed fields to add. `fields` are the other fields that the rule reads. Raises
         ConfigurationError."""
-        chosen = [each for name, each in computed(lets, names).items() if name in names]
+        chosen = [let for name, let in computed(lets, names).items() if name in names]
         self._fields = Fields(chosen, lets, codec)
-        self._values = [(each.name.partition(".")[2], self._fields.function(each)) for each in chosen]
+        self._values = [(let.name.partition(".")[2], self._fields.function(let)) for let in chosen]
         self._text = _as_text(codec, fields)
 
     def added(self, record: Record, value: bytes) -> bytes:
@@ -388,9 +388,9 @@ def as_field(value: Any) -> Any:
         case timedelta():
             return duration_text(value)
         case Mapping():
-            return {name: as_field(each) for name, each in value.items()}
+            return {name: as_field(member) for name, member in value.items()}
         case list() | tuple():
-            return [as_field(each) for each in value]
+            return [as_field(element) for element in value]
         case _:
             return value
 

@@ -21,16 +21,16 @@ class Conversion:
         self._old, self._new = old, new
         before, after = old.rule.aggregation, new.rule.aggregation
         places_before = places(before.compute, before.on_missing == "ignore", merges(before), before.table)
-        own = [each for each in places_before if each.own]
-        self._end = COLUMNS + sum(each.size for each in own)  # the slots of windows follow the slots of the reducers
-        by_name = {kept_as(each.reducer, before.table): each for each in own}
+        own = [place for place in places_before if place.own]
+        self._end = COLUMNS + sum(place.size for place in own)  # the slots of windows follow the slots of the reducers
+        by_name = {kept_as(place.reducer, before.table): place for place in own}
         try:
             places_after = places(after.compute, lenient=False, table=after.table)
-            wanted = [by_name[kept_as(each.reducer, after.table)] for each in places_after if each.own]
+            wanted = [by_name[kept_as(place.reducer, after.table)] for place in places_after if place.own]
         except LookupError as missing:
             raise ConfigurationError(f"the open groups cannot be converted: they do not hold {missing}") from missing
-        self._slots = [slot for each in wanted for slot in each.slots]
-        self._bags = [each.bag for each in wanted if each.in_bag]
+        self._slots = [slot for place in wanted for slot in place.slots]
+        self._bags = [place.bag for place in wanted if place.in_bag]
 
     def move(self, key: bytes) -> int:
         """Move the group from the old groups to the new ones. Returns its size in bytes."""

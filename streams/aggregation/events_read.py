@@ -90,7 +90,7 @@ def framed(records: Sequence[Record]) -> Sequence[Record]:
     """Move schema ids from headers to the front of the values. If no record has one, the same records are returned;
     otherwise all records are of class RecordView."""
     ids = [_id(record) for record in records]
-    return [_framed(*each) for each in zip(records, ids, strict=True)] if any(ids) else records
+    return [_framed(*pair) for pair in zip(records, ids, strict=True)] if any(ids) else records
 
 
 def _id(record: Record) -> bytes:

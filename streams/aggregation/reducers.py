@@ -47,8 +47,8 @@ class Plan(NamedTuple):
     def bags_of(self, items: Bags) -> Bags:
         """The bags with these items. Raises TypeError, ValueError, AttributeError and LookupError for invalid ones."""
         bags = self.empty_bags()
-        for kind, bag, each in zip(self.bags, bags, items, strict=True):
-            kind.form.extend(bag, each)
+        for kind, bag, content in zip(self.bags, bags, items, strict=True):
+            kind.form.extend(bag, content)
         return bags
 
     def items(self, bags: Bags) -> Bags:

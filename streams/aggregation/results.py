@@ -154,8 +154,8 @@ class Results:
     def _outputs(
         self, routes: Sequence[Route], result: ResultFields, outcomes: Counter[tuple[str, str]]
     ) -> Iterator[tuple[int, ResultFields]]:
-        for number, each in taking(routes, result, outcomes):
-            yield number, selected(each, result) if each.select else result
+        for number, route in taking(routes, result, outcomes):
+            yield number, selected(route, result) if route.select else result
 
 
 def results(agent: Agent) -> Results | None:
@@ -172,22 +172,22 @@ def clauses(to: Destination) -> list[Clause]:
     where = [clause(f"to.{to.topic}", to.where)] if to.where else []
     select = [(field, f"select.{field.name}") for field in to.select if field.expression]
     return where + [
-        clause(name, f"default({each.expression}, null)" if copied_from(each) else each.expression)
-        for each, name in select
+        clause(name, f"default({entry.expression}, null)" if copied_from(entry) else entry.expression)
+        for entry, name in select
     ]
 
 
-def copied_from(each: Selected) -> NamePath | None:
+def copied_from(entry: Selected) -> NamePath | None:
     """The source path of a selected name. A name alone is its own path. None: an expression computes it. Raises
     ConfigurationError."""
-    if not each.expression:
-        return (each.name,)
-    return path_of(clause(f"select.{each.name}", each.expression).node)
+    if not entry.expression:
+        return (entry.name,)
+    return path_of(clause(f"select.{entry.name}", entry.expression).node)
 
 
 def route(to: Destination, function: Callable[[Clause], Callable[[Any], Any]]) -> Route:
     """Compile a route. `function` compiles a clause for the object that the route reads. Raises ConfigurationError."""
-    compiled = {each.name: function(each) for each in clauses(to)}
+    compiled = {route.name: function(route) for route in clauses(to)}
     select = tuple((field.name, compiled.get(f"select.{field.name}")) for field in to.select)
     name = f"to.{to.topic}"
     copies = {field.name: path for field in to.select if (path := copied_from(field))}
@@ -197,10 +197,10 @@ def route(to: Destination, function: Callable[[Clause], Callable[[Any], Any]]) -
 def taking(routes: Sequence[Route], seen: Any, outcomes: Counter[tuple[str, str]]) -> Iterator[tuple[int, Route]]:
     """Yield the matching routes with their numbers: the first match, and the next ones after a route with `continue`.
     Counts the outcomes. Raises ClauseFailed."""
-    for number, each in enumerate(routes):
-        if each.where is None or _holds(each.name, each.where, seen, outcomes):
-            yield number, each
-            if not each.goes_on:
+    for number, route in enumerate(routes):
+        if route.where is None or _holds(route.name, route.where, seen, outcomes):
+            yield number, route
+            if not route.goes_on:
                 return
 
 

@@ -175,10 +175,10 @@ def fingerprint(agent: Agent) -> str:
     )
     more: list[object] = [] if agent.scope == "partition" else [agent.scope]
     lets = computed(
-        agent.let, {each.partition(".")[0] for each in (rule.key, *(r.field for r in rule.compute)) if each}
+        agent.let, {field.partition(".")[0] for field in (rule.key, *(r.field for r in rule.compute)) if field}
     )
     if lets:
-        more.append([[name, normal(each.node)] for name, each in lets.items()])
+        more.append([[name, normal(let.node)] for name, let in lets.items()])
     if agent.events:
         more.append({"events": sorted(agent.events)})
     if rule.table or agent.keeps_rows:
@@ -237,7 +237,7 @@ def earlier_agent(agent: Agent, earlier: str) -> Agent:
     fingerprint holds nothing else."""
     key, compute, format_name, lenient, *others = decode_any(earlier.encode())
     scope: Literal["partition", "shared"] = "shared" if "shared" in others else "partition"
-    let = tuple(Let(*each) for lets in others if isinstance(lets, list) for each in lets)
+    let = tuple(Let(*pair) for lets in others if isinstance(lets, list) for pair in lets)
     reducers = tuple(Reducer(*reducer) for reducer in compute)
     shape = next((other for other in others if isinstance(other, dict) and {"size", "kind"} & other.keys()), None)
     window = _window(agent.aggregation.window if agent.aggregation else None, shape)

@@ -53,8 +53,8 @@ def exactly(groups: Groups, record: Record, now: float, duplicates: Duplicates |
     """Add the record if `where` is true and it is not a duplicate. It defines the meaning of `fill`. Raises Halt."""
     if evaluate_where(groups, record):
         for run in ([record],) if duplicates is None else duplicates.runs([record], now, groups):
-            for each in run:
-                carefully(groups, each, now)
+            for first_copy in run:
+                carefully(groups, first_copy, now)
 
 
 def evaluate_where(groups: Groups, record: Record) -> bool | None:

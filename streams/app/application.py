@@ -47,7 +47,7 @@ class App:
         document = {"app": name, "store": store, "kafka": kafka, **keys}
         try:
             self._top = {
-                key: values.of_value(each, _no_function(key)) for key, each in document.items() if each is not None
+                key: values.of_value(value, _no_function(key)) for key, value in document.items() if value is not None
             }
         except values.Unsayable as error:
             raise ConfigurationError(f"{place}: app {name}: a value {error}") from error
@@ -207,7 +207,7 @@ class App:
     def _tree(self) -> values.DocumentTree:
         agents = {name: dict(agent.document) for name, agent in self._agents.items()}
         tests = {key: self._top[key] for key in self._top if key == "tests"}
-        return {**{key: each for key, each in self._top.items() if key != "tests"}, "agents": agents, **tests}
+        return {**{key: value for key, value in self._top.items() if key != "tests"}, "agents": agents, **tests}
 
     def _judged(self, tolerant: bool) -> "Loaded":
         from sluicegate.streams.app.judging import judged

@@ -23,7 +23,7 @@ def _plain(node: yaml.Node) -> Any:
     if isinstance(node, yaml.MappingNode):
         return {key.value: _plain(value) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(each) for each in node.value]
+        return [_plain(part) for part in node.value]
     assert isinstance(node, yaml.ScalarNode)
     return scalars.plain(node.value) if node.style is None else node.value
 

@@ -32,9 +32,9 @@ def of_value(value: object, of_function: OfFunction) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(name): of_value(each, of_function) for name, each in value.items()}
+        return {str(name): of_value(member, of_function) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [of_value(each, of_function) for each in value]
+        return [of_value(element, of_function) for element in value]
     if callable(value):
         return of_function(value)
     raise Unsayable(f"cannot be a {type(value).__name__}; write text, a number, a list or a dict")

@@ -84,10 +84,10 @@ def headers(name: str) -> JsonObject:
 
 def _inlined(schema: Any, known: JsonObject) -> Any:
     if isinstance(schema, list):
-        return [_inlined(each, known) for each in schema]
+        return [_inlined(branch, known) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    own = {name: _inlined(each, known) for name, each in schema.items() if name != "$ref"}
+    own = {name: _inlined(value, known) for name, value in schema.items() if name != "$ref"}
     return {**_inlined(known[schema["$ref"].rpartition("/")[2]], known), **own} if "$ref" in schema else own
 
 
@@ -142,8 +142,8 @@ def _fields(agent: Agent) -> JsonObject:
 def _json_type(avro: Any) -> JsonObject:
     """The JSON Schema of a value of this Avro type. Empty: any value."""
     if isinstance(avro, list):
-        each = [_json_type(part) for part in avro]
-        return {"type": [part["type"] for part in each]} if all("type" in part for part in each) else {}
+        branches = [_json_type(part) for part in avro]
+        return {"type": [part["type"] for part in branches]} if all("type" in part for part in branches) else {}
     if isinstance(avro, dict):
         if avro.get(CONTENT):
             return {}

@@ -108,11 +108,13 @@ def _ask(chosen: Sequence[Chosen], forget: bool, yes: bool) -> None:
     """Raises ConfigurationError unless the operator accepts every gap."""
     from sluicegate.streams.operations import accepting
 
-    for each in chosen:
-        with _naming(each.name):
-            accepting.insist(each.gap, forget)
+    for choice in chosen:
+        with _naming(choice.name):
+            accepting.insist(choice.gap, forget)
     if chosen:
-        listed = "; ".join(f"{each.name}: {each.gap.error.code}: {each.gap.error}; {each.gap.text}" for each in chosen)
+        listed = "; ".join(
+            f"{choice.name}: {choice.gap.error.code}: {choice.gap.error}; {choice.gap.text}" for choice in chosen
+        )
         confirm(f"{listed}. Accept that?", yes)
 
 

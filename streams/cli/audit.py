@@ -29,7 +29,7 @@ def audit(
         complain(f"sluicegate: what was changed in the state of {which.name} cannot be read: {error}")
 
     with chosen(file, agent) as (app, _, store):
-        changes = sorted(auditing.changes(app, store, agent, unreadable), key=lambda each: each[0].at)
+        changes = sorted(auditing.changes(app, store, agent, unreadable), key=lambda change: change[0].at)
     documents = [auditing.document(*change) for change in changes]
     print_list(json, "changes", documents if json else auditing.merged(documents), COLUMNS)
     return DONE

@@ -43,7 +43,7 @@ def docs(
             if key is not None
             else [entry for entry in entries if entry.path[0] != "kafka" or len(entry.path) == 1]
         )
-        print_table(["key!", "meaning"], [(each.name, each.description) for each in own])
+        print_table(["key!", "meaning"], [(key.name, key.description) for key in own])
     return DONE
 
 
@@ -77,7 +77,7 @@ def _print_one(key: "KeyReference") -> None:
     out.print(Text.assemble("  ", ("example:", "dim")))
     text = indent(_example(key.path, key.example), "    ")
     out.print(Syntax("", "yaml", background_color="default").highlight(text), end="")
-    names = [each.path[-1] for each in below(key)]
+    names = [inner.path[-1] for inner in below(key)]
     if names:
         joined = ", ".join(dict.fromkeys(names))
         out.print(Text(fill(f"keys:     {joined}", width, initial_indent="  ", subsequent_indent=" " * 12)))

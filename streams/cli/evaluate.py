@@ -227,8 +227,8 @@ def _print(document: dict[str, Any], record: str) -> None:
         if part is None:
             continue
         print_text(f"{title}:" if part["becomes"] is None else f"{title}: {_in_words(part)}")
-        for each in part["clauses"]:
-            print_text(f"  {each['clause']}: {_line(each)}")
+        for clause in part["clauses"]:
+            print_text(f"  {clause['clause']}: {_line(clause)}")
         for output in part.get("outputs", ()):
             print_text(f"  -> {output['topic']}: {_text(output['value']) if 'value' in output else 'unchanged'}")
 

@@ -81,7 +81,7 @@ def _output(app: App, topics: "BrokerTopics", id: str, limit: int, mac: "Mac | N
     result = output(records, id, mac)
     if result is None:
         return None
-    agent = next((each for each in app.agents if each.name == result.agent), None)
+    agent = next((agent for agent in app.agents if agent.name == result.agent), None)
     if agent is None:
         return None
     if result.span is None and agent.history and agent.aggregation is not None:

@@ -55,13 +55,13 @@ def show(
     from sluicegate.streams.operations.groups import group_changes
 
     with _opened(file, name) as (app, agent, store):
-        shown = [(each, plain(each.values)) for each in _named(app, agent, store, key, window)]
+        shown = [(group, plain(group.values)) for group in _named(app, agent, store, key, window)]
         columns = _columns(agent)
     if json:
-        print_json({"groups": [{**group_changes.document(each), "values": values} for each, values in shown]})
+        print_json({"groups": [{**group_changes.document(group), "values": values} for group, values in shown]})
         return DONE
-    for each, values in shown:
-        print_table(columns, [_row(each)])
+    for group, values in shown:
+        print_table(columns, [_row(group)])
         print_table(("field", "value"), [[name, str(value)] for name, value in values.items()])
     return DONE
 
@@ -74,12 +74,12 @@ def why(
     from sluicegate.streams.operations.groups import group_changes, open_groups
 
     with _opened(file, name) as (app, agent, store):
-        reasons = [(each, open_groups.why(each, agent)) for each in _named(app, agent, store, key, window)]
+        reasons = [(group, open_groups.why(group, agent)) for group in _named(app, agent, store, key, window)]
     if json:
-        print_json({"groups": [{**group_changes.document(each), "why": words} for each, words in reasons]})
+        print_json({"groups": [{**group_changes.document(group), "why": words} for group, words in reasons]})
         return DONE
-    for each, words in reasons:
-        print_text(f"{group_changes.where(each)}: {words}")
+    for group, words in reasons:
+        print_text(f"{group_changes.where(group)}: {words}")
     return DONE
 
 

@@ -32,7 +32,7 @@ def ls(
     if state not in (None, "pending", "dispatched", "dead"):
         raise ConfigurationError(f"--state {state}: no such state; write pending, dispatched or dead")
     with shared_store(loaded(file)) as store:
-        documents = [message_document(each) for each in store.outbox.find(state, topic, limit)]
+        documents = [message_document(message) for message in store.outbox.find(state, topic, limit)]
     print_list(json, "rows", documents, COLUMNS, [[document[field] for field in FIELDS] for document in documents])
     return DONE
 
@@ -59,7 +59,7 @@ def show(
         print_json({**message_document(row), "headers": headers, **more, "history": history})
         return DONE
     print_table(("field", "value"), {**message_document(row), **headers, **more}.items())
-    print_table((">attempt", "at!", "outcome", "error"), [each.values() for each in history])
+    print_table((">attempt", "at!", "outcome", "error"), [attempt.values() for attempt in history])
     return DONE
 
 

@@ -52,7 +52,7 @@ def retry(
                 f"nothing is parked at {', '.join(sorted(unknown))}; `sluicegate parked ls` lists the parked items"
             )
         chosen = [item for item in items if not places or _place(item) in places]
-        for partition in sorted({each.partition for each in chosen}):
+        for partition in sorted({row.partition for row in chosen}):
             numbers = [item.number for item in chosen if item.partition == partition]
             parking.retry(store, partition, numbers, person(why, by))
     print_json({"retried": [_place(item) for item in chosen]}) if json else print(

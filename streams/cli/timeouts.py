@@ -34,7 +34,7 @@ def ls(
     from sluicegate.streams.operations.stored_messages import timeout_document
 
     with shared_store(loaded(file)) as store:
-        documents = [timeout_document(each) for each in store.timeouts.find(destination, owner, _bytes(key), limit)]
+        documents = [timeout_document(row) for row in store.timeouts.find(destination, owner, _bytes(key), limit)]
     print_list(json, "timeouts", documents, ("id!", "due!", "destination!", "key!", "owner!", "every"))
     return DONE
 

@@ -150,7 +150,7 @@ def _reading(
         "start": start if isinstance(start, float) else "latest" if start == "latest" else "earliest",
         "format": reader.format,
         "schema": schemas.schema_options(reader, folder, registry.name_of(file.schema_registry)),
-        "let": tuple(run.Let(each, expression) for each, expression in (reader.let or {}).items()),
+        "let": tuple(run.Let(name, expression) for name, expression in (reader.let or {}).items()),
         "where": reader.where or "",
         "dedupe": _dedupe(reader.dedupe) if reader.dedupe else None,
     }
@@ -185,7 +185,8 @@ def _aggregation(agent: AgentModel, rule: Aggregate) -> run.Aggregation:
         **deadlines.built(rule.timeout),
         until=run.Until(rule.until.field, rule.until.equals) if isinstance(rule.until, UntilModel) else rule.until,
         compute=tuple(
-            run.Reducer(name, each.kind, each.field, each.function, each.option) for name, each in rule.compute.items()
+            run.Reducer(name, reducer.kind, reducer.field, reducer.function, reducer.option)
+            for name, reducer in rule.compute.items()
         ),
         max_items=rule.max_items or max(DEFAULT_MAX_ITEMS, rule.count or 0),
         **entries.values(run.GroupSettings, rule) | {"on_full": late.on_full(rule)},

@@ -74,8 +74,8 @@ def judge(source: FileDocument, name: str, folder: FilePath, tolerant: bool = Fa
     warnings = [_problem(name, source, f) for f in _warnings(source, model, app, tolerant)]
     if app is not None and not unset and not problems:
         warnings += [_problem(name, source, f) for f in rules.warnings(app)]
-    for each in typed.judged(app, model) if app is not None and not unset and not problems else ():
-        (warnings if each.is_warning else problems).append(_problem(name, source, each.finding))
+    for problem in typed.judged(app, model) if app is not None and not unset and not problems else ():
+        (warnings if problem.is_warning else problems).append(_problem(name, source, problem.finding))
     tests = cases.cases(model.tests, source.places) if model is not None and not problems else ()
     places = {section: _place(source, (section,)) for section in SECTIONS}
     return Loaded(None if problems else app, sort(problems), sort(warnings), sort(unset), vague, places, tests)

@@ -65,8 +65,8 @@ def references() -> Mapping[str, KeyReference]:
 def _keys(node: Any, parts: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
     """The properties at and below the node. Each has its path, its own node, and whether it is required."""
     if isinstance(node, list):
-        for each in node:
-            yield from _keys(each, parts, path)
+        for branch in node:
+            yield from _keys(branch, parts, path)
         return
     node = _resolved(node, parts)
     for name, value in node.get("properties", {}).items():
@@ -89,8 +89,8 @@ def _kinds(node: Any, parts: Mapping[str, Any]) -> Iterator[str]:
     if "$ref" in node:
         yield from _kinds(_resolved(node, parts), parts)
     elif "anyOf" in node:
-        for each in node["anyOf"]:
-            yield from _kinds(each, parts)
+        for branch in node["anyOf"]:
+            yield from _kinds(branch, parts)
     elif "enum" in node or "const" in node:
         yield from (_word(value) for value in node.get("enum", [node.get("const")]))
     elif node.get("type") == "array":
@@ -113,7 +113,7 @@ def _mapping(node: Any, parts: Mapping[str, Any]) -> str:
 def _scalar(node: Any) -> str:
     kind = node.get("type")
     if isinstance(kind, list):
-        return " or ".join(_OTHERS[each] for each in kind)
+        return " or ".join(_OTHERS[name] for name in kind)
     if "pattern" in node:
         return _PATTERNS.get(node["pattern"], "URL" if node["pattern"].endswith("://") else "text")
     if node.get("maxLength") == LONGEST_EXPRESSION:
@@ -170,4 +170,4 @@ def below(key: KeyReference) -> list[KeyReference]:
     inside = [
         reference for reference in references().values() if reference.path[:depth] == key.path and reference != key
     ]
-    return [each for each in inside if len([part for part in each.path[depth:] if part != ANY]) == 1]
+    return [key for key in inside if len([part for part in key.path[depth:] if part != ANY]) == 1]

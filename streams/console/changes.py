@@ -154,6 +154,6 @@ def _chosen_ids(fields: CallFields) -> list[str]:
 def _ids(fields: CallFields) -> list[str]:
     """The ids. Raises ConfigurationError."""
     ids = fields.get("ids")
-    if not isinstance(ids, list) or not ids or len(ids) > PAGE or not all(isinstance(each, str) for each in ids):
+    if not isinstance(ids, list) or not ids or len(ids) > PAGE or not all(isinstance(id, str) for id in ids):
         raise ConfigurationError(f"the field ids must be a list of 1 to {PAGE} ids")
     return ids

@@ -97,7 +97,7 @@ class GroupTable:
         if wanted.place:
             places, codes = (
                 self._place,
-                {at for at, each in enumerate(self._places) if place_of(each[0]) == wanted.place},
+                {at for at, partition in enumerate(self._places) if place_of(partition[0]) == wanted.place},
             )
             rows = [row for row in rows if places[row] in codes]
         if wanted.waits:

@@ -101,7 +101,7 @@ class LetterIndex:
             if (known := self._letters.get((letter.id, letter.proven))) is not None:
                 offsets.setdefault(known[1], set()).add(known[2])
         made: list[Letter] = []
-        for parts in _rounds({place: _spans(sorted(each)) for place, each in offsets.items()}):
+        for parts in _rounds({place: _spans(sorted(numbers)) for place, numbers in offsets.items()}):
             bounds = topics.bounds([*parts])
             there = {
                 place: (max(first, bounds[place][0]), min(end, bounds[place][1]))

@@ -23,8 +23,8 @@ def progress(app: App, store: Store) -> list[dict[str, Any]]:
             if agent.name in known
             else [],
             "replays": [
-                _replay(app, store, agent.name, each)
-                for each in reversed(replays.read(store, app.name, agent.name)[-NEWEST:])
+                _replay(app, store, agent.name, replay)
+                for replay in reversed(replays.read(store, app.name, agent.name)[-NEWEST:])
             ],
         }
         for agent in app.agents

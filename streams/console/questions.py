@@ -125,7 +125,7 @@ class Questions:
             recurring = schedule_documents(self.app, store.timeouts)
         return {
             "schedules": recurring,
-            "timeouts": [timeout_document(each) for each in scheduled],
+            "timeouts": [timeout_document(timeout) for timeout in scheduled],
             "count": count,
             "again": paced.again,
         }
@@ -211,7 +211,7 @@ class Questions:
         changes.sort(key=lambda change: -change[0].at)
         documents = [auditing.document(*change) for change in changes]
         if search:
-            documents = [each for each in documents if search in " ".join(map(str, each.values())).casefold()]
+            documents = [change for change in documents if search in " ".join(map(str, change.values())).casefold()]
         page = documents[first : first + PAGE]
         return {"changes": page, "found": len(documents), "first": first, "page": PAGE, "age": age}
 

@@ -140,8 +140,8 @@ class Worker:
         """Closes the producer and the input, after `work`."""
         if self._parts.spans is not None:
             self._parts.spans.flush()
-        for each in (self._parts.producer, self._parts.input):
-            each.close()
+        for client in (self._parts.producer, self._parts.input):
+            client.close()
         self._log.info("worker.stopped")
 
     @property

@@ -143,9 +143,9 @@ class _Checker:
             scope = self._left_scope(node, scope)
             node = operand
         type_ = self._known(node, self._beginning(node, scope), scope)
-        for each, scope in reversed(chain):
-            type_ = self._known(each, self._continued(each, node, type_, scope), scope)
-            node = each
+        for part, scope in reversed(chain):
+            type_ = self._known(part, self._continued(part, node, type_, scope), scope)
+            node = part
         return type_
 
     def _wrong(self, node: Node, problem: str) -> ValueType:
@@ -214,8 +214,8 @@ class _Checker:
         """The type of a node whose left operand has this type."""
         match node:
             case FunctionCall("_&&_" | "_||_" as joint, (_, right)):
-                for each, its in ((left, type_), (right, self._right(joint, left, right, scope))):
-                    self._boolean(joint.strip("_"), each, self._used(each, its))
+                for operand, its in ((left, type_), (right, self._right(joint, left, right, scope))):
+                    self._boolean(joint.strip("_"), operand, self._used(operand, its))
                 return BOOLEAN
             case FunctionCall("_==_" | "_!=_", (_, right)):
                 return self._equality(node.function, left, type_, right, scope)
@@ -355,7 +355,7 @@ class _Checker:
         if not known:
             meant = _meant(node.function, (*SIGNATURES, "default", "has"), _OTHER_NAMES)
             return self._wrong_at(node.column, f"no function {node.function}{meant}")
-        forms = [each for each in known if (each.target is None) is (target is None)]
+        forms = [form for form in known if (form.target is None) is (target is None)]
         if not forms:
             how = "by itself" if target else "on a value"
             return self._wrong_at(node.column, f"{node.function} is called {how}; write {example(node.function)}")
@@ -366,11 +366,11 @@ class _Checker:
         for form in fitting:
             if all(is_taken(type_, kinds) for (_, type_), kinds in zip(values, form.kinds(len(values)), strict=True)):
                 return form.result([type_ for _, type_ in values])
-        for n, (each, type_) in enumerate(values):
+        for n, (value, type_) in enumerate(values):
             taken: Kinds = frozenset().union(*(form.kinds(len(values))[n] for form in fitting))
             if not is_taken(type_, taken):
-                hint = _hint(each, type_, single_kind(taken))
-                return self._wrong(each, f"{node.function} takes {kinds_text(taken)}, {_name(each)} is {type_}{hint}")
+                hint = _hint(value, type_, single_kind(taken))
+                return self._wrong(value, f"{node.function} takes {kinds_text(taken)}, {_name(value)} is {type_}{hint}")
         return self._wrong(node, f"{node.function} does not take these values together")
 
 

@@ -317,9 +317,9 @@ class _Compiler:
     def _contained(self, item: Node, among: Node) -> Evaluate:
         one = self.compile(item)
         if isinstance(among, ListOf) and all(
-            isinstance(each, Literal) and type(each.value) is str for each in among.items
+            isinstance(element, Literal) and type(element.value) is str for element in among.items
         ):
-            texts = frozenset(each.value for each in among.items if isinstance(each, Literal))
+            texts = frozenset(element.value for element in among.items if isinstance(element, Literal))
 
             def among_texts(record: Any) -> bool:
                 value = one(record)
@@ -339,7 +339,7 @@ class _Compiler:
             if not isinstance(there, list | tuple):
                 raise refused("in", value, there)
             budget.spend(len(there))
-            return any(equal(value, each, budget) for each in there)
+            return any(equal(value, element, budget) for element in there)
 
         return contained
 

@@ -132,7 +132,7 @@ def _join(budget: StepBudget, value: Any, separator: Any = "") -> str:
     if not isinstance(value, list | tuple) or type(separator) is not str:
         raise refused("join", value, separator)
     budget.spend(len(value))
-    if any(type(each) is not str for each in value):
+    if any(type(part) is not str for part in value):
         raise EvaluationError("join takes a list of texts")
     _spend_length(budget, sum(map(len, value)) + len(separator) * max(len(value) - 1, 0))
     return separator.join(value)
@@ -155,7 +155,7 @@ def _substring(budget: StepBudget, value: Any, start: Any, end: Any = None) -> s
 
 
 def _replace(budget: StepBudget, value: Any, old: Any, new: Any, limit: Any = -1) -> str:
-    if not all(type(each) is str for each in (value, old, new)) or type(limit) is not int:
+    if not all(type(text) is str for text in (value, old, new)) or type(limit) is not int:
         raise refused("replace", value, old, new)
     budget.read(value)
     times_found = value.count(old) if limit < 0 else min(value.count(old), limit)

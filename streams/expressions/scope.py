@@ -36,18 +36,18 @@ def paths(node: Node) -> frozenset[NamePath]:
     nobody: frozenset[str] = frozenset()
     waiting = [(node, nobody)]
     while waiting:
-        each, bound = waiting.pop()
-        path = path_of(each)
+        child, bound = waiting.pop()
+        path = path_of(child)
         if path is not None:
             if path[0] not in bound:
                 names.add(path)
-        elif isinstance(each, Macro):
-            inner = bound | {each.variable}
-            waiting.append((each.operand, bound))
-            waiting += [(part, inner) for part in inside(each)]
+        elif isinstance(child, Macro):
+            inner = bound | {child.variable}
+            waiting.append((child.operand, bound))
+            waiting += [(part, inner) for part in inside(child)]
         else:
-            operand = left_of(each)
-            waiting += [(part, bound) for part in (*([operand] if operand else ()), *right_of(each))]
+            operand = left_of(child)
+            waiting += [(part, bound) for part in (*([operand] if operand else ()), *right_of(child))]
     return frozenset(names)
 
 
@@ -55,12 +55,12 @@ def identifiers(node: Node, names: Container[str]) -> Iterator[Identifier]:
     """The nodes that are one of these names."""
     waiting = [node]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, Identifier) and each.name in names:
-            yield each
-        operand = left_of(each)
-        waiting += [*([operand] if operand is not None else ()), *right_of(each)]
-        waiting += inside(each) if isinstance(each, Macro) else ()
+        child = waiting.pop()
+        if isinstance(child, Identifier) and child.name in names:
+            yield child
+        operand = left_of(child)
+        waiting += [*([operand] if operand is not None else ()), *right_of(child)]
+        waiting += inside(child) if isinstance(child, Macro) else ()
 
 
 def path_of(node: Node) -> NamePath | None:
@@ -98,7 +98,7 @@ def right_of(node: Node) -> tuple[Node, ...]:
         case ListOf(items=items):
             return items
         case MapOf(entries=entries):
-            return tuple(each for entry in entries for each in entry)
+            return tuple(operand for entry in entries for operand in entry)
         case FunctionCall(arguments=arguments, target=target):
             return arguments if target is not None or left_of(node) is None else arguments[1:]
         case Macro():
@@ -117,9 +117,9 @@ def joined(node: Node, joint: str) -> list[Node]:
     parts: list[Node] = []
     waiting = [node]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, FunctionCall) and each.function == joint:
-            waiting += reversed(each.arguments)
+        child = waiting.pop()
+        if isinstance(child, FunctionCall) and child.function == joint:
+            waiting += reversed(child.arguments)
         else:
-            parts.append(each)
+            parts.append(child)
     return parts

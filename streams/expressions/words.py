@@ -40,8 +40,8 @@ def _text(node: Node) -> tuple[str, int]:
         chain.append(node)
         node = operand
     text, binds = _beginning(node)
-    for each in reversed(chain):
-        text, binds = _continued(each, text, binds)
+    for part in reversed(chain):
+        text, binds = _continued(part, text, binds)
     return text, binds
 
 
@@ -104,7 +104,7 @@ def literal(value: bool | int | float | str | None) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return '"' + "".join(_ESCAPES.get(each) or _printable(each) for each in value) + '"'
+            return '"' + "".join(_ESCAPES.get(character) or _printable(character) for character in value) + '"'
     return repr(value)
 
 
@@ -140,7 +140,7 @@ def in_words(node: Node) -> str | None:
     """
     for joint, word in (("_&&_", " and "), ("_||_", " or ")):
         if isinstance(node, FunctionCall) and node.function == joint:
-            phrases = [_phrase(each) for each in joined(node, joint)]
+            phrases = [_phrase(operand) for operand in joined(node, joint)]
             known = [phrase for phrase in phrases if phrase is not None]
             return word.join(known) if len(known) == len(phrases) else None
     return _phrase(node)

@@ -166,9 +166,9 @@ class Failures:
     def well(self, identities: Sequence[str]) -> None:
         """Remove these messages and groups: they were committed."""
         known: tuple[dict[str, Any], ...] = (self.counts, self.verdicts, self.bad, self.done)
-        for each in known:
+        for memory in known:
             for identity in identities:
-                each.pop(identity, None)
+                memory.pop(identity, None)
 
     def set_apart(self, item: Message | Fire) -> None:
         """Handle this failed message alone from now on."""

@@ -118,10 +118,10 @@ class Forwarding(RecordProcessor):
         and the errors of decoders."""
         seen = self._fields.read(record, value)
         outputs: list[tuple[int, str, bytes | None]] = []
-        for number, each in taking(self._routes, seen, outcomes):
+        for number, destination in taking(self._routes, seen, outcomes):
             write = self._writes[number]
             outputs.append(
-                (number, self._topics[number], record.value() if write is None else write(each, seen, record))
+                (number, self._topics[number], record.value() if write is None else write(destination, seen, record))
             )
         if not outputs:
             unrouted = Refused(record, "expression", "unrouted", "no route of `to` takes it")

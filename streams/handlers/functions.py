@@ -79,7 +79,7 @@ def functions(paths: Sequence[str], item: str, session: bool = False, compute: S
     names = {argument.name for arguments in wanted for argument in arguments}
     if "together" in names and (item == "batch" or not session):
         raise ConfigurationError(f"{', '.join(paths)}: {NOT_OF_GROUPS if item == 'batch' else NEEDS_SESSION}")
-    calls = [_call(function, each, item) for (_, function), each in zip(handlers, wanted, strict=True)]
+    calls = [_call(function, arguments, item) for (_, function), arguments in zip(handlers, wanted, strict=True)]
     value_type = types.pop() if types else Any
     return Functions(calls, value_type, bool({"schedule", "context"} & names), bool({"send", "context"} & names))
 

@@ -91,8 +91,8 @@ class HandlerOutputs:
         with self._one_at_a_time:
             try:
                 outputs = [
-                    RoutedOutput(number, self._topics[number], _content(each, value, fields), self._encode[number])
-                    for number, each in taking(self._routes, fields, self.outcomes)
+                    RoutedOutput(number, self._topics[number], _content(route, value, fields), self._encode[number])
+                    for number, route in taking(self._routes, fields, self.outcomes)
                 ]
             except ClauseFailed as failed:
                 self.outcomes[failed.clause, "failed"] += 1

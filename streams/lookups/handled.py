@@ -82,7 +82,7 @@ class ItemRows:
         decided = [*self._results.events(fire, self.outcomes, document(fire) | {**rows})]
         if not self._handled:
             return decided
-        letters = [each for each in decided if isinstance(each, Unhandled)]
+        letters = [event for event in decided if isinstance(event, Unhandled)]
         return letters if letters or not decided else rows
 
 

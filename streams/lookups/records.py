@@ -40,7 +40,7 @@ class RecordKeys:
         """Raises ConfigurationError."""
         clauses = [key_of_record(lookup) for lookup in agent.lookups]
         self._fields = Fields(clauses, agent.let, codec, opaque=not codec.fields)
-        self._read = [self._fields.function(each) for each in clauses]
+        self._read = [self._fields.function(clause) for clause in clauses]
         self.value = self._fields.value
 
     def of(self, record: Record, value: bytes) -> Keys:
@@ -206,7 +206,7 @@ def with_fields(value: bytes, members: bytes, names: Sequence[bytes]) -> bytes:
         return value
     inside = inside[:-1]
     if _has_own(inside, names):
-        kept = {own: each for own, each in _members(value).items() if encode(own) not in names}
+        kept = {own: member for own, member in _members(value).items() if encode(own) not in names}
         inside = encode(kept)[:-1]
     last = inside[-1:]
     if last.isspace():

@@ -22,7 +22,7 @@ class ResultKeys:
     def __init__(self, agent: Agent) -> None:
         """Raises ConfigurationError."""
         clauses = [clause(f"lookup.{lookup.name}", lookup.key) for lookup in agent.lookups]
-        self._read = [of_result(each) for each in clauses]
+        self._read = [of_result(clause) for clause in clauses]
 
     def of(self, result: ResultFields) -> Keys:
         """The keys of a result. Raises ClauseFailed."""

@@ -141,9 +141,14 @@ def _asks(agent: Agent, codec: Codec, rule: Rule) -> Iterator[tuple[str, AskReco
     if (window := timed_by(agent)) is not None and not window.origins:
         time_of = reader(window, codec.decode)
         yield TIME, lambda record, value, groups: rfc3339(time_of(record) / 1000)
-    for each in [each for to in agent.outputs for each in clauses(to)] if agent.forwards else ():
-        computes = _computes(each, agent, codec)
-        yield each.name, _holds(each.name, computes) if each.name.startswith("to.") else computes
+    for output_clause in (
+        [output_clause for to in agent.outputs for output_clause in clauses(to)] if agent.forwards else ()
+    ):
+        computes = _computes(output_clause, agent, codec)
+        yield (
+            output_clause.name,
+            _holds(output_clause.name, computes) if output_clause.name.startswith("to.") else computes,
+        )
 
 
 def _ends(record: Record, value: bytes, groups: Groups) -> bool:

@@ -29,7 +29,7 @@ def changes(app: App, store: Store, name: str | None, unreadable: TellUnreadable
             yield from [change for contents in partitions(store, app.name, agent) for change in amended(contents)]
         except (ChangelogIncomplete, ConfigurationError) as error:
             unreadable(agent, error)
-    yield from (each for each in noted(app, store) if name in (None, each[1][0]))
+    yield from (change for change in noted(app, store) if name in (None, change[1][0]))
 
 
 def amended(contents: PartitionContents) -> Iterator[PlacedChange]:
@@ -59,10 +59,10 @@ def merged(documents: Iterable[dict[str, object]]) -> list[dict[str, object]]:
     """The changes for a table. Many dead letters that one command changed in one second share one line: the first key
     and the number of the others."""
     lines: dict[object, list[dict[str, object]]] = {}
-    for number, each in enumerate(documents):
-        same = {name: value for name, value in each.items() if name != "key"}
-        of_many = str(each["what"]).startswith("dead ")
-        lines.setdefault(tuple(same.values()) if of_many else number, []).append(each)
+    for number, document in enumerate(documents):
+        same = {name: value for name, value in document.items() if name != "key"}
+        of_many = str(document["what"]).startswith("dead ")
+        lines.setdefault(tuple(same.values()) if of_many else number, []).append(document)
     return [
         {**first, "key": f"{first['key']} and {len(more)} more"} if more else first for first, *more in lines.values()
     ]

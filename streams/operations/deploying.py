@@ -243,7 +243,7 @@ def _changed(
 
 def _trimmed(store: Reader, app: str, agent: str, versions: Sequence[RuleVersion]) -> tuple[RuleVersion, ...]:
     """The versions. Rules that no partition needs any more are removed from them."""
-    needed = min((_version(store, each) for each in rows(store, app, agent)), default=versions[-1].number)
+    needed = min((_version(store, row) for row in rows(store, app, agent)), default=versions[-1].number)
     needed = min(needed, versions[-1].number - 1)
     return tuple(version if version.number >= needed else replace(version, agent=None) for version in versions)
 
@@ -274,7 +274,7 @@ def progress(store: Reader, app: App, deployments: Mapping[str, Deployed]) -> li
     made = []
     for agent in app.agents:
         number = deployments.get(agent.name, UNVERSIONED).number
-        views = [store.read(each) for each in rows(store, app.name, agent.name) if reads(agent.topics, each.topic)]
+        views = [store.read(row) for row in rows(store, app.name, agent.name) if reads(agent.topics, row.topic)]
         sources = [view.claim.source for view in views if view is not None and view.claim.source is not None]
         switched = sum(source.version >= number for source in sources)
         made.append(Progress(agent.name, number, len(sources), switched, sum(bool(source.older) for source in sources)))

@@ -83,7 +83,7 @@ def output(records: Iterable[Record], id: str, mac: Mac | None = None) -> Explai
     matches: dict[tuple[bool, str], ExplainedOutput] = {}
     for record in records:
         named = by_name(headers(record))
-        name = next((each for each in (ID, FIRE) if named.text(each) == id), None)
+        name = next((header for header in (ID, FIRE) if named.text(header) == id), None)
         if name is None:
             continue
         proven = mac is None or mac.proves(record)
@@ -91,7 +91,7 @@ def output(records: Iterable[Record], id: str, mac: Mac | None = None) -> Explai
         if proven and name == ID:
             return made
     order = ((proven, name) for proven in (True, False) for name in (ID, FIRE))
-    return next((matches[each] for each in order if each in matches), None)
+    return next((matches[place] for place in order if place in matches), None)
 
 
 def handler_message(sent: ExplainedOutput, history: Iterable[Record], mac: Mac | None = None) -> ExplainedOutput:

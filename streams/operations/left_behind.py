@@ -34,8 +34,8 @@ class LeftBehind(NamedTuple):
 def left_behind(store: Store, app: App) -> list[LeftBehind]:
     """The partitions that hold open groups, items or unsent rows, sorted. Raises PersistenceError."""
     read = {agent.name: agent.topics for agent in app.agents}
-    mine = [each for each in store.partitions(app.name) if OWN not in each.agent]
-    partitions = [each for each in mine if not reads(read.get(each.agent, ()), each.topic)]
+    mine = [partition for partition in store.partitions(app.name) if OWN not in partition.agent]
+    partitions = [partition for partition in mine if not reads(read.get(partition.agent, ()), partition.topic)]
     if not partitions:
         return []
     deployed = _deployed(store, app.name)
@@ -57,9 +57,9 @@ def texts(app: App, orphans: Sequence[LeftBehind]) -> dict[str, str]:
     by_name = {}
     for name in dict.fromkeys(orphan.partition.agent for orphan in orphans):
         mine = [orphan for orphan in orphans if orphan.partition.agent == name]
-        topics = ", ".join(dict.fromkeys(each.partition.topic for each in mine))
+        topics = ", ".join(dict.fromkeys(orphan.partition.topic for orphan in mine))
         what = f"agent {name} no longer reads {topics}" if name in there else f"agent {name} is not in this file"
-        contents = ", ".join(f"{each.contents} in {each.partition.topic}/{each.partition.number}" for each in mine)
+        contents = ", ".join(f"{part.contents} in {part.partition.topic}/{part.partition.number}" for part in mine)
         consequence = f"no worker fires or sends what the store holds of it: {contents}"
         by_name[name] = f"{what}, and {consequence}; run the file that has it until they are gone"
     return by_name

@@ -36,15 +36,15 @@ def parked(store: Store, app: str, agent: Agent) -> list[Parked]:
     return [
         Parked(
             within.partition,
-            each.number,
-            each.key,
-            each.attempts,
-            each.error,
-            "group" if isinstance(each.item, Fire) else "message",
+            entry.number,
+            entry.key,
+            entry.attempts,
+            entry.error,
+            "group" if isinstance(entry.item, Fire) else "message",
         )
         for within in partitions(store, app, agent)
-        for each in within.sealed.by_number.values()
-        if each.state == "parked"
+        for entry in within.sealed.by_number.values()
+        if entry.state == "parked"
     ]
 
 

@@ -118,7 +118,7 @@ def _changed_agent(
     now = None if store is None else _holding(store, app, old, new, going_on)
     rest = None if store is None else _holding(store, app, old, None, gone, buffer=not going_on)
     policies = policies_for(old, new, differences)
-    judged = {each: _outcome(each, policies, now) for each in CHOICES} if now and old.grouped and not moved else {}
+    judged = {name: _outcome(name, policies, now) for name in CHOICES} if now and old.grouped and not moved else {}
     why_not = why_not_rewound(old, new)
     if REWIND in judged and why_not is not None:
         judged[REWIND] = judged[REWIND]._replace(refused=why_not)
@@ -132,7 +132,7 @@ def _changed_agent(
 
 def _added_or_removed(app: str, old: Agent | None, new: Agent | None, store: Store | None) -> AgentPlan:
     """The plan of an agent that is in only one of the files."""
-    before, after = (None if each is None else rule_of(each) for each in (old, new))
+    before, after = (None if agent is None else rule_of(agent) for agent in (old, new))
     rest = _holding(store, app, old, None, old.topics) if old is not None and store is not None else None
     name = old.name if old is not None else new.name if new is not None else ""
     return AgentPlan(name, before, after, (), TOPICS, {}, _leaving("is removed", rest), None, rest)
@@ -172,7 +172,7 @@ def _why_not(policy: str, policies: Sequence[str]) -> str:
     if not policies:
         return "the shared buffer cannot be read under the new rule; run the old file until it is empty"
     what = "they cannot go on under the new rule" if policy == CONVERT else f"--open {policy} does not suit the change"
-    return f"{what}; add {' or '.join(f'--open {each}' for each in policies)}"
+    return f"{what}; add {' or '.join(f'--open {name}' for name in policies)}"
 
 
 def _refused(
@@ -224,7 +224,7 @@ def _holding(
             fire += sum(_ending(part, new) for part in parts(contents, store))
     if old.scope == "shared" and buffer:
         buffered = shared_groups(store.buffer, app, old, 0.0)
-        groups, partitions = groups + len(buffered), partitions + len({each.partition for each in buffered})
+        groups, partitions = groups + len(buffered), partitions + len({batch.partition for batch in buffered})
     return Holding(groups, partitions, items, rows, fire if goes_on else None)
 
 
@@ -237,7 +237,7 @@ def _ending(contents: PartitionContents, new: Agent) -> int:
         convert.move(key)
     groups.idle = idle_since(contents.claim.source, groups.rule, count, now) or 0.0
     return len(
-        {key for key, _ in groups.judge()} | {key for key, each in groups.states.items() if groups.due(each) <= now}
+        {key for key, _ in groups.judge()} | {key for key, state in groups.states.items() if groups.due(state) <= now}
     )
 
 

@@ -52,7 +52,7 @@ def sampled(
     see_rows = ("to.", "select.") if agent.lookups else ()
     names = [(at, name) for at, name in enumerate(clauses.names) if name not in ALONE and not name.startswith(see_rows)]
     samples = [(at, ClauseSample(name)) for at, name in names]
-    samples.sort(key=lambda each: each[1].clause != "where")
+    samples.sort(key=lambda sample: sample[1].clause != "where")
     for record in records:
         partition = Partition(app, agent.name, record.topic(), record.partition())
         believes = proof(partition)

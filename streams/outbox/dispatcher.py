@@ -85,7 +85,7 @@ class Dispatcher:
         relay = partial(self._lane_relay, settings, leases)
         if not outputs:
             return relay(self._parts.producer)
-        return ClusterLanes({name: relay(each, going_to(name, outputs)) for name, each in outputs.items()})
+        return ClusterLanes({name: relay(output, going_to(name, outputs)) for name, output in outputs.items()})
 
     def _lane_relay(
         self, settings: Outbox, leases: LaneLeases, producer: Output, mine: Callable[[LaneRow], bool] | None = None
@@ -279,7 +279,9 @@ class Dispatcher:
         if self._draining:
             return ["draining"]
         away = [
-            each for each in (self._away, self.lanes and self.lanes.away, self._emitter and self._emitter.away) if each
+            reason
+            for reason in (self._away, self.lanes and self.lanes.away, self._emitter and self._emitter.away)
+            if reason
         ]
         if away:
             return [f"a system does not answer: {away[0]}"]

@@ -30,11 +30,11 @@ def arranged(timeouts: ScheduleRows, app: App, now: datetime) -> None:
     """Cancel rows of schedules that the file no longer has, and insert rows for new ones. Their first time is the next
     one after `now`. Raises PersistenceError, also if another process inserted the same row at the same time: the next
     call then finds it."""
-    stored = {each.id for each in timeouts.find(owner=owner_of(app.name), limit=MOST)}
+    stored = {timeout.id for timeout in timeouts.find(owner=owner_of(app.name), limit=MOST)}
     wanted = [_row(app.name, schedule, now) for schedule in app.schedules]
-    for id in stored - {each.id for each in wanted}:
+    for id in stored - {timeout.id for timeout in wanted}:
         timeouts.cancel(id)
-    timeouts.insert(*(each for each in wanted if each.id not in stored))
+    timeouts.insert(*(timeout for timeout in wanted if timeout.id not in stored))
 
 
 def _row(app: str, schedule: RecurringMessage, now: datetime) -> Timeout:

@@ -278,8 +278,8 @@ class Claims:
     def _failed(self, place: TopicPartition, code: str, text: str) -> None:
         """Process a read error of the consumer for a partition. Number -1 stands for all partitions of the topic."""
         if place[1] < 0:
-            for each in [each for each in self._assigned if each[0] == place[0]]:
-                self._failed(each, code, text)
+            for own in [own for own in self._assigned if own[0] == place[0]]:
+                self._failed(own, code, text)
             return
         owner = self.owners.get(place)
         if code not in GAPS and code not in DOUBTFUL:

@@ -68,8 +68,8 @@ class Older:
         last, groups = self.known.last, self.groups
         if not self.finishes or last is None or not isinstance(groups, WindowGroups):
             return None
-        every = (groups, *(each for each in self.later if isinstance(each, WindowGroups)))
-        return None if all(each.over(last) for each in every) else groups
+        every = (groups, *(part for part in self.later if isinstance(part, WindowGroups)))
+        return None if all(part.over(last) for part in every) else groups
 
     def ended(self, offset: int) -> bool:
         """Whether a commit at `offset` ends this generation."""
@@ -149,7 +149,7 @@ class Generations(list[Older]):
         records read again."""
         self._newest, offset = newest, claim.offset
         beside(self, newest)
-        self[:] = [each for each in self if not each.ended(claim.offset)]
+        self[:] = [generation for generation in self if not generation.ended(claim.offset)]
         for generation in self:
             if generation.finishes and generation.known.last is None and isinstance(generation.groups, WindowGroups):
                 generation.known = replace(generation.known, last=generation.groups.last_start())
@@ -185,7 +185,7 @@ class Generations(list[Older]):
         with the filter of its duplicates; None: it was applied. The caller must add each run to the newest groups
         before it takes the next one. All generations share one watermark, so with windows a run is one record. Raises
         Halt."""
-        others, timed = list[Record](), any(isinstance(each.groups, WindowGroups) for each in self)
+        others, timed = list[Record](), any(isinstance(generation.groups, WindowGroups) for generation in self)
         for record in records:
             if timed:
                 divide(self, self._newest)

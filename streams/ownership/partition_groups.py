@@ -49,7 +49,7 @@ class PartitionGroups:
 
     @property
     def awaits(self) -> list[Awaiting]:
-        return [each for each in self.every() if isinstance(each, Awaiting)]
+        return [groups for groups in self.every() if isinstance(groups, Awaiting)]
 
     @property
     def open(self) -> int:

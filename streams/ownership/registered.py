@@ -17,9 +17,9 @@ class RegisteredSchemas:
 
     def __init__(self, agent: Agent) -> None:
         written = [output.schema for output in agent.outputs if output.schema is not None and output.schema.registry]
-        names = {each.registry for each in (*written, *([agent.schema] if agent.schema else [])) if each.registry}
+        names = {schema.registry for schema in (*written, *([agent.schema] if agent.schema else [])) if schema.registry}
         self.table = registry.table(names.pop()) if names else None
-        self._written = [each for each in written if each.subject]
+        self._written = [schema for schema in written if schema.subject]
 
     def begin(self, source: Source | None) -> None:
         """At a claim: load the schemas of its row, and get the ids of all outputs before a record is read. Raises

@@ -135,12 +135,12 @@ def jobs(whole: ProcessJob) -> list[ProcessJob]:
     dispatches = whole.app.outbox is not None or whole.app.timeouts is not None
     if whole.app.store.startswith("memory:"):
         return [msgspec.structs.replace(whole, dispatches=dispatches)]
-    each = [
+    parts = [
         msgspec.structs.replace(whole, agents=(agent,), workers=(worker,))
         for agent in whole.agents
         for worker in whole.workers
     ]
-    return [*each, msgspec.structs.replace(whole, agents=(), workers=(0,), dispatches=True)] if dispatches else each
+    return [*parts, msgspec.structs.replace(whole, agents=(), workers=(0,), dispatches=True)] if dispatches else parts
 
 
 @dataclass(eq=False, slots=True)

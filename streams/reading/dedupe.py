@@ -101,8 +101,8 @@ def _key(record: Record) -> bytes | None:
 def _header(name: str) -> ReadId:
     def read(record: Record) -> bytes | None:
         content = None
-        for each, value in record.headers() or ():
-            if each == name:
+        for header, value in record.headers() or ():
+            if header == name:
                 content = value  # the last header of a name counts, as in Kafka's own clients
         return content
 
@@ -182,7 +182,7 @@ class DuplicateFilter:
             yield run
             groups.counts.left_out = None
             decided = [*groups.events[events:], *inbox[items:]]
-            out |= {each.record.offset() for each in decided if isinstance(each, Refused)}
+            out |= {decision.record.offset() for decision in decided if isinstance(decision, Refused)}
             self.seen.note([name for name, record in ids.items() if not out or record.offset() not in out], now)
 
     def given_up(self, events: Sequence[object]) -> list[bytes]:

@@ -40,7 +40,7 @@ class Change(NamedTuple):
 def changes(old: AgentDocument, new: AgentDocument) -> list[Change]:
     """The changes, by path. Both documents come from `document`. Raises ExpressionError."""
     differences = [
-        each for name in sorted({*old, *new}) if old.get(name) != new.get(name) for each in _of_key(name, old, new)
+        change for name in sorted({*old, *new}) if old.get(name) != new.get(name) for change in _of_key(name, old, new)
     ]
     return [_policies(difference, old, new) for difference in differences]
 
@@ -233,7 +233,7 @@ def _kept_as(document: AgentDocument) -> dict[str, str]:
     """The kind of the groups of windows, by the key with their size."""
     rule = document.get("aggregate", {})
     window = rule.get("window", {})
-    kinds = [_reducer(each)[0] for each in _named(rule.get("compute")).values()]
+    kinds = [_reducer(reducer)[0] for reducer in _named(rule.get("compute")).values()]
     ends = "count" in rule or "until" in rule
     revised = isinstance(window.get("late"), dict) or "emit" in document
     return {entry.word: kept_as(entry, kinds, ends, revised) for entry in WRITTEN if entry.word in window}
@@ -258,5 +258,5 @@ def has_functions(document: AgentDocument) -> bool:
     reducers = _named(document.get("aggregate", {}).get("compute")).values()
     outputs = document.get("to", ())
     routes = outputs if isinstance(outputs, list) else (outputs,)
-    formats = [each.get("format", "") for each in (document, *routes) if isinstance(each, dict)]
-    return bool(document.get("handler") or any(map(_has_function, reducers)) or any(":" in each for each in formats))
+    formats = [output.get("format", "") for output in (document, *routes) if isinstance(output, dict)]
+    return bool(document.get("handler") or any(map(_has_function, reducers)) or any(":" in name for name in formats))

@@ -112,13 +112,13 @@ def _deadline(deadline: DataDeadline | None) -> AgentDocument:
 def _window(window: Window) -> AgentDocument:
     """`never` is written, because the default is another time."""
     keys: AgentDocument = {window.windower.word: _number(window.extent)} if window.extent else {}
-    keys |= {name: each for name in ("zone", "week_starts", "last") if (each := getattr(window, name))}
-    keys |= {name: _number(each) for name in ("every", "offset", "grace") if (each := getattr(window, name))}
+    keys |= {name: value for name in ("zone", "week_starts", "last") if (value := getattr(window, name))}
+    keys |= {name: _number(value) for name in ("every", "offset", "grace") if (value := getattr(window, name))}
     if window.time is not None:
         keys["time"] = {"field": window.time, "unit": window.unit}
     keys |= {"idle": _or_never(window.idle), "at_most": _or_never(window.at_most)}
     times = {"new": {"new": window.gather}, "amend": {"amend": window.keep, "every": window.gather}}.get(window.late)
-    late = window.late if times is None else {name: _number(each) for name, each in times.items()}
+    late = window.late if times is None else {name: _number(value) for name, value in times.items()}
     return keys | {"late": late, "max_ahead": _number(window.max_ahead)}
 
 
@@ -215,9 +215,9 @@ def _schema(text: str) -> Any:
 def _without_texts(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {
-            name: each if name == "default" else _without_texts(each) for name, each in schema.items() if name != "doc"
+            name: part if name == "default" else _without_texts(part) for name, part in schema.items() if name != "doc"
         }
-    return [_without_texts(each) for each in schema] if isinstance(schema, list) else schema
+    return [_without_texts(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def _handler(handler: Handler) -> AgentDocument:
@@ -228,7 +228,7 @@ def _handler(handler: Handler) -> AgentDocument:
     retry = _of_table(RetrySettings, handler)
     backoff = handler.backoff_first, handler.backoff_most
     if backoff != (usual.backoff_first, usual.backoff_most):
-        retry["backoff"] = [_number(each) for each in backoff]
+        retry["backoff"] = [_number(pause) for pause in backoff]
     for name, table, limit in (
         ("throttle", ThrottleSettings, handler.throttle),
         ("rate_limit", RateLimitSettings, handler.rate_limit),

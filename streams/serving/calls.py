@@ -142,7 +142,7 @@ def _page(groups: Sequence[OpenGroup]) -> list[dict[str, Any]]:
 
 def _tag(page: Sequence[Mapping[str, Any]], first: int, many: int) -> str:
     """A weak entity tag. It changes with the state, but not with its age or owner."""
-    lasting = [[{name: value for name, value in each.items() if name not in PASSING} for each in page], first, many]
+    lasting = [[{name: value for name, value in row.items() if name not in PASSING} for row in page], first, many]
     return f'W/"{blake2b(_encoded(lasting), digest_size=16).hexdigest()}"'
 
 

@@ -70,7 +70,7 @@ class CommittedState:
                 reading = KeptReading(began, 0.0, list(partitions(store, self._app.name, agent)))
             took = self._clock() - began
             reading = reading._replace(until=began + max(LEAST, took / SHARE))
-        self._kept = {name: each for name, each in self._kept.items() if each.at > began - FORGOTTEN}
+        self._kept = {name: reading for name, reading in self._kept.items() if reading.at > began - FORGOTTEN}
         self._kept[agent.name] = reading
         return reading
 

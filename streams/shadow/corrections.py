@@ -71,7 +71,7 @@ class Corrections:
             self.verdicts.left_out += 1
             return
         shared = self._sharing(fire)
-        self._replaced.update(each.number for each in shared)
+        self._replaced.update(fire.number for fire in shared)
         self.verdicts.given += 1
         self._add(rows, fire.number, shared)
 

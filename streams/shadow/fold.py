@@ -239,7 +239,7 @@ class ShadowFold:
             return
         fresh = self._intake.fresh(run, 0.0)
         try:
-            for part in ([each] for each in fresh) if self._witness.restores else (fresh,):
+            for part in ([record] for record in fresh) if self._witness.restores else (fresh,):
                 self._take(part)
         except (Halt, DecodeWaits) as error:
             raise ConfigurationError(f"agent {self._agent.name} would halt here: {error}") from error

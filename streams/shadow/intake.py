@@ -18,9 +18,9 @@ class ShadowIntake(RecordGate):
     def __init__(self, rule: Agent, reads: Codec, published: Published, unseen: bool, merges: bool) -> None:
         ids = IdRule(rule, reads) if rule.dedupe else None
         super().__init__(published.partition, rule, ids, published.proof)
-        self._aside = {offset for offset, each in published.letters.items() if outside(each.dead, unseen)}
+        self._aside = {offset for offset, letter in published.letters.items() if outside(letter.dead, unseen)}
         timed = self._aside if merges else ()
-        self.only_timed = {each for each in timed if moved_the_watermark(published.letters[each].dead)}
+        self.only_timed = {offset for offset in timed if moved_the_watermark(published.letters[offset].dead)}
 
     def aside(self, run: Sequence[Record]) -> Collection[int]:
         """The offsets of records that became dead letters for a reason that their bytes do not show."""
@@ -28,4 +28,8 @@ class ShadowIntake(RecordGate):
 
     def without(self, aside: Collection[int], run: Sequence[Record]) -> Sequence[Record]:
         """The records except those at the offsets `aside`. Records at `only_timed` are kept, for their time."""
-        return [each for each in run if (at := each.offset()) not in aside or at in self.only_timed] if aside else run
+        return (
+            [record for record in run if (at := record.offset()) not in aside or at in self.only_timed]
+            if aside
+            else run
+        )

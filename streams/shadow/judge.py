@@ -126,11 +126,11 @@ class ShadowJudge:
     def _handled(self, handle: GroupHandler, events: Sequence[Event]) -> Iterator[Event]:
         """The messages of the handler for these completed groups, without those to topics that were not read."""
         for fire in events:
-            for each in handle(fire, self._fire_id(fire.number)) if isinstance(fire, Fire) else ():
-                if not isinstance(each, Sent) or each.topic in self._compared:
-                    yield each
+            for event in handle(fire, self._fire_id(fire.number)) if isinstance(fire, Fire) else ():
+                if not isinstance(event, Sent) or event.topic in self._compared:
+                    yield event
                 else:
-                    self.verdicts.note(f"what the handler sends to {each.topic} is not compared: only `to` is read")
+                    self.verdicts.note(f"what the handler sends to {event.topic} is not compared: only `to` is read")
 
     def _differing(self, fire: Fire, live: PublishedResult, rows: Sequence[OutboxRow]) -> Iterator[str]:
         pairs = (fire.key, live.key), (fire.last, live.last), (fire.count, live.count), (fire.reason, live.reason)

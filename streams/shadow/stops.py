@@ -95,7 +95,7 @@ def _at_once(ended: Sequence[PublishedResult], others: Sequence[PublishedResult]
     """The cuts of windows of one key that a limit or an operator ended at one moment. Windows that share records ended
     together, behind all of their records and those of the windows that ended before them."""
     first, last = maxsize, -1
-    for live in sorted(ended, key=lambda each: -each.last):
+    for live in sorted(ended, key=lambda group: -group.last):
         if live.last < first:
             first, last = live.first, live.last
             before = [other.last for other in others if other.first <= last and _starts(other) < _starts(live)]

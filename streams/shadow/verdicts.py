@@ -30,7 +30,9 @@ class Example(NamedTuple):
     differs: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        extents = {name: each._asdict() if each else None for name, each in (("live", self.live), ("new", self.new))}
+        extents = {
+            name: extent._asdict() if extent else None for name, extent in (("live", self.live), ("new", self.new))
+        }
         return {**self._asdict(), **extents, "differs": list(self.differs)}
 
 

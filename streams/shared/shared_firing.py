@@ -127,7 +127,7 @@ class SharedFiring:
                 counted += events
             else:
                 events = self._handled(fire, first, known, cancelled, groups.outcomes)
-                counted += [fire, *(each for each in events if isinstance(each, Unhandled | BadItem))]
+                counted += [fire, *(event for event in events if isinstance(event, Unhandled | BadItem))]
             members = partial(members_of, records[group.first : group.last + 1])
             messages += [self._message(row, last, members) for row in self._rows(events, first)]
         return Made(messages, counted, groups.outcomes, groups.counts["skipped"])
@@ -155,7 +155,7 @@ class SharedFiring:
         """Another worker has the batch. If it comes back, its groups wait for their rows from the start."""
         if self._looked_up is not None:
             again = is_retried(batch.group)
-            origins = [retried(batch.entries).first] if again else [each.origin for each in unpacked(batch.entries)]
+            origins = [retried(batch.entries).first] if again else [entry.origin for entry in unpacked(batch.entries)]
             self._looked_up.forget(origins)
 
     def given_up(self, batch: SealedBatch, error: str) -> Made:

@@ -97,7 +97,7 @@ class TestDriver:
         record's own time, else the clock's; `times` copies are sent at once. Raises ConfigurationError."""
         reader = next((agent for agent in self.app.agents if reads(agent.topics, topic)), None)
         if reader is None and topic not in self._tables:
-            known = sorted({*(each for agent in self.app.agents for each in agent.topics), *self._tables})
+            known = sorted({*(topic for agent in self.app.agents for topic in agent.topics), *self._tables})
             raise ConfigurationError(f"no agent reads {topic!r}; {did_you_mean(topic, known)}")
         count = self.log.count(topic)
         name = key.encode() if isinstance(key, str) else key
@@ -177,7 +177,7 @@ class TestDriver:
     def dead_letters(self, topic: str | None = None) -> list[ReadOutput]:
         """As `read`, from one dead-letter topic or all of them."""
         topics = [topic] if topic is not None else self.dead_letter_topics
-        return [letter for each in topics for letter in self.read(each)]
+        return [letter for topic in topics for letter in self.read(topic)]
 
     @property
     def output_topics(self) -> list[str]:

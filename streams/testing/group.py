@@ -52,7 +52,7 @@ def groups(agent: Agent, view: PartitionView, store: ColdGroups) -> list[Group]:
     open_.idle = idle_since(claim.source, rule, len(open_.states) + open_.cold.count, claim.store_time) or 0.0
     for rows in pages(store, where) if open_.cold.count else ():
         log.paging.warm(rows, open_)
-    return [each for groups in (*by_number.values(), open_) for each in _seen(groups, claim)]
+    return [group for groups in (*by_number.values(), open_) for group in _seen(groups, claim)]
 
 
 def _seen(open_: Groups, claim: Claim) -> list[Group]:

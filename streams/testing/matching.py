@@ -37,15 +37,15 @@ def differences(expect: Expect, output: ReadOutput) -> list[str]:
 def _of_value(wanted: Any, value: Any, path: str) -> Iterator[str]:
     """`path` is the place of the value in the output, such as `order.items[1]`."""
     if isinstance(wanted, Mapping) and isinstance(value, Mapping):
-        for name, each in wanted.items():
+        for name, member in wanted.items():
             inner = f"{path}.{name}" if path else str(name)
             if name not in value:
                 yield f"it has no {inner}"
             else:
-                yield from _of_value(each, value[name], inner)
+                yield from _of_value(member, value[name], inner)
     elif isinstance(wanted, list) and isinstance(value, list) and len(wanted) == len(value):
-        for number, (each, other) in enumerate(zip(wanted, value, strict=True)):
-            yield from _of_value(each, other, f"{path}[{number}]")
+        for number, (element, other) in enumerate(zip(wanted, value, strict=True)):
+            yield from _of_value(element, other, f"{path}[{number}]")
     elif not fits(wanted, value):
         yield f"its {path or 'value'} is {value_text(value)}, not {value_text(wanted)}"
 
@@ -77,7 +77,7 @@ def output_text(output: ReadOutput) -> str:
     reason = "" if output.reason is None else f", reason {output.reason}"
     key = output.key if isinstance(output.key, str) else repr(output.key)
     error = [output.headers.get(name) for name in (DEAD_ERROR, DEAD_WHERE)]
-    why = " at ".join(each for each in error if isinstance(each, str))
+    why = " at ".join(text for text in error if isinstance(text, str))
     return f"key {key}{reason}{', error ' if why else ''}{why}, value {value_text(output.value)}"
 
 

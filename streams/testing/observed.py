@@ -56,8 +56,8 @@ def _before(agents: Sequence[Agent], topic: str) -> list[Agent]:
     """The agents whose outputs may lead to the topic, in the order of the file. A handler may send to any topic."""
     wanted, chosen = {topic}, set[str]()
     while more := [agent for agent in agents if agent.name not in chosen and _writes(agent, wanted)]:
-        chosen.update(each.name for each in more)
-        wanted.update(chain.from_iterable(each.topics for each in more))
+        chosen.update(agent.name for agent in more)
+        wanted.update(chain.from_iterable(agent.topics for agent in more))
     return [agent for agent in agents if agent.name in chosen]
 
 

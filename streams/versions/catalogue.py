@@ -65,7 +65,7 @@ def deploy(
 
 
 def _packed(catalogue: Catalogue) -> bytes:
-    document = msgspec.to_builtins(_Document(FORMAT, {name: each.versions for name, each in catalogue.items()}))
+    document = msgspec.to_builtins(_Document(FORMAT, {name: deployed.versions for name, deployed in catalogue.items()}))
     return framed(RULES + bytes(lz4.frame.compress(msgspec.json.encode(_with_agents(document, stored.stored)))))
 
 

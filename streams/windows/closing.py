@@ -316,8 +316,8 @@ class ClosingWindows(Groups):
         while (nearest := self._next()) is not None and nearest[0] <= over:
             to = max(to, self._last_over(*nearest, over))
             ended.append(heappop(self._order))
-        for each in ended:
-            heappush(self._order, each)
+        for entry in ended:
+            heappush(self._order, entry)
         to = max([to, *self.cold.closes_by(over)])
         self.event.silent(to, self._next_offset)
 
@@ -450,12 +450,12 @@ class ClosingWindows(Groups):
             self.fire(nearest[1], "limit", now)
 
     def rearm(self) -> None:
-        opened = ((group, each) for group, each in self.states.items() if group not in self.closed)
-        self._order = [(self.closes(group, each), each[FIRST], group) for group, each in opened]
+        opened = ((group, state) for group, state in self.states.items() if group not in self.closed)
+        self._order = [(self.closes(group, state), state[FIRST], group) for group, state in opened]
         heapify(self._order)
         if self.heap:
             self.heap[:] = [
-                (self._aged_at(group), group) for group in {each for _, each in self.heap} & self.states.keys()
+                (self._aged_at(group), group) for group in {key for _, key in self.heap} & self.states.keys()
             ]
             heapify(self.heap)
         self.early.rearm()

@@ -31,8 +31,8 @@ def take(
         if unmarked is kept and not timed:
             others = ()
         else:
-            others = [each for each in kept if is_mark(each) or _offset(each) in timed]
-            unmarked = [each for each in unmarked if _offset(each) not in timed]
+            others = [record for record in kept if is_mark(record) or _offset(record) in timed]
+            unmarked = [record for record in unmarked if _offset(record) not in timed]
         kept = unmarked
     left_out = deque(others)
     for run in dedupe.runs(kept, now, windows) if dedupe else (kept,):
@@ -48,8 +48,8 @@ def judged(windows: WindowGroups, record: Record, now: float, duplicates: Duplic
     answer = evaluate_where(windows, record)
     if answer:
         for run in ([record],) if duplicates is None else duplicates.runs([record], now, windows):
-            for each in run:
-                windows.take(each, now)
+            for first_copy in run:
+                windows.take(first_copy, now)
     elif answer is not None:
         windows.pass_over(record, now)
 

@@ -70,9 +70,9 @@ def _has_room(
     cold = windows.cold.count - windows.cold.leaving(time) if windows.cold.count else 0
     elders = sum(len(elder.states) for elder in windows.elders)
     more = len(windows.states) + cold + elders + opened - aggregation.max_groups
-    for name, each in windows.states.items() if more > 0 or larger > 0 else ():
-        if windows.leaves(name, each) <= time:
-            more, larger = more - 1, larger - each[BYTES]
+    for name, group_state in windows.states.items() if more > 0 or larger > 0 else ():
+        if windows.leaves(name, group_state) <= time:
+            more, larger = more - 1, larger - group_state[BYTES]
             if more <= 0 and larger <= 0:
                 break
     if more > 0 and opened:

@@ -229,9 +229,9 @@ class SessionGroups(WindowGroups):
     def _take_in(self, group: bytes, state: GroupState, now: float) -> None:
         """Merge the other sessions into this one."""
         others, self._others = self._others, []
-        for each in others:
-            self._note_merged(each, now)
-            other, bags = self.drop(each)
+        for session in others:
+            self._note_merged(session, now)
+            other, bags = self.drop(session)
             self._merge(state, other)
             state[BEGIN], state[END] = min(state[BEGIN], other[BEGIN]), max(state[END], other[END])
             self._collect_all(group, state, bags)

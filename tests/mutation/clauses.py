@@ -42,7 +42,7 @@ GUARDS = (
     Guard(
         "clauses: the id of a record that is refused is not remembered",
         "streams/reading/dedupe.py",
-        "            out |= {each.record.offset() for each in decided if isinstance(each, Refused)}\n",
+        "            out |= {decision.record.offset() for decision in decided if isinstance(decision, Refused)}\n",
         "",
         ORACLE,
         THESE,

@@ -993,8 +993,8 @@ GUARDS = (
     Guard(
         "a group is retried once",
         "streams/operations/dead/dead_groups.py",
-        "return each.fire.number in contents.sealed.by_number or (before and not again)",
-        "return each.fire.number in contents.sealed.by_number",
+        "return dead_group.fire.number in contents.sealed.by_number or (before and not again)",
+        "return dead_group.fire.number in contents.sealed.by_number",
         ("tests/unit/cli/test_dead_groups.py",),
     ),
     Guard(
@@ -1007,8 +1007,8 @@ GUARDS = (
     Guard(
         "two commands at once retry a group of the shared scope once",
         "streams/operations/dead/dead_shared.py",
-        "moves = PositionMove(_counter(each.letter), 0, stands, number + 1)",
-        "moves = PositionMove(f'{_counter(each.letter)}{id(each)}', 0, 0, number + 1)",
+        "moves = PositionMove(_counter(group.letter), 0, stands, number + 1)",
+        "moves = PositionMove(f'{_counter(group.letter)}{id(group)}', 0, 0, number + 1)",
         ("tests/contracts/buffer/test_retried_groups.py::test_two_commands_at_once_and_later_ones_retry_a_group_once",),
     ),
     Guard(

@@ -123,8 +123,8 @@ GUARDS = (
     Guard(
         "compaction writes the states of all generations again",
         "streams/aggregation/durable/changelog.py",
-        "for number, each in self.every().items())",
-        "for number, each in {self.generation: self.groups}.items())",
+        "for number, part in self.every().items())",
+        "for number, part in {self.generation: self.groups}.items())",
         ("tests/unit/aggregation/test_generations.py",),
     ),
     Guard(
@@ -228,8 +228,8 @@ GUARDS = (
     Guard(
         "plan counts groups whose deadline has passed",
         "streams/operations/planning.py",
-        "if groups.due(each) <= now",
-        "if groups.due(each) < 0",
+        "if groups.due(state) <= now",
+        "if groups.due(state) < 0",
         PLAN,
     ),
     Guard(

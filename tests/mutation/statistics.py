@@ -45,7 +45,7 @@ GUARDS = (
     Guard(
         "statistics: a value counts towards the bytes of a group once",
         "streams/counting.py",
-        "        return number * size if self.each else size * ((after > 0) - (before > 0))\n",
+        "        return number * size if self.repeats else size * ((after > 0) - (before > 0))\n",
         "        return size\n",
         COUNTS,
     ),

@@ -648,7 +648,7 @@ GUARDS = (
     Guard(
         "memory: a mark names the number that was sent",
         "connectors/memory/outbox.py",
-        "return row.number == each.number if batch.lane != ANY_LANE else row.holder == batch.token",
+        "return row.number == lane_row.number if batch.lane != ANY_LANE else row.holder == batch.token",
         "return True",
         OUTBOX,
         MEMORY,
@@ -656,7 +656,7 @@ GUARDS = (
     Guard(
         "memory: a failure that is marked twice counts once",
         "connectors/memory/outbox.py",
-        'return batch.lane != ANY_LANE and outcome.kind == "failed" and row.attempts != each.attempts',
+        'return batch.lane != ANY_LANE and outcome.kind == "failed" and row.attempts != lane_row.attempts',
         "return False",
         OUTBOX,
         MEMORY,
@@ -680,16 +680,16 @@ GUARDS = (
     Guard(
         "SQL: the next time of a timeout is there only if its message is",
         "connectors/sql/leased/timeouts.py",
-        "for each in following if each.id.hex in kept]",
-        "for each in following]",
+        "for row in following if row.id.hex in kept]",
+        "for row in following]",
         RECURRING,
         "sqlite",
     ),
     Guard(
         "MongoDB: the next time of a timeout is there only if its message is",
         "connectors/mongodb/timeouts.py",
-        "for each in following if str(each.id) in leased]",
-        "for each in following]",
+        "for row in following if str(row.id) in leased]",
+        "for row in following]",
         RECURRING,
         "mongodb",
     ),
@@ -718,8 +718,8 @@ GUARDS = (
     Guard(
         "a schedule has one row, however often a process starts",
         "streams/outbox/schedules.py",
-        "for each in wanted if each.id not in stored))",
-        "for each in wanted))",
+        "for timeout in wanted if timeout.id not in stored))",
+        "for timeout in wanted))",
         SCHEDULES,
     ),
     Guard(

@@ -113,7 +113,7 @@ GUARDS = (
     Guard(
         "tables: equal values that are collected take their bytes each",
         "streams/counting.py",
-        "        return number * size if self.each else size * ((after > 0) - (before > 0))\n",
+        "        return number * size if self.repeats else size * ((after > 0) - (before > 0))\n",
         "        return size * ((after > 0) - (before > 0))\n",
         ("tests/unit/tables/test_bounds.py",),
     ),

@@ -133,7 +133,7 @@ GUARDS = (
     Guard(
         "windows: a rule whose grace is longer opens no window again that finished",
         "streams/ownership/generations.py",
-        "        every = (groups, *(each for each in self.later if isinstance(each, WindowGroups)))\n",
+        "        every = (groups, *(part for part in self.later if isinstance(part, WindowGroups)))\n",
         "        every = (groups,)\n",
         FINISH,
     ),
@@ -182,8 +182,8 @@ GUARDS = (
     Guard(
         "windows: those that finish know where the owner stands in the log",
         "streams/ownership/partition_groups.py",
-        "        return [each for each in self.every() if isinstance(each, Awaiting)]\n",
-        "        return [each for each in [self.newest] if isinstance(each, Awaiting)]\n",
+        "        return [groups for groups in self.every() if isinstance(groups, Awaiting)]\n",
+        "        return [groups for groups in [self.newest] if isinstance(groups, Awaiting)]\n",
         FINISH,
     ),
     Guard(
@@ -392,8 +392,8 @@ GUARDS = (
     Guard(
         "sessions: a merge ends the other session in the same entry",
         "streams/windows/sessions.py",
-        "            other, bags = self.drop(each)\n",
-        "            other, bags = self.drop(each)\n            del self.touched[each]\n",
+        "            other, bags = self.drop(session)\n",
+        "            other, bags = self.drop(session)\n            del self.touched[session]\n",
         SESSIONS,
     ),
     Guard(

@@ -36,7 +36,7 @@ def of_places(
 ) -> Iterator[tuple[str, Settings, dict[TopicPartition, T]]]:
     """Same as `of_topics`, for partitions."""
     for cluster in dict.fromkeys(cluster_of(topic) for topic, _ in values):
-        own = {(plain(place[0]), place[1]): each for place, each in values.items() if cluster_of(place[0]) == cluster}
+        own = {(plain(place[0]), place[1]): value for place, value in values.items() if cluster_of(place[0]) == cluster}
         yield cluster, settings_of(kafka, cluster), own
 
 
@@ -64,7 +64,7 @@ def by_place(
     answers: dict[TopicPartition, T] = {}
     for cluster, of, own in of_places(kafka, dict.fromkeys(places)):
         with naming_cluster(of):
-            answers |= {(on_cluster(place[0], cluster), place[1]): each for place, each in ask(of, list(own)).items()}
+            answers |= {(on_cluster(place[0], cluster), place[1]): reply for place, reply in ask(of, list(own)).items()}
     return answers
 
 

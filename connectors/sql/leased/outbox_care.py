@@ -107,7 +107,7 @@ def requeue(connection: Connection, space: Space, ids: Sequence[str] | None) -> 
     if rows:
         _delete(connection, [row[0] for row in rows], "message_dead")
         messages = [(row[0], message_of(row[1:7], space)) for row in rows]
-        pending = [{"lane": space.lane_of(each, count_), "seq": seq, "attempts": 0} for seq, each in messages]
+        pending = [{"lane": space.lane_of(message, count_), "seq": seq, "attempts": 0} for seq, message in messages]
         connection.execute(text(ADD_PENDING), pending)
     return len(rows)
 

@@ -79,10 +79,10 @@ def claim_lane(
     waits = next((row for row in hold.numbered if times.waits(row.until)), None)
     above = [row for row in hold.numbered if row.number > after and (waits is None or row.number < waits.number)]
     ready = above[:limit]
-    stored = _of_seqs(connection, lane, [each.seq for each in ready])
-    gone = {each.seq for each in ready if each.seq not in stored}
-    kept = [each for each in ready if each.seq not in gone]
-    rows = _lane_rows([each.number for each in kept], [stored[each.seq] for each in kept], space)
+    stored = _of_seqs(connection, lane, [row.seq for row in ready])
+    gone = {row.seq for row in ready if row.seq not in stored}
+    kept = [row for row in ready if row.seq not in gone]
+    rows = _lane_rows([row.number for row in kept], [stored[row.seq] for row in kept], space)
     numbered, until = [row for row in hold.numbered if row.seq not in gone], waits.until if waits else None
     if waits is None and len(ready) < limit:
         fresh, until = _unheld(_without_number(connection, lane, numbered, limit - len(ready)), now)

@@ -80,7 +80,7 @@ def _mark_all(connection: Connection, batch: LaneBatch, now: float) -> None:
     kept = list(hold.numbered)
     first = bisect_left(kept, batch.rows[0].number, key=attrgetter("number"))
     end = bisect_right(kept, batch.rows[-1].number, key=attrgetter("number"))
-    dispatch(connection, batch.lane, [each.seq for each in kept[first:end]], now)
+    dispatch(connection, batch.lane, [row.seq for row in kept[first:end]], now)
     save(connection, hold._replace(numbered=kept[:first] + kept[end:]))
 
 

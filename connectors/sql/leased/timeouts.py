@@ -155,11 +155,11 @@ class SqlTimeouts:
             kept = set[str]()
             for page in _id_pages(batch):
                 kept.update(connection.scalars(_KEPT.where(_among(connection, page)), ours))
-            sent = [each for each in batch if each.id.hex in kept]
-            write_rows(connection, [emitted(each) for each in sent], self._transactions.now(connection), self._space)
+            sent = [row for row in batch if row.id.hex in kept]
+            write_rows(connection, [emitted(row) for row in sent], self._transactions.now(connection), self._space)
             for page in _id_pages(sent):
                 connection.execute(delete(TIMEOUT).where(_among(connection, page)))
-            if again := [timeout_rows.named(each, self._app) for each in following if each.id.hex in kept]:
+            if again := [timeout_rows.named(row, self._app) for row in following if row.id.hex in kept]:
                 connection.execute(insert(TIMEOUT), again)
             return len(sent)
 

@@ -39,7 +39,7 @@ class RecordValues:
         self._rule, self._locals, self._functions = rule, dict[tuple[str, bool], str](), dict[str, Any]()
         self.statements: list[ast.stmt] = []
         strict = rule.aggregation.on_missing != "ignore"
-        numbers = [each.field for each in rule.aggregation.compute if kind_of(each).takes == "number" and strict]
+        numbers = [entry.field for entry in rule.aggregation.compute if kind_of(entry).takes == "number" and strict]
         self._numbers = frozenset(numbers)
         self.code: TypedCode | None = None
         by_field = self.dedupe is not None and self.dedupe.by == "field"

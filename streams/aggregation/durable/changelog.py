@@ -127,7 +127,7 @@ class Changelog:
         return packed, self._forget(self._boundary) if done else None
 
     def _begin_cycle(self) -> None:
-        self._queue = deque((number, each.unwritten()) for number, each in self.every().items())
+        self._queue = deque((number, part.unwritten()) for number, part in self.every().items())
         self._boundary, self._refreshed = self.last + 1, 0
         self._ids = self._seen.remembered() if self._seen is not None else deque()
 
@@ -337,7 +337,7 @@ def _settle(groups: Groups) -> None:
     groups.bytes = sum(state[BYTES] for state in groups.states.values())
     rule = groups.rule.aggregation
     kept = [place for place in places(rule.compute, False, merges(rule), rule.table) if place.in_bag]
-    everything = [each.bag for each in kept if each.reducer.field is None]
+    everything = [place.bag for place in kept if place.reducer.field is None]
     for key, state in groups.states.items():
         for index in everything:
             bag, wanted = groups.bags[key][index], state[ROWS] if rule.table else state[COUNT]

@@ -148,7 +148,7 @@ def _in_words(loaded: "Loaded", findings: "list[SystemFinding]") -> None:
     for agent in loaded.app.agents if loaded.app else ():
         vague = agent.name in loaded.vague
         meanings = ["has variables that are not set: what it does depends on them"] if vague else meaning(agent)
-        print_text(f"{agent.name}:", *(f"  {each}" for each in meanings))
+        print_text(f"{agent.name}:", *(f"  {meaning}" for meaning in meanings))
     if loaded.app is not None and (means := changing(loaded.app)):
         print_text("when the file changes:", f"  {means}")
     if loaded.app is not None and (often := delivering(loaded.app)):

@@ -79,7 +79,7 @@ def _always_present(options: SchemaOptions, schema: str) -> set[str]:
 
 
 def _fields(options: SchemaOptions, schema: str) -> dict[str, bool] | None:
-    name = next(name for name, each in SCHEMA_FORMATS.items() if each.kind == options.kind)
+    name = next(name for name, fields in SCHEMA_FORMATS.items() if fields.kind == options.kind)
     return ROOMS[name].fields(replace(options, schema=schema, pinned=""))
 
 

@@ -60,8 +60,8 @@ def deploy(
         print_json(_document(steps, progress))
     elif not any(step.before != step.after for step in steps):
         print("unchanged: the rules of the file are deployed already")
-    if missing := [each for each in progress if each.switched < each.partitions]:
-        complain("; ".join(_late(each) for each in missing))
+    if missing := [state for state in progress if state.switched < state.partitions]:
+        complain("; ".join(_late(state) for state in missing))
     return DONE
 
 
@@ -99,30 +99,30 @@ def _waited(
     end = time.monotonic() + WAIT
     while True:
         now = progress(store, app, deployed)
-        if all(each.switched == each.partitions for each in now) or time.monotonic() >= end:
+        if all(state.switched == state.partitions for state in now) or time.monotonic() >= end:
             if tell is not None:
-                for each in now:
-                    tell(each)
+                for state in now:
+                    tell(state)
             return now
         time.sleep(POLL)
 
 
-def _print_progress(each: "Progress") -> None:
-    finishing = f", {each.finishing} with groups of earlier versions" if each.finishing else ""
-    where = counted(each.partitions, "partition")
-    print_text(f"{each.name}: version {each.version} runs in {each.switched} of {where}{finishing}")
+def _print_progress(state: "Progress") -> None:
+    finishing = f", {state.finishing} with groups of earlier versions" if state.finishing else ""
+    where = counted(state.partitions, "partition")
+    print_text(f"{state.name}: version {state.version} runs in {state.switched} of {where}{finishing}")
 
 
-def _late(each: "Progress") -> str:
-    rest = each.partitions - each.switched
+def _late(state: "Progress") -> str:
+    rest = state.partitions - state.switched
     return (
-        f"agent {each.name}: {counted(rest, 'partition')} did not change to version {each.version} within "
+        f"agent {state.name}: {counted(rest, 'partition')} did not change to version {state.version} within "
         f"{WAIT:.0f} s; the rule is deployed, and they change when a worker claims them: see {command('status FILE')}"
     )
 
 
 def _document(steps: "Sequence[AgentStep]", progress: "Sequence[Progress]") -> dict[str, Any]:
-    at = {each.name: each for each in progress}
+    at = {state.name: state for state in progress}
     agents = []
     for step in steps:
         document: dict[str, Any] = {"name": step.name, "from": step.before, "to": step.after, "rule": step.digest[:8]}

@@ -158,7 +158,7 @@ def _print(
             _print_agent(agent_plan, policy)
         if agent_plan.name in replays:
             print_text(*lines(replays[agent_plan.name]))
-    if unchanged := [each.name for each in plans if each.kind is None]:
+    if unchanged := [plan.name for plan in plans if plan.kind is None]:
         print_text(f"unchanged: {', '.join(unchanged)}")
     if beside:
         print_text(f"the file: {', '.join(beside)} changed, which holds from the restart on")
@@ -166,34 +166,34 @@ def _print(
         print_text(f"open groups are not known: {unknown}")
 
 
-def _print_agent(each: "AgentPlan", policy: OpenPolicy | None) -> None:
-    print_text(f"{each.name}: {_heading(each):<40} class: {each.kind.text if each.kind else ''}")
-    for path, old, new in _in_pairs(each.changes):
+def _print_agent(plan: "AgentPlan", policy: OpenPolicy | None) -> None:
+    print_text(f"{plan.name}: {_heading(plan):<40} class: {plan.kind.text if plan.kind else ''}")
+    for path, old, new in _in_pairs(plan.changes):
         print_text(f"  change        {path} {_shown(old, path)} -> {_shown(new, path)}")
-    if each.now is not None and each.outcomes:
-        where = counted(each.now.partitions, "partition")
-        print_text(f"  open now      {counted(each.now.groups, 'group')} in {where}{_fates(each, policy)}")
-    if each.now is not None and each.now.rows:
-        print_text(f"  unsent        {counted(each.now.rows, 'row')}")
-    for text in each.refused:
+    if plan.now is not None and plan.outcomes:
+        where = counted(plan.now.partitions, "partition")
+        print_text(f"  open now      {counted(plan.now.groups, 'group')} in {where}{_fates(plan, policy)}")
+    if plan.now is not None and plan.now.rows:
+        print_text(f"  unsent        {counted(plan.now.rows, 'row')}")
+    for text in plan.refused:
         print_text(f"  refused       {text}")
 
 
-def _heading(each: "AgentPlan") -> str:
-    if each.old is None or each.new is None:
-        return "added" if each.old is None else "removed"
-    if each.old.digest == each.new.digest:
-        return f"rule {each.new.short}, unchanged"
-    return f"rule {each.old.short} -> {each.new.short}"
+def _heading(plan: "AgentPlan") -> str:
+    if plan.old is None or plan.new is None:
+        return "added" if plan.old is None else "removed"
+    if plan.old.digest == plan.new.digest:
+        return f"rule {plan.new.short}, unchanged"
+    return f"rule {plan.old.short} -> {plan.new.short}"
 
 
-def _fates(each: "AgentPlan", policy: OpenPolicy | None) -> str:
+def _fates(plan: "AgentPlan", policy: OpenPolicy | None) -> str:
     fates = [
         f"; --open {name}: {_fate(name, outcome)}"
-        for name, outcome in each.outcomes.items()
+        for name, outcome in plan.outcomes.items()
         if not outcome.refused and policy in (None, name)
     ]
-    return "".join(fates) if each.now is not None and each.now.groups else ""
+    return "".join(fates) if plan.now is not None and plan.now.groups else ""
 
 
 def _fate(policy: str, outcome: "PolicyOutcome") -> str:
@@ -235,7 +235,7 @@ def _document(
 ) -> dict[str, Any]:
     from sluicegate.streams.operations.planning import plan_document
 
-    shown = {name: each.document() for name, each in replays.items()}
+    shown = {name: replay.document() for name, replay in replays.items()}
     return {
         "format": 1,
         "agents": [{**plan_document(agent_plan, policy), "replay": shown.get(agent_plan.name)} for agent_plan in plans],

@@ -29,7 +29,7 @@ class ReplayOptions(NamedTuple):
 
     @property
     def any(self) -> bool:
-        return any(each is not None for each in self)
+        return any(part is not None for part in self)
 
     def range(self) -> "ShadowRange":
         """The range of the options. Raises ConfigurationError."""

@@ -56,7 +56,9 @@ def agent_of(app: App, name: str) -> Agent:
     for agent in app.agents:
         if agent.name == name:
             return agent
-    raise ConfigurationError(f"there is no agent {name!r}; the file has {', '.join(each.name for each in app.agents)}")
+    raise ConfigurationError(
+        f"there is no agent {name!r}; the file has {', '.join(agent.name for agent in app.agents)}"
+    )
 
 
 @contextmanager

@@ -88,4 +88,4 @@ def _of_version(agent: Agent) -> Iterator[str]:
 
 def _written(agents: Sequence[Agent]) -> list[SchemaOptions]:
     written = [output.schema for agent in agents for output in agent.outputs if output.schema is not None]
-    return [each for each in dict.fromkeys(written) if each.registry and each.subject]
+    return [options for options in dict.fromkeys(written) if options.registry and options.subject]

@@ -62,7 +62,7 @@ def kafka_of(app: App) -> System:
     if app.embedded:
         return System("Kafka", (EMBEDDED,), KAFKA)
     written = [str(of.get("bootstrap.servers", "")) for of in (app.kafka, *app.clusters.values())]
-    servers = ",".join(each.rpartition("://")[2] for each in ",".join(written).split(","))
+    servers = ",".join(server.rpartition("://")[2] for server in ",".join(written).split(","))
     return _of_servers("Kafka", servers, 9092, KAFKA)
 
 
@@ -76,7 +76,7 @@ def registry_of(app: App) -> System:
 def _of_servers(name: str, listed: str, port: int, key: str) -> System:
     """`listed` are comma-separated hosts, with or without a port. An IPv6 address is in brackets."""
     names = [word.strip() for word in listed.split(",") if word.strip()]
-    places = [each if each.rpartition("]")[2].rpartition(":")[1] else f"{each}:{port}" for each in names]
+    places = [name if name.rpartition("]")[2].rpartition(":")[1] else f"{name}:{port}" for name in names]
     pairs = [place.rpartition(":") for place in places]
     servers = tuple((host.strip("[]"), int(number)) for host, _, number in pairs if number.isdecimal())
     return System(name, tuple(places), key, servers)

@@ -112,11 +112,11 @@ def _rebuild(file: str, name: str, wanted: "RebuildRange", why: str, json: bool)
         planned, by = plans.plan(time.time(), lambda text: None if json else complain(text)), person(why)
         if planned:
             plans.note_lost_keys(f"{by.token}-keys")
-        done = [_document(each) | {"offset": plans.carry_out(each, person(why)).offset} for each in planned]
+        done = [_document(plan) | {"offset": plans.carry_out(plan, person(why)).offset} for plan in planned]
     if json:
         print_json({"rebuilt": done})
     elif done:
-        print_table(COLUMNS, [each.values() for each in done])
+        print_table(COLUMNS, [row.values() for row in done])
     else:
         print(f"nothing to do: the store has a state of every partition that {name} has read")
     return DONE

@@ -144,14 +144,14 @@ def _print(file: str, shadowed: "Shadowed") -> None:
         complain(f"sluicegate: {note}")
 
 
-def example_line(each: "Example") -> str:
+def example_line(example: "Example") -> str:
     """`changed: UA in clicks/2: live 5812..9120, 100 records, count; new 5812..7433, 50 records, count`"""
     live, new = (
         f"{side} {it.first}..{it.last}, {counted(it.records, 'record')}, {it.reason}" if it else f"{side} nothing"
-        for side, it in (("live", each.live), ("new", each.new))
+        for side, it in (("live", example.live), ("new", example.new))
     )
-    differs = f"; differs: {', '.join(each.differs)}" if each.differs else ""
-    return f"{each.verdict}: {each.key} in {each.topic}/{each.partition}: {live}; {new}{differs}"
+    differs = f"; differs: {', '.join(example.differs)}" if example.differs else ""
+    return f"{example.verdict}: {example.key} in {example.topic}/{example.partition}: {live}; {new}{differs}"
 
 
 def wanted_range(last: str | None, since: str | None, until: str | None) -> "ShadowRange":

@@ -19,7 +19,11 @@ class Listing(TyperGroup):
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, each.get_short_help_str(WHOLE)) for name, each in commands if each and not each.hidden]
+                [
+                    (name, command.get_short_help_str(WHOLE))
+                    for name, command in commands
+                    if command and not command.hidden
+                ]
             )
 
 

@@ -104,7 +104,7 @@ class Status(msgspec.Struct, frozen=True):
 def status(app: App, store: Store, timeout: float, counts: Counts, only: str | None = None) -> Status:
     """`timeout`: seconds for one request to Kafka. `only`: this agent alone. Raises SystemNotReady and
     PersistenceError for the store."""
-    orphans = [_left_partitions(app, each) for each in left_behind(store, app) if only in (None, each.partition.agent)]
+    orphans = [_left_partitions(app, part) for part in left_behind(store, app) if only in (None, part.partition.agent)]
     app = app if only is None else replace(app, agents=tuple(agent for agent in app.agents if agent.name == only))
     agents = {agent.name: agent for agent in app.agents}
     high, letters, unreachable = _kafka(app, timeout, counts, settled(store, app.name))

@@ -191,7 +191,7 @@ def _with_own(app: App, agents: Sequence[Agent], counts: Mapping[str, int | None
             own.setdefault(agent.to.topic, []).extend(agent.topics)
     known = {**counts, **_matching(app, [name for inputs in own.values() for name in inputs])}
     missing = {
-        topic: max((known[each] or 0 for each in topic_names.matching(inputs, known)), default=0)
+        topic: max((known[name] or 0 for name in topic_names.matching(inputs, known)), default=0)
         for topic, inputs in own.items()
     }
     if not missing or not all(missing.values()):
@@ -216,7 +216,7 @@ def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:
 def _forgetful(app: App, agents: Sequence[Agent]) -> list[str]:
     """The agents whose `dedupe` remembers ids for a shorter time than its topics keep records."""
     app = with_matches(app)
-    agents = [agent for agent in app.agents if agent.name in {each.name for each in agents}]
+    agents = [agent for agent in app.agents if agent.name in {runner.name for runner in agents}]
     topics = sorted({topic for agent in agents if agent.dedupe for topic in agent.topics})
     timeout = call_timeout(app)
     there = admin.existing(app.brokers, topics, timeout) if topics else {}

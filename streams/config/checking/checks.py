@@ -79,9 +79,9 @@ def _tests(file: FileModel) -> Iterator[FileFinding]:
     agents = file.agents.values()
     reads = {source.name for agent in agents for source in agent.from_}
     writes = {use.topic for use in uses(file)}
-    looked_up = [each for agent in agents for each in (agent.lookup or {}).values()]
-    rows = {each.source for each in looked_up if each.kind != "topic"}
-    reads |= {each.source for each in looked_up if each.kind == "topic"}
+    looked_up = [lookup for agent in agents for lookup in (agent.lookup or {}).values()]
+    rows = {lookup.source for lookup in looked_up if lookup.kind != "topic"}
+    reads |= {lookup.source for lookup in looked_up if lookup.kind == "topic"}
     handlers = {name: agent.handler is not None for name, agent in file.agents.items()}
     yield from cases.findings(file.tests, patterns.readable(reads), writes, rows, handlers)
 
@@ -302,8 +302,8 @@ def _topics(file: FileModel, agent: AgentModel, path: Path) -> Iterator[FileFind
     topics = [s.name for s in agent.from_]
     if len(set(topics)) < len(topics):
         yield FileFinding(source, "names a topic twice", "name each topic once", (source,))
-    for at, each in agent.outputs.items():
-        if each.topic in topics:
+    for at, output in agent.outputs.items():
+        if output.topic in topics:
             what, to = "is a topic that this agent reads: it would read its own results", (*path, *at, "topic")
             yield FileFinding(to, what, "write to another topic", (source, to))
     own = agent.dead_letters is not None and agent.dead_letters.topic is not None

@@ -48,20 +48,20 @@ def _circles(app: App, writes: Writes) -> Iterator[tuple[Agent, Sequence[Agent]]
     """Each agent in a circle, with the other agents of its shortest circle."""
     nexts = {one.name: [other for other in app.agents if writes(one) & {*other.topics}] for one in app.agents}
     for agent in app.agents:
-        ways: list[list[Agent]] = [[each] for each in nexts[agent.name]]
+        ways: list[list[Agent]] = [[reader] for reader in nexts[agent.name]]
         seen = {way[0].name for way in ways}
         for way in ways:  # it grows
             if way[-1].name == agent.name:
                 yield agent, way[:-1]
                 break
-            for each in nexts[way[-1].name]:
-                if each.name not in seen:
-                    seen.add(each.name)
-                    ways.append([*way, each])
+            for reader in nexts[way[-1].name]:
+                if reader.name not in seen:
+                    seen.add(reader.name)
+                    ways.append([*way, reader])
 
 
 def _route_text(through: Sequence[Agent]) -> str:
-    return f"through {', '.join(each.name for each in through)}" if through else "directly"
+    return f"through {', '.join(agent.name for agent in through)}" if through else "directly"
 
 
 def _place(agent: Agent) -> Path:

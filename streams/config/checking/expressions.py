@@ -52,7 +52,7 @@ class Parsed(NamedTuple):
     def parts(self) -> set[str]:
         """The parts of `message` that it reads; all parts where it uses `message` as a whole."""
         parts = [path[1:2] for path in paths(self.node) if path[0] == MESSAGE]
-        return {part for each in parts for part in each or PARTS}
+        return {part for path in parts for part in path or PARTS}
 
 
 LetClauses = Mapping[str, Parsed]
@@ -65,8 +65,8 @@ def findings(file: FileModel) -> Iterator[FileFinding]:
         lets: dict[str, Parsed] = {}
         for at, reader in agent.readers.items():
             parsed = [_parsed(place, text) for place, text in _texts(agent, reader, (*path, *at)).items()]
-            yield from (each for each in parsed if isinstance(each, FileFinding))
-            clauses = [each for each in parsed if isinstance(each, Parsed)]
+            yield from (finding for finding in parsed if isinstance(finding, FileFinding))
+            clauses = [clause for clause in parsed if isinstance(clause, Parsed)]
             known = {**lets, **{clause.name: clause for clause in clauses if _is_let(clause.path)}}
             yield from _of_clauses(agent, reader, clauses, known)
             yield from _names(reader, (*path, *at))
@@ -401,5 +401,5 @@ def _with_those_before(lets: LetClauses) -> dict[str, set[str]]:
     """The parts of `message` that each computed field uses, directly or through fields that it names."""
     parts: dict[str, set[str]] = {}
     for name, clause in lets.items():
-        parts[name] = clause.parts.union(*(parts[each] for each in clause.names if each in parts))
+        parts[name] = clause.parts.union(*(parts[reference] for reference in clause.names if reference in parts))
     return parts

@@ -82,10 +82,10 @@ def result_type(
     if rule.window is not None:
         times = dict.fromkeys(("start", "end"), noted("a time"))
         types[WINDOW] = record_of({**times, "closed_by": nullable(TEXT), "revision": INTEGER})
-    for name, each in compute.items():
-        its = field_type(fields, each.field)
+    for name, reducer in compute.items():
+        its = field_type(fields, reducer.field)
         types[name] = (
-            nullable(_of_reducer(each.kind, its)) if rule.on_missing == "ignore" else _of_reducer(each.kind, its)
+            nullable(_of_reducer(reducer.kind, its)) if rule.on_missing == "ignore" else _of_reducer(reducer.kind, its)
         )
     return types
 
@@ -206,7 +206,7 @@ def _of_type(info: inspect.Type, inside: tuple[type, ...]) -> ValueType:
 def _one_of(values: Iterable[object]) -> ValueType:
     """The type of a value that is one of these."""
     types = list(values)
-    kinds = {type(each) for each in types}
+    kinds = {type(type_) for type_ in types}
     if kinds == {str}:
         return replace(TEXT, symbols=tuple(map(str, types)))
     return INTEGER if kinds == {int} else UNKNOWN
@@ -234,11 +234,11 @@ def _of_class(
 def of_values(values: Iterable[object]) -> ValueType:
     """A type with every name that occurs in one of the values. The types of the fields are unknown."""
     known = [value for value in values if value is not None]
-    objects = [each for each in known if isinstance(each, dict)]
-    lists = [each for each in known if isinstance(each, list)]
+    objects = [value for value in known if isinstance(value, dict)]
+    lists = [value for value in known if isinstance(value, list)]
     if objects and len(objects) == len(known):
-        names = dict.fromkeys(name for each in objects for name in each)
-        return record_of({name: of_values(each.get(name) for each in objects) for name in names})
+        names = dict.fromkeys(name for members in objects for name in members)
+        return record_of({name: of_values(members.get(name) for members in objects) for name in names})
     if lists and len(lists) == len(known):
-        return list_of(of_values(item for each in lists for item in each))
+        return list_of(of_values(item for elements in lists for item in elements))
     return UNKNOWN

@@ -31,8 +31,8 @@ def findings(app: App, tests: Mapping[str, list[StepModel]] = MappingProxyType({
         for agent in app.agents:
             yield from schemas.judged(agent, correlating.place_of(agent))
             yield from _codecs((*correlating.place_of(agent), "format"), agent.format)
-            for at, each in _outputs(agent):
-                yield from _codecs(("agents", agent.name, *at, "format"), each.format)
+            for at, output in _outputs(agent):
+                yield from _codecs(("agents", agent.name, *at, "format"), output.format)
             yield from _rule(agent)
             yield from _functions(agent, ("agents", agent.name, "handler"))
             for number, name in enumerate(agent.handler.outages if agent.handler else ()):

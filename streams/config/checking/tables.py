@@ -34,7 +34,7 @@ def findings(agent: AgentModel, path: Path) -> Iterator[FileFinding]:
     source = (*path, "from")
     if agent.correlate is not None:
         for place, reader in agent.readers.items():
-            if any(each.envelope == DEBEZIUM for each in reader.from_):
+            if any(source.envelope == DEBEZIUM for source in reader.from_):
                 what = "has change events, which take rows back; a leg has messages, and none is ever taken back"
                 at = (*path, *place, "from")
                 yield FileFinding(at, what, "let a forwarder write the rows to a topic of their own", (at,))
@@ -96,7 +96,7 @@ def _of_rows(agent: AgentModel, rule: Aggregate, path: Path) -> Iterator[FileFin
             yield FileFinding(at, what, f"use one of {can}", (at, source))
     texts: dict[Path, str | None] = {(*path, "let", name): text for name, text in (agent.let or {}).items()}
     texts |= {(*path, "where"): agent.where or None, (*path, "key"): agent.key.field if agent.key else None}
-    texts |= {(*path, "aggregate", "compute", name): each.field for name, each in rule.compute.items()}
+    texts |= {(*path, "aggregate", "compute", name): reducer.field for name, reducer in rule.compute.items()}
     for at, text in texts.items():
         if isinstance(text, str) and _SIDE.search(text):
             what = "names before or after, but a group has rows, each of which is added and taken back"
@@ -112,7 +112,7 @@ def halves(agent: run.Agent, name: str, through: str, key: str) -> list[run.Agen
     wrong for ever."""
     rule = agent.aggregation or run.Aggregation()
     on_missing = "dead-letter" if rule.on_missing == "ignore" else rule.on_missing
-    limits = {each: getattr(rule, each) for each in ("max_groups", "hot_groups", "max_bytes", "max_buffered_bytes")}
+    limits = {name: getattr(rule, name) for name in ("max_groups", "hot_groups", "max_bytes", "max_buffered_bytes")}
     aggregation = run.Aggregation(on_null=rule.on_null, on_missing=on_missing, on_full="stop", **limits)
     to, on_error = run.Destination(through, "raw"), replace(agent.on_error, produce="stop")
     first = replace(agent, name=name, aggregation=aggregation, key=key, to=to, on_error=on_error, rekeys=agent.name)

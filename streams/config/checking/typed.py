@@ -189,7 +189,7 @@ def _named(agent: Agent, path: Path, record: RecordType) -> Iterator[Judged]:
     known += [lookup.name for lookup in agent.lookups]
     for number, to in enumerate(agent.outputs if agent.forwards else ()):
         place: Path = (*path, "to", number, "select") if agent.routes else (*path, "to", "select")
-        wanted += [(place, each.name) for each in to.select if not each.expression]
+        wanted += [(place, entry.name) for entry in to.select if not entry.expression]
     for at, field in wanted:
         if field.partition(".")[0] not in known:
             what = f"needs {field}, but {record.source} has no such field"
@@ -255,4 +255,4 @@ def _not_in_tests(
     outputs = _of_outputs(agent, path) if agent.forwards else ()
     for text in (*clauses, *outputs, *_copied(agent, path)):
         unknown = [finding for finding in text.findings(names, "the values that the tests send") if finding.is_name]
-        yield from (each._replace(is_warning=True) for each in map(_as_judged(text), unknown))
+        yield from (finding._replace(is_warning=True) for finding in map(_as_judged(text), unknown))

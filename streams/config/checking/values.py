@@ -38,7 +38,7 @@ def check(app: run.App) -> None:
             FileDocument(tree=_tree(app)), FilePath(app.folder), unreadable=lambda folder, name, form: None
         )
     findings = findings or list(rules.findings(app))
-    if findings := findings or [each.finding for each in typed.judged(app) if not each.is_warning]:
+    if findings := findings or [problem.finding for problem in typed.judged(app) if not problem.is_warning]:
         raise ConfigurationError(
             "\n".join(f"{dotted(finding.path) or 'app'}: {finding.message}; {finding.hint}" for finding in findings)
         )
@@ -191,8 +191,8 @@ def _registry(registry: run.Registry) -> Tree:
 def _agent_of(app: run.App, agent: run.Agent, rekeying: Mapping[str, run.Agent]) -> Tree:
     tree = _agent(agent, rekeying.get(agent.name))
     if agent.correlates:
-        legs = [each for each in app.agents if each.leg and each.rekeys == agent.name]
-        tree = {name: each for name, each in tree.items() if name not in ("from", "aggregate", "start")}
+        legs = [leg for leg in app.agents if leg.leg and leg.rekeys == agent.name]
+        tree = {name: value for name, value in tree.items() if name not in ("from", "aggregate", "start")}
         tree |= {correlating.CORRELATE: correlating.written(agent, legs, _reading)}
     return tree
 

@@ -115,7 +115,7 @@ def _of(
     room = ROOMS.get(model.format)
     own = () if room is None else (*_OF_ALL, *room.keys)
     for key in [key for key in written if key not in own]:
-        other = next(name for name, each in ROOMS.items() if key in (*_OF_ALL, *each.keys))
+        other = next(name for name, room in ROOMS.items() if key in (*_OF_ALL, *room.keys))
         what, needs = f"belongs to format: {other}, but the format is {model.format}", ((*path, key), (*path, "format"))
         yield FileFinding((*path, key), what, f"write format: {other}, or leave it out", needs)
     if room is None:

@@ -168,7 +168,7 @@ class RowStep(FilePart, frozen=True):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if sum(each is not None for each in (self.table, self.collection, self.hash)) != 1:
+        if sum(place is not None for place in (self.table, self.collection, self.hash)) != 1:
             raise refused(
                 "does not say where the row is", "write one of table, collection and hash, as the lookup does"
             )

@@ -353,7 +353,7 @@ def _legs(
             needs = ((*at, "through"), (*place, name, "from"))
             yield FileFinding(needs[0], "is a topic that a leg reads", "give it a topic of its own", needs)
     topics = [source.name for leg in correlate.legs.values() for source in leg.from_ if leg.where is None]
-    for topic in sorted({each for each in topics if topics.count(each) > 1}):
+    for topic in sorted({name for name in topics if topics.count(name) > 1}):
         what = f"read the topic {topic} twice without where: each record would be in two legs"
         yield FileFinding(place, what, "give the legs a where that divides the records", (place,))
 

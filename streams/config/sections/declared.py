@@ -44,7 +44,7 @@ def _declared(value: object) -> ValueType:
     if isinstance(value, Unknown):
         return UNKNOWN
     if isinstance(value, Mapping) and value:
-        return record_of({str(name): _declared(each) for name, each in value.items()})
+        return record_of({str(name): _declared(member) for name, member in value.items()})
     if isinstance(value, list) and len(value) == 1:
         return list_of(_declared(value[0]))
     if not isinstance(value, str):

@@ -155,9 +155,9 @@ def _no_object(value: object) -> object:
 def plain(value: Any) -> Any:
     """The value without the text that the file's numbers remember."""
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: plain(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [plain(element) for element in value]
     return int(value) if isinstance(value, Integer) else float(value) if isinstance(value, Decimal) else value
 
 
@@ -197,7 +197,7 @@ def of_cluster(value: object) -> object:
     topic, cluster = value.get("topic"), value.get("cluster")
     if not isinstance(topic, str) or not isinstance(cluster, str) or Unknown in (type(topic), type(cluster)):
         return value
-    return {name: each for name, each in value.items() if name != "cluster"} | {"topic": on_cluster(topic, cluster)}
+    return {name: value for name, value in value.items() if name != "cluster"} | {"topic": on_cluster(topic, cluster)}
 
 
 PatternField = Annotated[

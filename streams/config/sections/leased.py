@@ -69,7 +69,7 @@ def _or_off(model: type[BaseModel], **nested: type[BaseModel]) -> WithJsonSchema
     """The section, or `false`. `nested` models are inlined, because the schema is one definition."""
     schema = model.model_json_schema()
     schema.pop("$defs", None)
-    schema["properties"] |= described(model, {name: each.model_json_schema() for name, each in nested.items()})
+    schema["properties"] |= described(model, {name: section.model_json_schema() for name, section in nested.items()})
     return WithJsonSchema({"anyOf": [{"enum": [False]}, schema]})
 
 

@@ -79,7 +79,7 @@ _MISSING_SCHEMA = {"anyOf": [{"enum": [None, "null", "dead-letter"]}, _WAIT_SCHE
 def _as_columns(value: object) -> object:
     if value == [] or isinstance(value, str):
         raise refused("names no field of the row", "write the fields that it adds, such as [name, tier]")
-    if isinstance(value, list) and (twice := [each for each in value if value.count(each) > 1]):
+    if isinstance(value, list) and (twice := [column for column in value if value.count(column) > 1]):
         raise refused(f"names {printable(str(twice[0]))} twice", "keep one of them")
     return value
 
@@ -161,18 +161,18 @@ def built(lookups: Mapping[str, LookupModel] | None) -> tuple[Lookup, ...]:
     return tuple(
         Lookup(
             name=name,
-            kind=each.kind,
-            source=each.source,
-            key=each.key,
-            fields=tuple(each.fields),
-            column=each.column or "",
-            missing=each.missing.then,
-            wait=each.missing.wait,
-            lock=each.lock is not None,
-            max_rows=each.max_rows,
-            max_table_bytes=each.max_table_bytes,
+            kind=lookup.kind,
+            source=lookup.source,
+            key=lookup.key,
+            fields=tuple(lookup.fields),
+            column=lookup.column or "",
+            missing=lookup.missing.then,
+            wait=lookup.missing.wait,
+            lock=lookup.lock is not None,
+            max_rows=lookup.max_rows,
+            max_table_bytes=lookup.max_table_bytes,
         )
-        for name, each in (lookups or {}).items()
+        for name, lookup in (lookups or {}).items()
     )
 
 
@@ -182,11 +182,11 @@ def findings(file: "FileModel") -> Iterator[FileFinding]:
         if agent.lookup:
             yield from _of_agent(agent, path)
             yield from _named_before(agent, path)
-            for each, lookup in agent.lookup.items():
-                yield from _of_store(file, lookup, (*path, each))
-                yield from _of_source(lookup, (*path, each))
-                yield from _of_name(agent, each, (*path, each))
-                yield from _of_key(agent, lookup, (*path, each))
+            for lookup_name, lookup in agent.lookup.items():
+                yield from _of_store(file, lookup, (*path, lookup_name))
+                yield from _of_source(lookup, (*path, lookup_name))
+                yield from _of_name(agent, lookup_name, (*path, lookup_name))
+                yield from _of_key(agent, lookup, (*path, lookup_name))
 
 
 def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
@@ -199,7 +199,7 @@ def _of_agent(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
             "scope: shared: a batch is completed after the transaction that read the row",
         ),
     }
-    for name in [name for name, each in (agent.lookup or {}).items() if each.lock]:
+    for name in [name for name, lookup in (agent.lookup or {}).items() if lookup.lock]:
         for key in [key for key, (wrong, _) in apart.items() if wrong]:
             at = (*path, name, "lock")
             what = f"has no meaning with {apart[key][1]}"
@@ -301,7 +301,7 @@ def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
         return
     whole, rule = path[:-1], agent.aggregate
     texts: dict[Path, str | None] = {(*whole, "where"): agent.where}
-    texts |= {(*whole, "let", each): text for each, text in (agent.let or {}).items()}
+    texts |= {(*whole, "let", own): text for own, text in (agent.let or {}).items()}
     fields: dict[Path, str | None] = {(*whole, "key"): agent.key.field if agent.key else None}
     if agent.forwards:  # it is re-keyed after the rows were added to the record
         del fields[*whole, "key"]
@@ -309,7 +309,7 @@ def _named_before(agent: "AgentModel", path: Path) -> Iterator[FileFinding]:
     if rule is not None:
         until = (*whole, "aggregate", "until")
         texts[until], fields[until] = (rule.until, None) if isinstance(rule.until, str) else (None, None)
-        fields |= {(*whole, "aggregate", "compute", name): each.field for name, each in rule.compute.items()}
+        fields |= {(*whole, "aggregate", "compute", name): reducer.field for name, reducer in rule.compute.items()}
         texts |= {(*whole, "aggregate", "timeout", name): text for name, text in deadlines.texts(rule.timeout)}
     named = {at: _roots(text) for at, text in texts.items() if text}
     named |= {at: {field.partition(".")[0]} for at, field in fields.items() if field}

@@ -35,7 +35,7 @@ def _agents(value: object) -> object:
         return value
     if not value:
         raise refused("there is no agent", "write at least one agent under `agents`")
-    return {name: each for name, each in value.items() if not isinstance(each, Unknown)}
+    return {name: agent for name, agent in value.items() if not isinstance(agent, Unknown)}
 
 
 class FileModel(FilePart, AppSettings, frozen=True):

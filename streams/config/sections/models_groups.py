@@ -27,7 +27,7 @@ from sluicegate.streams.reduction import Option, ReducerKind
 
 _EXPRESSION_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_EXPRESSION}
 RESERVED = ("key", "key_base64", "count", "reason", "opened_at", "closed_at")
-_ALONE = [each.name for each in ENTRIES if each.alone]
+_ALONE = [entry.name for entry in ENTRIES if entry.alone]
 _ARGUMENTS = {"number": "field", "field": "field", "function": "function"}
 
 
@@ -132,7 +132,7 @@ _REDUCER_SCHEMA = {
             "minProperties": 1,
             "maxProperties": 1,
             "additionalProperties": False,
-            "properties": {each.name: _argument_schema(each) for each in ENTRIES if each.takes != "nothing"},
+            "properties": {entry.name: _argument_schema(entry) for entry in ENTRIES if entry.takes != "nothing"},
         },
     ]
 }

@@ -110,7 +110,7 @@ def _as_selected(value: object) -> object:
         hint = "write {NAME: EXPRESSION}, or a list of names; if YAML ended one at a comma, quote the expression"
         raise refused("has a field without an expression", hint)
     if isinstance(value, list) and value:
-        if twice := [each for each in value if isinstance(each, str) and value.count(each) > 1]:
+        if twice := [name for name in value if isinstance(name, str) and value.count(name) > 1]:
             raise refused(f"names {printable(twice[0])} twice", "keep one of them")
         return dict.fromkeys(map(as_written, value)) if all(isinstance(as_written(v), str) for v in value) else value
     return value
@@ -220,7 +220,7 @@ def _as_routes(value: object) -> object:
         raise refused("names no route", _WRITE_ROUTES)
     if "drop" in value[:-1]:
         raise refused("has drop before another route", "write drop as the last entry")
-    return [DROP if each == "drop" else _as_destination(each) for each in value]
+    return [DROP if route == "drop" else _as_destination(route) for route in value]
 
 
 OneDestination = Annotated[

@@ -132,11 +132,11 @@ def _compose(text: str) -> yaml.Node | None:
 def _is_in_an_expression(text: str, line: int) -> bool:
     """Whether the line belongs to a key whose values are expressions, directly or below it."""
     depth: int | None = None
-    for each in reversed(text.splitlines()[:line]):
-        indent = len(each) - len(each.lstrip())
-        if each.strip() and (depth is None or indent < depth):
+    for text_line in reversed(text.splitlines()[:line]):
+        indent = len(text_line) - len(text_line.lstrip())
+        if text_line.strip() and (depth is None or indent < depth):
             depth = indent
-            if _OF_EXPRESSIONS.search(each):
+            if _OF_EXPRESSIONS.search(text_line):
                 return True
     return False
 

@@ -173,8 +173,8 @@ def retry(
     retry. `unproven` is as in dead_records.judged. Raises the errors of dead_rows.requeue, dead_letters.retry and
     dead_groups.retry."""
     count = 0
-    for partition in sorted({each.partition for each in rows}):
-        ids = {each.row.id for each in rows if each.partition == partition}
+    for partition in sorted({entry.partition for entry in rows}):
+        ids = {entry.row.id for entry in rows if entry.partition == partition}
         count += dead_rows.requeue(store, partition, lambda row, ids=ids: row.id in ids, who())  # type: ignore[misc]
     judged = dead_records.judged(app, letters, topics, unproven)
     whole = [letter for letter in judged.letters if letter.whole]
@@ -193,7 +193,7 @@ def retry(
             refused + did.refused,
             [*rest, *did.left_out],
         )
-    more = [each._asdict() for each in rest]
+    more = [letter._asdict() for letter in rest]
     return {"rows": count, "sent": sent, "groups": groups, "found": arrivals, "refused": refused, "left_out": more}
 
 

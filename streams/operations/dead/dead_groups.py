@@ -56,11 +56,11 @@ def retry(
         of_place = [letter for letter in letters if (letter.letter.topic, letter.letter.partition) == place]
         for at in range(0, len(of_place), PAGE):
             page, person = of_place[at : at + PAGE], who()
-            journal.written(store, app, person, [noted(each.letter, ASKED, person) for each in page])
+            journal.written(store, app, person, [noted(dead_group.letter, ASKED, person) for dead_group in page])
             failpoints.hit("group-asked")
             refused += _keep(store, Partition(app, agent.name, *place), agent, page, person, again)
             failpoints.hit("group-kept")
-            done = [noted(each.letter, SENT, person) for each in page]
+            done = [noted(dead_group.letter, SENT, person) for dead_group in page]
             journal.written(store, app, person._replace(token=f"{person.token}-kept"), done)
     return len(letters) - len(refused), refused
 
@@ -73,11 +73,11 @@ def _keep(
     view = store.read(partition)
     contents = held(agent, partition, view) if view is not None else None
     refused, chosen = list[str](), dict[GroupNumber, GroupLetter]()
-    for each in letters:
-        if each.fire.number in chosen or (contents is not None and _is_kept(contents, each, again)):
-            refused.append(each.letter.place)
+    for dead_group in letters:
+        if dead_group.fire.number in chosen or (contents is not None and _is_kept(contents, dead_group, again)):
+            refused.append(dead_group.letter.place)
         else:
-            chosen[each.fire.number] = each
+            chosen[dead_group.fire.number] = dead_group
     if chosen:
         entries: list[dict[str, Any]] = [
             {
@@ -91,7 +91,7 @@ def _keep(
     return refused
 
 
-def _is_kept(contents: PartitionContents, each: GroupLetter, again: bool) -> bool:
+def _is_kept(contents: PartitionContents, dead_group: GroupLetter, again: bool) -> bool:
     """Whether the group was retried before, or waits for its owner now."""
-    before = any(done.what == ASKED and done.detail == each.letter.id for done in contents.amended)
-    return each.fire.number in contents.sealed.by_number or (before and not again)
+    before = any(done.what == ASKED and done.detail == dead_group.letter.id for done in contents.amended)
+    return dead_group.fire.number in contents.sealed.by_number or (before and not again)

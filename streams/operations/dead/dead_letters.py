@@ -398,7 +398,7 @@ def _arrived(
     starts: dict[TopicPartition, int] = {}
     ids = set()
     for letter, number in chosen:
-        asked = [each.detail.split() for each in history.get(_name(letter), ()) if each.what == ASKED]
+        asked = [note.detail.split() for note in history.get(_name(letter), ()) if note.what == ASKED]
         for end in (int(words[2]) for words in asked if words[:2] == [letter.id, str(number)]):
             place = letter.topic, letter.partition
             starts[place] = min(end, starts.get(place, end))

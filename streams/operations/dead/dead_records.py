@@ -45,18 +45,18 @@ def judged(
     without a MAC. Raises SystemNotReady."""
     letters = [letter._replace(proven=True) for letter in letters] if unproven else letters
     whys = [stray(app, letter) or (None if letter.proven or _is_record(letter) else UNPROVEN) for letter in letters]
-    left_out = [LeftOut(each.place, why) for each, why in zip(letters, whys, strict=True) if why is not None]
-    good = [each for each, why in zip(letters, whys, strict=True) if why is None]
-    records = [each for each in good if _is_record(each)]
+    left_out = [LeftOut(letter.place, why) for letter, why in zip(letters, whys, strict=True) if why is not None]
+    good = [letter for letter, why in zip(letters, whys, strict=True) if why is None]
+    records = [letter for letter in good if _is_record(letter)]
     if not records:
         return LettersToRetry(_unique(good), left_out)
     topics = source()
     there = topics.places({record.topic for record in records})
     ends = topics.ends(there)
     records_read = read(topics, [record for record in records if (record.topic, record.partition) in ends])
-    compared = [_compared(each, ends, records_read) if _is_record(each) else each for each in good]
-    left_out += [LeftOut(each.place, why) for each, why in zip(good, compared, strict=True) if isinstance(why, str)]
-    return LettersToRetry(_unique(each for each in compared if not isinstance(each, str)), left_out)
+    compared = [_compared(letter, ends, records_read) if _is_record(letter) else letter for letter in good]
+    left_out += [LeftOut(letter.place, why) for letter, why in zip(good, compared, strict=True) if isinstance(why, str)]
+    return LettersToRetry(_unique(letter for letter in compared if not isinstance(letter, str)), left_out)
 
 
 def _unique(letters: Iterable[Letter]) -> list[Letter]:

@@ -36,12 +36,12 @@ def retry(
         page, person = letters[at : at + PAGE], who()
         earlier = {letter.letter.place for letter in letters[:at]}
         plan, others = _planned(store, app, agent, page, earlier, again)
-        notes = [noted(each.letter, ASKED, person, number) for each, number in plan]
+        notes = [noted(group.letter, ASKED, person, number) for group, number in plan]
         journal.written(store, app, person, notes)
         failpoints.hit("group-asked")
-        done = [each.letter.place for each, number in plan if not _keep(store, app, agent, each, number)]
+        done = [group.letter.place for group, number in plan if not _keep(store, app, agent, group, number)]
         failpoints.hit("group-kept")
-        notes = [noted(each.letter, SENT, person, number) for each, number in plan]
+        notes = [noted(group.letter, SENT, person, number) for group, number in plan]
         journal.written(store, app, person._replace(token=f"{person.token}-kept"), notes)
         refused += [*others, *done]
     return len(letters) - len(refused), refused
@@ -79,14 +79,14 @@ def _counter(letter: Letter) -> str:
     return GROUP + retry_id(letter.id, 0)
 
 
-def _keep(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) -> bool:
+def _keep(store: Store, app: str, agent: Agent, group: GroupLetter, number: int) -> bool:
     """Puts the group into the buffer, unless this retry of its letter did so before."""
-    name, stands = buffer_name(app, agent.name), _retry_count(store, app, agent, each.letter)
+    name, stands = buffer_name(app, agent.name), _retry_count(store, app, agent, group.letter)
     if stands > number:
         return False
-    moves = PositionMove(_counter(each.letter), 0, stands, number + 1)
+    moves = PositionMove(_counter(group.letter), 0, stands, number + 1)
     try:
-        batches = store.buffer.insert_packs(name, [packed(_group(store, app, agent, each, number))], GATE, moves)
+        batches = store.buffer.insert_packs(name, [packed(_group(store, app, agent, group, number))], GATE, moves)
     except WatermarkMoved:
         return False
     failpoints.hit("group-inserted")
@@ -95,10 +95,10 @@ def _keep(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) 
     return True
 
 
-def _group(store: Store, app: str, agent: Agent, each: GroupLetter, number: int) -> RetriedGroup:
-    letter, headers = each.letter, dict(each.letter.headers)
+def _group(store: Store, app: str, agent: Agent, group: GroupLetter, number: int) -> RetriedGroup:
+    letter, headers = group.letter, dict(group.letter.headers)
     topic, partition, offset = (headers[LAST] or b"").decode().rsplit("/", 2)
     place = letter.topic, letter.partition
     first = RecordOrigin(letter.topic, source_of(store, app, agent, place), letter.partition, letter.offset)
     last = RecordOrigin(topic, "", int(partition), int(offset))
-    return RetriedGroup(retry_id(letter.id, number), first, last, headers.get(DEAD_MEMBERS), each.fire)
+    return RetriedGroup(retry_id(letter.id, number), first, last, headers.get(DEAD_MEMBERS), group.fire)

@@ -90,7 +90,7 @@ def only(matches: Sequence[OpenGroup], key: str, place: str | None) -> OpenGroup
     if len({group.partition for group in within}) == 1:
         if overlap(within[0]):
             return within[0]
-        starts = ", ".join(str(document(each)["window"]) for each in within)
+        starts = ", ".join(str(document(group)["window"]) for group in within)
         raise ConfigurationError(f"{key} is open in the windows {starts}: choose one with --window")
     raise ConfigurationError(f"{key} is open in {', '.join(map(where, within))}: choose one with --partition")
 

@@ -167,7 +167,7 @@ def _legs(group: OpenGroup, rule: Aggregation) -> str:
     there = [name for name in names if group.values.get(name) not in (None, [])]
     missing = [name for name in names if name not in there]
     parts = [f"has {' and '.join(there)}"] if there else []
-    return ", ".join([*parts, *(f"no {each}" for each in missing), f"ends at {over_legs(str(rule.until))}"])
+    return ", ".join([*parts, *(f"no {leg}" for leg in missing), f"ends at {over_legs(str(rule.until))}"])
 
 
 def _ending(group: OpenGroup, rule: Aggregation | None) -> Iterator[str]:

@@ -282,17 +282,17 @@ class Plans:
         """The partitions of results whose first records retention has deleted."""
         return [(topic, number) for topic in self._results for number in cut[topic]]
 
-    def _making(self, each: Lost, cut: dict[str, list[int]], latest: float, end: int) -> Making:
-        agent, reach = self._agent, self._reach(each.known, cut)
+    def _making(self, loss: Lost, cut: dict[str, list[int]], latest: float, end: int) -> Making:
+        agent, reach = self._agent, self._reach(loss.known, cut)
         if self._agent.sends_on:
-            return Rekeyed(agent, self._reads, self._ids, each.known, reach, latest, each.facts.topic_id, self._most)
+            return Rekeyed(agent, self._reads, self._ids, loss.known, reach, latest, loss.facts.topic_id, self._most)
         emits = agent.aggregation is not None and agent.aggregation.emit is not None
         if agent.windowed or agent.correlates or emits or not leaves_traces(agent):
             origins = origins_of(agent, self._history.facts)
             witness = Witness(
-                each.known.published,
-                each.facts.topic_id,
-                each.known.begin,
+                loss.known.published,
+                loss.facts.topic_id,
+                loss.known.begin,
                 end,
                 end,
                 {},
@@ -302,8 +302,8 @@ class Plans:
                 origins=origins,
                 restores=True,
             )
-            return ReplayedRebuild(agent, Codecs(self._reads, self._writes, self._most), witness, reach, each.known)
-        return Rebuild(agent, self._reads, self._ids, each.known, reach, latest)
+            return ReplayedRebuild(agent, Codecs(self._reads, self._writes, self._most), witness, reach, loss.known)
+        return Rebuild(agent, self._reads, self._ids, loss.known, reach, latest)
 
     def _reach(self, known: KnownOutputs, cut: dict[str, list[int]]) -> Reach:
         """Outputs that retention deleted from a partition were sent before the remaining ones, so they belong to

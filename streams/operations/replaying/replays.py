@@ -138,7 +138,7 @@ def source_of(partition: Partition, witness: Witness) -> ReplaySource:
 
 def open_groups(witness: Witness) -> list[bytes]:
     """The entries for the groups that the store held open when the replay began."""
-    groups = (_Group(key, each.first, each.last, each.records, each.opened) for key, each in witness.open.items())
+    groups = (_Group(key, group.first, group.last, group.records, group.opened) for key, group in witness.open.items())
     return [_packed(part) for part in _parts(groups)]
 
 

@@ -222,7 +222,7 @@ class Shadowing:
         ]
         self._watch.expect(sum(high - low for _, _, (low, high) in spans))
         outputs = {*self._telling} - ({self._live.dead_letters} - {to.topic for to in self._live.outputs})
-        index = ShardIndex({each.partition: each for each in published}, outputs)
+        index = ShardIndex({part.partition: part for part in published}, outputs)
         for topic, number, (low, high) in spans:
             proof = self._proofs.output(topic, number)
             for records in watched(self._history.read(topic, number, low, high), self._watch):
@@ -253,14 +253,14 @@ class Shadowing:
 
     def read_published(self, published: Sequence[Published]) -> None:
         """Reads the published outputs of these partitions."""
-        for each in published:
-            self._read_rows(each.partition, each, each.number)
+        for part in published:
+            self._read_rows(part.partition, part, part.number)
         self._read_outputs(published)
 
     def _witness(self, source: _Source, cut: set[tuple[str, int]]) -> tuple[Witness, list[str]]:
         published = source.published
         begin, notes = self._moved(source, cut)
-        letters = [published.oldest_letter.get(each, inf) for each in cut if each[0] == self._live.dead_letters]
+        letters = [published.oldest_letter.get(place, inf) for place in cut if place[0] == self._live.dead_letters]
         witness = Witness(
             published,
             source.view.claim.source.name if source.view.claim.source else "",

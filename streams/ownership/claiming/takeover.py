@@ -166,8 +166,8 @@ class Takeover:
         owner.marks.restore(claim.trying, intake.offset)
         owner.marks.suspected = self._died_fetching()
         groups.expect_origins(setting.input)
-        for each in groups.awaits:
-            each.begin(facts.high, now)
+        for clock in groups.awaits:
+            clock.begin(facts.high, now)
         owner.sealed.settle(setting.agent.handler is not None)
         if setting.slow is not None:
             setting.slow.resumed(owner.sealed)
@@ -275,7 +275,7 @@ class Takeover:
         if setting.slow is not None and (section := released.sealed_again(items)):
             self._note(section, monotonic)
             return ()
-        if not processor.session or not any(isinstance(each, Message | Fire) for each in items):
+        if not processor.session or not any(isinstance(item, Message | Fire) for item in items):
             return self._commit_ended(item, processor.run(items, rows.fire_id, None, owner.place), monotonic)
         base = owner.reports().changes
         prepare = lambda events: owner.amended(base, events, released.after(item, events), [])  # noqa: E731

@@ -96,5 +96,5 @@ def meaning(handler: run.Handler, dead_letters: str) -> Iterator[str]:
 
 
 def _limit(limit: run.Throttle | run.RateLimit) -> str:
-    each = f" for each {limit.key}" if limit.key else ""
-    return f"{limit.limit} calls in {spoken_duration(limit.per)}{each}"
+    scope = f" for each {limit.key}" if limit.key else ""
+    return f"{limit.limit} calls in {spoken_duration(limit.per)}{scope}"
