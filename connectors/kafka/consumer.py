@@ -185,11 +185,14 @@ class KafkaInput:
 
     def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
         """Reads the partition with a consumer of its own. At most MOST partitions have one at once."""
-        place, alone = (topic, number), sum(isinstance(reader, AloneRecords) for reader in self._apart.values())
-        if place not in self._apart and alone < MOST:
+        place = topic, number
+        if place not in self._apart and self.spare():
             with contextlib.suppress(SystemNotReady):  # then the consumer itself goes on
                 self._apart[place] = AloneRecords(self._wanted, place, offset, epoch, self._sort)
         self.resume([place])
+
+    def spare(self) -> bool:
+        return sum(isinstance(reader, AloneRecords) for reader in self._apart.values()) < MOST
 
     def alone(self, topic: str, number: int) -> bool:
         return (topic, number) in self._apart

@@ -74,12 +74,13 @@ def why(
     from sluicegate.streams.operations.groups import group_changes, open_groups
 
     with _opened(file, name) as (app, agent, store):
+        agent, note = group_changes.under_deployed(app.name, agent, store)
         reasons = [(group, open_groups.why(group, agent)) for group in _named(app, agent, store, key, window)]
     if json:
-        print_json({"groups": [{**group_changes.document(group), "why": words} for group, words in reasons]})
+        shown = [{**group_changes.document(group), "why": words} for group, words in reasons]
+        print_json({"groups": shown} | ({"note": note} if note else {}))
         return DONE
-    for group, words in reasons:
-        print_text(f"{group_changes.where(group)}: {words}")
+    print_text(*(f"{group_changes.where(group)}: {words}" for group, words in reasons), *([note] if note else []))
     return DONE
 
 

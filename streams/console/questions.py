@@ -31,7 +31,7 @@ from sluicegate.streams.operations.dead.dead_changes import DeadListing
 from sluicegate.streams.operations.dead.dead_documents import payload
 from sluicegate.streams.operations.dead.dead_letters import Letter
 from sluicegate.streams.operations.desk import StoreDesk
-from sluicegate.streams.operations.groups.group_changes import document, every, key_of, where
+from sluicegate.streams.operations.groups.group_changes import document, every, key_of, under_deployed, where
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, why
 from sluicegate.streams.operations.stored_messages import message_document, time_text, timeout_document
 from sluicegate.streams.rules.versions import UNVERSIONED
@@ -109,11 +109,14 @@ class Questions:
         agent = agent_of(self.app, fields)
         key, place, window = key_of(text(fields, "key")), text(fields, "place"), optional(fields, "window")
         with self.desk.store() as store:
+            agent, note = under_deployed(self.app.name, agent, store)
             groups = every(self.app.name, agent, store, time.time(), key, place)
         groups = [group for group in groups if window in (None, _window(group))][:PAGE]
+        texts = ["; ".join([why(group, agent), *([note] if note else [])]) for group in groups]
         return {
             "groups": [
-                {**_group(group, 0.0), "why": why(group, agent), "values": plain(group.values)} for group in groups
+                {**_group(group, 0.0), "why": words, "values": plain(group.values)}
+                for group, words in zip(groups, texts, strict=True)
             ]
         }
 

@@ -274,6 +274,9 @@ class Positions(Protocol):
         """Resume at `offset`, which is the next record, for a partition that is paused again and again: records that
         are fetched from now on may be kept across the next pauses."""
 
+    def spare(self) -> bool:
+        """Whether `resume_alone` could now keep the records of one more partition."""
+
     def alone(self, topic: str, number: int) -> bool:
         """Whether the records of this partition come in separate batches."""
 

@@ -51,7 +51,8 @@ class IntakePauses:
             waits = self.unresolved.get(place)
             waiting = waits is not None and waits.at_it and self._clock() < waits.due
             repeated = self._clock() - self._resumed.get(place, -AGAIN) < AGAIN
-            slow = place in self.slow and not repeated  # a pause may have the batch unpacked again
+            # a pause may have the batch unpacked again
+            slow = place in self.slow and not repeated and self._setting.input.spare()
             if (owner.full or waiting or slow) and place not in self._paused:
                 self._setting.input.pause([place])
                 self._paused.add(place)

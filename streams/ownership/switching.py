@@ -42,11 +42,9 @@ def judged(before: Source | None, setting: AgentRuntime, partition: Partition) -
             f"{partition.topic}/{partition.number} is at version {before.version} of the rule, this worker at "
             f"{deployed.number}; it reads the rule again"
         )
-    policy = setting.on_rule_change
-    if before.version < deployed.number:
-        policy = deployed.policy_since(before.version)
-        if deployed.agent(before.version) is None and policy in (FINISH, CONVERT, REWIND):
-            policy = REFUSE  # of its rule only the layout of the groups is known
+    policy = setting.on_rule_change if before.version == deployed.number else deployed.policy_since(before.version)
+    if deployed.agent(before.version) is None and policy in (FINISH, CONVERT, REWIND):
+        policy = REFUSE  # of its rule only the layout of the groups is known
     older = before.older
     if before.version < deployed.number:  # after a crash, groups may be left whose end or conversion had begun
         older = tuple(replace(generation, policy=policy_of((generation.policy, policy))) for generation in older)

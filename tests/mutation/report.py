@@ -17,8 +17,12 @@ of `tests/mutation` with a table `GUARDS` have the guards; a unit test keeps the
 
 def write(project: Path, guards: Sequence[Guard], found: Mapping[str, str]) -> None:
     results = [found.get(guard.promise, OPEN) for guard in guards]
-    killed = sum("::" in result for result in results)
-    lines = [f"{len(guards)} guards, {killed} missed by a test, {results.count(SURVIVED)} survived.", ""]
+    killed, waiting = sum("::" in result for result in results), results.count(OPEN)
+    also = f" {waiting} more were not run." if waiting else ""
+    lines = [
+        f"{len(guards) - waiting} guards, {killed} missed by a test, {results.count(SURVIVED)} survived.{also}",
+        "",
+    ]
     lines += ["| promise | guard in | first test that fails without it |", "|---|---|---|"]
     lines += [
         f"| {guard.promise} | `{guard.file}` | {_cell(result)} |" for guard, result in zip(guards, results, strict=True)

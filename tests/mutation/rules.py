@@ -92,6 +92,13 @@ GUARDS = (
         DEPLOYED,
     ),
     Guard(
+        "groups whose rule is not known do not finish under it",
+        "streams/ownership/switching.py",
+        "    if deployed.agent(before.version) is None and policy in (FINISH, CONVERT, REWIND):",
+        f"    {NEVER}",
+        ("tests/unit/engine/test_windows_finish.py::test_a_correlation_without_versions_finishes_under_no_rule",),
+    ),
+    Guard(
         "a state is read with the layout of its own generation",
         "streams/aggregation/durable/changelog.py",
         "every.get(entry.generation)) is not None",

@@ -117,6 +117,9 @@ class Input:
     def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
         self.resume([(topic, number)])
 
+    def spare(self) -> bool:
+        return True
+
     def alone(self, topic: str, number: int) -> bool:
         return False
 

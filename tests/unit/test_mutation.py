@@ -34,6 +34,13 @@ def test_the_report_is_of_these_guards_and_none_survived() -> None:
     assert [promise for promise, test in said.items() if "::" not in test] == []
 
 
+def test_the_first_line_counts_only_guards_that_were_run(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    report.write(tmp_path, GUARDS[:3], {GUARDS[0].promise: "a.py::b", GUARDS[1].promise: report.SURVIVED})
+    text = (tmp_path / report.PLACE).read_text()
+    assert "\n2 guards, 1 missed by a test, 1 survived. 1 more were not run.\n" in text
+
+
 def test_a_guard_that_nothing_misses_survives_and_one_that_is_missed_names_its_test(tmp_path: Path) -> None:
     (tmp_path / "product.py").write_text("def right():\n    return 1\n")
     (tmp_path / "test_loose.py").write_text("def test_it():\n    import product\n    assert product.right()\n")

@@ -87,6 +87,9 @@ class ClusterInput:
     def resume_alone(self, topic: str, number: int, offset: int, epoch: int) -> None:
         self._made.resume_alone(plain(topic), number, offset, epoch)
 
+    def spare(self) -> bool:
+        return self._made.spare()
+
     def alone(self, topic: str, number: int) -> bool:
         return self._made.alone(plain(topic), number)
 

@@ -8,13 +8,16 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.results import rfc3339
 from sluicegate.streams.contracts.leased_values import SealedBatch
 from sluicegate.streams.contracts.stores import OutputFacts, Store
-from sluicegate.streams.errors import ConfigurationError
+from sluicegate.streams.engine.following import outdated, running
+from sluicegate.streams.errors import ConfigurationError, RestartNeeded
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.journal.journal import note
 from sluicegate.streams.operations.groups import open_groups, shared_groups
 from sluicegate.streams.operations.groups.contents import place_of
 from sluicegate.streams.operations.groups.open_groups import OpenGroup
+from sluicegate.streams.rules.versions import UNVERSIONED
 from sluicegate.streams.units import moment
+from sluicegate.streams.versions import catalogue
 
 
 def require_groups(agent: Agent) -> None:
@@ -34,6 +37,18 @@ def _require_no_table(agent: Agent) -> None:
             f"agent {agent.name}: its groups have the rows of a table, and a later change could not take them "
             "back from one that ended; under another name the agent reads the table again"
         )
+
+
+def under_deployed(app: str, agent: Agent, store: Store) -> tuple[Agent, str]:
+    """The agent under the rule that runs, whatever the file says, and a sentence that tells so. The sentence is empty
+    if the rule of the file runs."""
+    deployed = catalogue.read(store, app).get(agent.name, UNVERSIONED)
+    try:
+        under = running(agent, deployed)
+    except RestartNeeded as error:
+        return agent, f"explained by the rule of the file, which does not run: {error}"
+    other = outdated(agent, deployed)
+    return under, other and f"explained by version {deployed.number} of the rule, which runs: {other}"
 
 
 def every(

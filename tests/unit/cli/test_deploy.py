@@ -79,6 +79,22 @@ def test_a_file_becomes_the_next_version(file: Path, store: Any, deploy: Deploy)
     assert (last.number, last.who, last.why, last.agent) == (2, "me", "fewer", loaded(str(file)).agents[0])
 
 
+def test_a_group_is_explained_by_the_rule_that_runs_whatever_the_file_says(
+    file: Path, store: Any, deploy: Deploy
+) -> None:
+    ran(file, store)
+    file.write_text(LESS)
+    why = CliRunner().invoke(main, ["groups", "why", str(file), "a", "x"]).stdout
+    assert "in/0: 2 of 9 records" in why
+    assert "explained by version 1 of the rule, which runs: agent a: the file is not deployed" in why
+    document = json.loads(CliRunner().invoke(main, ["groups", "why", str(file), "a", "x", "--json"]).stdout)
+    assert document["note"].startswith("explained by version 1 of the rule")
+    deploy(LESS)
+    why = CliRunner().invoke(main, ["groups", "why", str(file), "a", "x"]).stdout
+    assert "2 of 3 records" in why
+    assert "explained" not in why
+
+
 def test_the_same_file_changes_nothing(file: Path, store: Any, deploy: Deploy) -> None:
     ran(file, store)
     assert "unchanged" in deploy(FILE).stdout

@@ -9,6 +9,7 @@ from sluicegate.streams.contracts.values import ColdGroup, Partition
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.groups.contents import held
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, drop, fire, open_groups
+from tests.unit.engine.deployments import deployed
 from tests.unit.engine.driver import Driver, ManualClock, memory
 from tests.unit.engine.scene import a_log
 from tests.unit.engine.test_windows import put
@@ -37,6 +38,12 @@ class ColdScene:
 
     def started(self, agent: Agent, **more: Any) -> Driver:
         return Driver(agent, self.store, self.log, self.clock, **more).give(0).turns(4)
+
+    def changed(self, agent: Agent, policy: str) -> None:
+        """The groups that are open are of version 1 of the rule, and `agent` is version 2."""
+        first = self.agent, "refuse"
+        self.started(self.agent, deployed=deployed(first))
+        self.driver = self.started(agent, deployed=deployed(first, (agent, policy)))
 
     @property
     def rows(self) -> list[str]:

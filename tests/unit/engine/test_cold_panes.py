@@ -98,7 +98,7 @@ def test_missing_rows_halt_the_partition() -> None:
 @pytest.mark.parametrize("policy", ["finish", "flush", "drop"])
 def test_cold_panes_go_with_the_others_when_the_rule_changes(policy: str) -> None:
     scene = Scene()
-    scene.driver = scene.started(paged_agent(replace(MINUTE, grace=0.0), compute=()), on_rule_change=policy)
+    scene.changed(paged_agent(replace(MINUTE, grace=0.0), compute=()), policy)
     assert (scene.rows, scene.alarms) == ([], 0)
     scene.feed(("other", 170, 1))
     scene.driver.turns(6)

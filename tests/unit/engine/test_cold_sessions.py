@@ -265,7 +265,7 @@ def test_cold_sessions_become_hot_when_late_records_have_results() -> None:
 @pytest.mark.parametrize("policy", ["finish", "flush", "drop"])
 def test_cold_sessions_go_with_the_others_when_the_rule_changes(policy: str) -> None:
     scene = Scene()
-    scene.driver = scene.started(paged_agent(replace(MINUTE, grace=0.0), compute=()), on_rule_change=policy)
+    scene.changed(paged_agent(replace(MINUTE, grace=0.0), compute=()), policy)
     assert (scene.rows, scene.alarms) == ([], 0)
     scene.feed(("other", 170, 1))
     scene.driver.turns(4)

@@ -329,7 +329,7 @@ def test_rows_that_are_missing_when_a_window_closes_halt_the_partition() -> None
 @pytest.mark.parametrize("policy", ["finish", "flush", "drop"])
 def test_cold_groups_go_with_the_others_when_the_rule_changes(policy: str) -> None:
     scene = Scene()
-    scene.driver = scene.started(paged_agent(replace(MINUTE, grace=0.0), compute=()), on_rule_change=policy)
+    scene.changed(paged_agent(replace(MINUTE, grace=0.0), compute=()), policy)
     assert scene.rows == []
     scene.feed(("other", 70, 1))
     scene.driver.turns(4)

@@ -9,6 +9,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.engine import worker
 from sluicegate.streams.engine.worker import Worker
 from sluicegate.streams.ownership.owner import Owner
+from sluicegate.streams.testing.log import LogInput
 from tests.unit.engine.driver import Driver, Log, ManualClock
 from tests.unit.engine.scene import a_log, an_agent
 
@@ -71,7 +72,7 @@ def test_where_both_come_together_the_next_ones_are_few(store: MemoryStore, cloc
 
 
 def beside_slow_ones(
-    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, seconds: float
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, seconds: float, turns: int = 12
 ) -> tuple[list[int], list[int]]:
     """How many large records of partition 0 each turn takes if one takes so many seconds, and the partitions that a
     consumer of its own reads."""
@@ -95,7 +96,7 @@ def beside_slow_ones(
         driver.input.resume([(topic, number)])
 
     driver.input.resume_alone = resume_alone  # type: ignore[method-assign]
-    driver.turns(12)
+    driver.turns(turns)
     assert len(log.topics["out"][0]) == 1
     return taken, alone
 
@@ -106,6 +107,15 @@ def test_a_partition_whose_large_records_take_long_holds_up_no_other_one(
     taken, alone = beside_slow_ones(store, clock, monkeypatch, 0.3)
     assert alone == [0]  # and not again and again, where no other consumer is free
     assert min(taken[:5]) == 1
+
+
+def test_a_slow_partition_is_paused_only_while_a_consumer_is_spare(
+    store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records take 20 s each, so it would be asked again after every second one."""
+    monkeypatch.setattr(LogInput, "spare", lambda self: False)
+    taken, alone = beside_slow_ones(store, clock, monkeypatch, 20.0, turns=10)
+    assert (len(taken), alone) == (10, [])
 
 
 def test_large_records_that_take_no_time_are_read_by_the_consumer_of_all(

@@ -1,5 +1,6 @@
 """Windows and correlations that are open when the rule changes, and finish under their own rule beside the next one."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -339,8 +340,41 @@ def test_a_correlation_that_is_open_is_complete_as_its_own_rule_says(store: Memo
     assert dead(log) == [("6", "late")]
 
 
-def leg(log: Log, key: str, name: str) -> None:
-    log.append("in", 0, key.encode(), b'{"%s": 1}' % name.encode())
+def test_a_correlation_that_is_open_keeps_of_a_leg_what_its_own_rule_says(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """`keep` of the leg payment changes from last to all."""
+    old = correlated(test_correlate.AGENT, "has(group.order)")
+    rule = old.aggregation
+    assert rule is not None
+    [order, payment, note] = rule.compute
+    new = replace(old, aggregation=replace(rule, compute=(order, replace(payment, kind="collect"), note)))
+    log = a_log("in", "out", "dead")
+    leg(log, "a", "payment", 1)
+    again(log, store, clock, [old]).turns()
+    driver = again(log, store, clock, [old, new]).turns()
+    for key in ("a", "b"):
+        leg(log, key, "payment", 2), leg(log, key, "payment", 3), leg(log, key, "order", 4)
+    driver.turns()
+    ended = {each.k: json.loads(each.v or b"")["payment"] for each in distinct(log, "out")}
+    assert ended == {b"a": 3, b"b": [2, 3]}
+
+
+def test_a_correlation_without_versions_finishes_under_no_rule(store: MemoryStore, clock: ManualClock) -> None:
+    """Only the layout of its groups is known, and so nothing would end them."""
+    old, log = test_correlate.AGENT, a_log("in", "out", "dead")
+    leg(log, "a", "payment")
+    Driver(old, store, log, clock).give(0).turns()
+    rule = old.aggregation
+    assert rule is not None
+    new = replace(old, aggregation=replace(rule, compute=rule.compute[:2], until="has(group.order)"))
+    driver = Driver(new, store, log, clock, on_rule_change="finish").give(0).turns()
+    [report] = driver.worker.reports.of(clock.now).partitions
+    assert "while 1 groups of in/0 are open" in str(report.detail)
+
+
+def leg(log: Log, key: str, name: str, value: int = 1) -> None:
+    log.append("in", 0, key.encode(), b'{"%s": %d}' % (name.encode(), value))
 
 
 @pytest.mark.parametrize("shared", [True, False])

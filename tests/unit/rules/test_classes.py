@@ -479,3 +479,28 @@ def test_hopping_windows_go_on_only_if_they_are_kept_in_the_same_way(tmp_path, w
     before, after = (agent(tmp_path, HOPPING.format(*more)) for more in (("", ""), (window, rule)))
     assert policies_of(changes(document(before), document(after))) == policies
     assert (fingerprint(before) == fingerprint(after)) is ("convert" in policies)
+
+
+JOINED = """
+correlate:
+  legs: {{o: orders, p: {{from: payments, key: id{}}}{}}}
+  complete: has(o)
+  timeout: {{after: 1m{}}}
+to: {{topic: o}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("leg", "legs", "timeout", "policies"),
+    [
+        (", keep: all", "", "", ("finish", "flush", "drop")),
+        ("", ", q: refunds", "", ("finish", "flush", "drop")),
+        ("", "", ", clock: wall", ("flush", "drop")),
+        ("", "", ", at_most: 2h", ("finish", "convert", "flush", "drop")),
+    ],
+)
+def test_a_correlation_finishes_under_the_legs_that_it_began_with(tmp_path, leg, legs, timeout, policies):
+    before, after = (
+        loaded(tmp_path, file_of(JOINED.format(*more))).app.agents[-1] for more in (("", "", ""), (leg, legs, timeout))
+    )
+    assert policies_of(changes(document(before), document(after))) == policies
