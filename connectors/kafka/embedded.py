@@ -35,7 +35,13 @@ class EmbeddedBroker:
             raise SystemNotReady(
                 "embedded broker: this build of confluent_kafka has none; give kafka.bootstrap.servers a real one"
             ) from error
-        self._client = self._new_client()
+        text = ctypes.create_string_buffer(TEXT)
+        conf = self._library.rd_kafka_conf_new()
+        self._library.rd_kafka_conf_set(conf, b"log_level", b"0", text, TEXT)
+        client = self._library.rd_kafka_new(PRODUCER, conf, text, TEXT)
+        if client is None:
+            raise SystemNotReady(f"embedded broker: {text.value.decode(errors='replace')}")
+        self._client = client
         self._cluster = self._library.rd_kafka_mock_cluster_new(self._client, 1)
         self._library.rd_kafka_mock_set_controller_id(self._cluster, 1)  # without one, admin requests wait for ever
         self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 0)
@@ -53,16 +59,6 @@ class EmbeddedBroker:
             self._library.rd_kafka_mock_cluster_destroy(self._cluster)
             self._library.rd_kafka_destroy(self._client)
             self._cluster = self._client = None
-
-    def _new_client(self) -> Any:
-        """The client that the mock cluster lives in. It logs nothing."""
-        text = ctypes.create_string_buffer(TEXT)
-        conf = self._library.rd_kafka_conf_new()
-        self._library.rd_kafka_conf_set(conf, b"log_level", b"0", text, TEXT)
-        client = self._library.rd_kafka_new(PRODUCER, conf, text, TEXT)
-        if client is None:
-            raise SystemNotReady(f"embedded broker: {text.value.decode(errors='replace')}")
-        return client
 
 
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {

@@ -63,7 +63,14 @@ class KafkaTable:
                 self._next[message.partition()] = message.offset() + 1
                 records.append(message)
             else:
-                self._sort(message)
+                error, number = message.error(), message.partition()
+                if error.code() == KafkaError._PARTITION_EOF:
+                    self._next[number] = message.offset()
+                    self._unread.discard(number)
+                elif problems.halting(error) is not None or not problems.is_transient(error):
+                    raise problems.not_ready(f"reading {self._topic}/{number} failed", error)
+                else:
+                    self._on_error(error)
         self._look()
         return records
 
@@ -99,17 +106,6 @@ class KafkaTable:
             return int(self._consumer.get_watermark_offsets(Position(self._topic, number), cached=True)[1])
         except KafkaException:
             return 0
-
-    def _sort(self, message: Any) -> None:
-        """An end is noted, a passing error is logged. Any other error means that records were missed."""
-        error, number = message.error(), message.partition()
-        if error.code() == KafkaError._PARTITION_EOF:
-            self._next[number] = message.offset()
-            self._unread.discard(number)
-        elif problems.halting(error) is not None or not problems.is_transient(error):
-            raise problems.not_ready(f"reading {self._topic}/{number} failed", error)
-        else:
-            self._on_error(error)
 
     def _look(self) -> None:
         """Raises SystemNotReady when the topic was deleted, made anew, or has more partitions: a reader that goes on

@@ -206,14 +206,10 @@ class MongoStore:
                 if rest == trying and row["token"] != token:
                     return
                 change = {"$set": {"trying": None if rest is None else _encode(rest), "token": ""}}
-                if self._set_row(row, change):
+                write = partial(self._data[CLAIM].update_one, row, change)
+                if connection.outside(self._server, write).matched_count:
                     return
         raise PersistenceError(f"mongodb: {_key(partition)} changed too often to take a crash mark out")
-
-    def _set_row(self, row: Document, change: Document) -> bool:
-        """Applies the change to the claim row if it is still this row. Returns whether it was."""
-        write = partial(self._data[CLAIM].update_one, row, change)
-        return bool(connection.outside(self._server, write).matched_count)
 
     def forget(self, claim: Claim) -> None:
         key = _key(claim.partition)

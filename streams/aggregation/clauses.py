@@ -284,15 +284,11 @@ def _short_headers(record: Record) -> dict[str, str]:
 def names_of(code: TypedCode, codec: Codec) -> dict[str, Any]:
     """The free names of the code, and `decode`: the decoder of the record that it reads."""
     message = {"text_of": _short_text, "headers_of": _short_headers, "moment_of": _moment}
-    return {**code.constants(), **message, "decode": _decoder_of(code, codec)}
-
-
-def _decoder_of(code: TypedCode, codec: Codec) -> Callable[[bytes], Any]:
     scalars = code.scalars()
     kinds: dict[str, FieldKind] = {name: "scalar" if name in scalars else "any" for name in code.fields}
     want = wanted([Field(name, code.decoded.get(name, kinds[name]), name in code.decoded) for name in code.fields])
     decode, _ = _decoders(codec, want.decode, [*code.fields])
-    return bounded(decode) if code.whole else decode
+    return {**code.constants(), **message, "decode": (bounded(decode) if code.whole else decode)}
 
 
 _ANSWERS = """

@@ -32,26 +32,17 @@ def judged(
     except (Unreadable, yaml.YAMLError) as error:
         hint = getattr(error, "hint", "write text that YAML can hold")
         return Loaded(None, (Problem(of_app.file, of_app.line, of_app.column, "", str(error), hint),), (), ())
-    return judge(_placed(parsed, tree, places), of_app.file, folder, tolerant)
-
-
-def _placed(parsed: FileDocument, tree: DocumentTree, places: CodePlaces) -> FileDocument:
-    known = {**dict.fromkeys(_steps(tree), places[()]), **places}
-    parsed.texts = {}
-    parsed.places = {path: (place.line, place.column) for path, place in known.items()}
-    parsed.files = {path: place.file for path, place in known.items()}
-    parsed.findings = [(finding, _nearest(parsed, finding.path)) for finding, _ in parsed.findings]
-    return parsed
-
-
-def _steps(tree: DocumentTree) -> list[Path]:
-    """The places of the tests' steps: a failed step is reported with its place."""
     tests = tree.get("tests")
     paths: list[Path] = []
     for name, steps in tests.items() if isinstance(tests, dict) else ():
         paths.append(("tests", name))
         paths += [("tests", name, number) for number in range(len(steps) if isinstance(steps, list) else 0)]
-    return paths
+    known = {**dict.fromkeys(paths, places[()]), **places}
+    parsed.texts = {}
+    parsed.places = {path: (place.line, place.column) for path, place in known.items()}
+    parsed.files = {path: place.file for path, place in known.items()}
+    parsed.findings = [(finding, _nearest(parsed, finding.path)) for finding, _ in parsed.findings]
+    return judge(parsed, of_app.file, folder, tolerant)
 
 
 def _nearest(parsed: FileDocument, path: Path) -> document.LineColumn:

@@ -111,14 +111,9 @@ def _runtime(
         RegisteredSchemas(agent),
         deployed,
         parts.mac,
-        _matching(app, agent, parts),
+        MatchingTopics(app.name, agent, parts.store, parts.input, parts.token) if looks_for_topics(agent) else None,
         tuple(parts.outputs) if agent.delivery == "at-least-once" else (),
     )
-
-
-def _matching(app: App, agent: Agent, parts: WorkerDependencies) -> MatchingTopics | None:
-    """The topics that match the patterns of the agent; None without patterns."""
-    return MatchingTopics(app.name, agent, parts.store, parts.input, parts.token) if looks_for_topics(agent) else None
 
 
 def _receiving(agent: Agent, processor: RecordProcessor, back: str) -> Agent:

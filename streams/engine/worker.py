@@ -369,13 +369,9 @@ class Worker:
         if now >= self._inform_at:
             self._inform_at = now + INFORM_EVERY
             self._inform()
-        self._processor.measure(now, self._is_first)
-
-    @property
-    def _is_first(self) -> bool:
-        """Whether this worker has the first partition of all. That worker counts what belongs to no partition."""
+        # the worker with the first partition of all counts what belongs to no partition
         names = self._parts.input.topics() if patterns(self._agent.topics) else self._agent.topics
-        return any((name, 0) in self._owners for name in (names or ())[:1])
+        self._processor.measure(now, any((name, 0) in self._owners for name in (names or ())[:1]))
 
     def _inform(self) -> None:
         """Commits the offsets to Kafka, for lag monitors and to detect a store that lost writes. Such an asynchronous

@@ -64,7 +64,10 @@ def result(function: str, left: ValueType, right: ValueType) -> ValueType | None
         return UNKNOWN if gives else None
     (outcome,) = gives.values()
     if outcome == NUMBER:
-        return _number(left, right)
+        kinds = {left.kind, right.kind}
+        if "double" in kinds:
+            return DOUBLE
+        return INTEGER if kinds == {"integer"} else NUMBER
     return common((left, right)) if outcome == LIST and left.kind == right.kind else outcome
 
 
@@ -92,10 +95,3 @@ def is_kind(type_: ValueType, kind: str) -> bool:
     if kind == "integer":
         return type_.kind in ("integer", "number")
     return type_.kind == kind or (kind == "number" and type_.kind in NUMBERS)
-
-
-def _number(left: ValueType, right: ValueType) -> ValueType:
-    kinds = {left.kind, right.kind}
-    if "double" in kinds:
-        return DOUBLE
-    return INTEGER if kinds == {"integer"} else NUMBER

@@ -63,7 +63,15 @@ class TopicTable:
         for record in records:
             self._put(record)
         if len(self) > self.lookup.max_rows or self.bytes > self.lookup.max_table_bytes:
-            self._fill_up()
+            rows, size = len(self), self.bytes
+            self.close()
+            self._clear()
+            self._full = True
+            self._why = (
+                f"table-full: lookup {self.lookup.name} has more than {self.lookup.max_rows:,} rows, or more than "
+                f"{self.lookup.max_table_bytes:,} bytes; raise max_rows or max_table_bytes, and restart"
+            )
+            self._log.error("table.full", rows=rows, bytes=size, error=self._why)
         elif not self._complete and feed.complete:
             self._complete, self._pause = True, PAUSE
             seconds = round(self._clock() - self._began, 3)
@@ -108,17 +116,6 @@ class TopicTable:
             self._log.warning("table.lost", error=why)
         self._why, self._try_at = f"lookup {self.lookup.name}: {why}", self._clock() + self._pause
         self._pause = min(LONGEST_PAUSE, 2 * self._pause)
-
-    def _fill_up(self) -> None:
-        rows, size = len(self), self.bytes
-        self.close()
-        self._clear()
-        self._full = True
-        self._why = (
-            f"table-full: lookup {self.lookup.name} has more than {self.lookup.max_rows:,} rows, or more than "
-            f"{self.lookup.max_table_bytes:,} bytes; raise max_rows or max_table_bytes, and restart"
-        )
-        self._log.error("table.full", rows=rows, bytes=size, error=self._why)
 
     def _clear(self) -> None:
         self._rows, self.bytes, self._complete = {}, 0, False

@@ -267,16 +267,6 @@ def _number(form: RowForm) -> ast.expr:
     return expression(_OF_MANY if form.emits else _OF_ONE)
 
 
-def _more_headers(form: RowForm) -> list[ast.stmt]:
-    """The headers of windows and of early results."""
-    revision = expression(_NUMBERED, **_NAMES)
-    if form.windows != "none":
-        code = statements(_OF_WINDOWS, NUMBERED=revision, **_NAMES)
-    else:
-        code = statements(_OF_REVISION, NUMBERED=revision) if form.emits else []
-    return [*code, *(statements(_OF_FINAL, **_NAMES) if form.emits else [])]
-
-
 def _document(form: RowForm) -> ast.expr:
     """The result document, as `results.document` has it."""
     fields = {
@@ -295,5 +285,10 @@ def _document(form: RowForm) -> ast.expr:
 def _row(form: RowForm, rows: str, name: str) -> list[ast.stmt]:
     """The code of one row of a result. `name` names the output among all outputs, for its id."""
     output = statements(_HASHED, HASH="output_hash", NAME=expression(name), MADE="output")
-    headers = statements(_HEADERS, MORE=_more_headers(form), **_NAMES)
+    revision = expression(_NUMBERED, **_NAMES)
+    if form.windows != "none":
+        code = statements(_OF_WINDOWS, NUMBERED=revision, **_NAMES)
+    else:
+        code = statements(_OF_REVISION, NUMBERED=revision) if form.emits else []
+    headers = statements(_HEADERS, MORE=[*code, *(statements(_OF_FINAL, **_NAMES) if form.emits else [])], **_NAMES)
     return statements(_ROW, OUTPUT=[stage("id"), *output], HEADERS=[stage("headers"), *headers], ROWS=rows)

@@ -210,7 +210,12 @@ class Rows:
         if isinstance(event, BadItem):
             return (self._bad_item(event),)
         if isinstance(event, TimeMark):
-            return self._marks(event)
+            topic, identify = self._agent.outputs[0].topic, self.fire_id
+            headers: list[Header] = [*of_mark(event, *self._partition[2:]), self._sender]
+            return [
+                self._row(output_id(identify(event.offset), -1 - self.number), topic, None, None, headers, place)
+                for place in range(self._facts.partitions(topic))
+            ]
         if isinstance(event, Refused):
             return (self._dead(event),)
         if isinstance(event, GroupEnded) and event.fire.number in unreported_ends:
@@ -317,15 +322,6 @@ class Rows:
         if fire.trace is not None:
             headers.append(("traceparent", fire.trace.encode("ascii", "replace")))
         return headers
-
-    def _marks(self, mark: TimeMark) -> list[OutboxRow]:
-        """One row for each partition of the topic."""
-        topic, identify = self._agent.outputs[0].topic, self.fire_id
-        headers: list[Header] = [*of_mark(mark, *self._partition[2:]), self._sender]
-        return [
-            self._row(output_id(identify(mark.offset), -1 - self.number), topic, None, None, headers, place)
-            for place in range(self._facts.partitions(topic))
-        ]
 
     def _bad_item(self, bad: BadItem) -> OutboxRow:
         """The dead letter of a message in a group. The key and offset of the message are unknown, so the row has the

@@ -38,7 +38,10 @@ def read_again(groups: Groups, records: Sequence[Record], until: int) -> Sequenc
     their groups. Raises RewindMismatch if they differ from the records that filled a group."""
     if records[0].offset() >= until and not groups.states:
         return records
-    rule, kept = _plain(groups.rule), []
+    rule, kept = copy(groups.rule), []
+    rule.results = None
+    # what it refuses became a dead letter or was left out when it was first read
+    rule.on_error = OnError(decode="skip", expression="skip")
     for record in records:
         if record.offset() >= until:
             _check_empty(groups, until)
@@ -46,15 +49,6 @@ def read_again(groups: Groups, records: Sequence[Record], until: int) -> Sequenc
         elif groups.states and _took(groups, rule, record):
             kept.append(record)
     return kept
-
-
-def _plain(rule: Rule) -> Rule:
-    """The rule without results. A record that it refuses is skipped: it became a dead letter or was left out when it
-    was first read."""
-    plain = copy(rule)
-    plain.results = None
-    plain.on_error = OnError(decode="skip", expression="skip")
-    return plain
 
 
 def _took(groups: Groups, rule: Rule, record: Record) -> bool:

@@ -81,7 +81,8 @@ class StateResource:
         follows = first + len(page)
         tag = _tag(page, first, len(groups))
         fresh = {"ETag": tag, "Age": str(int(age)), "Cache-Control": "private, no-cache"}
-        if _matches(headers.get("if-none-match", ""), tag):
+        tags = [word.strip().removeprefix("W/") for word in headers.get("if-none-match", "").split(",")]
+        if tags == ["*"] or tag.removeprefix("W/") in tags:
             return Answer(HTTPStatus.NOT_MODIFIED, JSON, b"", fresh)
         more = {"count": len(groups), "next": follows if follows < len(groups) else None}
         return _json(HTTPStatus.OK, {"agent": agent.name, "groups": page, **more}, fresh)
@@ -144,11 +145,6 @@ def _tag(page: Sequence[Mapping[str, Any]], first: int, many: int) -> str:
     """A weak entity tag. It changes with the state, but not with its age or owner."""
     lasting = [[{name: value for name, value in row.items() if name not in PASSING} for row in page], first, many]
     return f'W/"{blake2b(_encoded(lasting), digest_size=16).hexdigest()}"'
-
-
-def _matches(wanted: str, tag: str) -> bool:
-    tags = [word.strip().removeprefix("W/") for word in wanted.split(",")]
-    return tags == ["*"] or tag.removeprefix("W/") in tags
 
 
 def _json(status: HTTPStatus, content: Any, headers: Mapping[str, str] = {}) -> Answer:

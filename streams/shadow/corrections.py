@@ -66,7 +66,7 @@ class Corrections:
         if live is not None and live.opened is not None:
             closed = fire.closed if live.closed is None or live.goes_on else live.closed
             fire = msgspec.structs.replace(fire, opened=live.opened, closed=closed)
-        rows = [row for row in self._rows_of(fire) if row.topic == self._into]
+        rows = [row for row in self._rows.make(self._events(fire)) if row.topic == self._into]
         if not rows:
             self.verdicts.left_out += 1
             return
@@ -87,9 +87,6 @@ class Corrections:
         nothing = Sent(self._rows.fire_id(offset), 0, self._into, record.key(), None, [], None)
         live = PublishedResult(offset, record.key() or b"", offset, offset, 1, "sent", outputs)
         self._add(self._rows.make(sent or (nothing,)), offset, [live])
-
-    def _rows_of(self, fire: Fire) -> list[OutboxRow]:
-        return self._rows.make(self._events(fire))
 
     def _events(self, fire: Fire) -> Sequence[Event]:
         return decided(self._agent, self._results, fire, self._looked_up(fire) if self._agent.lookups else None)

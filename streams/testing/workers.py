@@ -146,12 +146,6 @@ class Workers:
         deployed = catalogue.read(self._store, app.name).get(agent.name, UNVERSIONED)
         return build(app, self._calling(running(agent, deployed)), number, "test", "refuse", parts, deployed)
 
-    def _assign_matching(self) -> None:
-        """Gives the workers the topics that match their patterns and that were created since the last call."""
-        for source, (agent, _) in self._inputs.items():
-            if patterns(agent.topics):
-                self._assign(source, matching(agent.topics, self._log.topics))
-
     def _assign(self, source: LogInput, names: Sequence[str]) -> None:
         """Gives a worker its part of the partitions of these topics."""
         _, number = self._inputs[source]
@@ -168,7 +162,9 @@ class Workers:
         still = rounds = 0
         while still < 2:
             before = self._moved()
-            self._assign_matching()
+            for source, (agent, _) in self._inputs.items():
+                if patterns(agent.topics):
+                    self._assign(source, matching(agent.topics, self._log.topics))
             for worker in self._running:
                 worker.turn()
             if self._dispatch is not None:

@@ -94,6 +94,7 @@ def in_time(windows: "WindowGroups") -> Placing:
     in any case; otherwise only if the time is below it."""
     field = _FIELD_OF_MILLISECONDS if windows.window.unit == "ms" else _FIELD
     time = _ORIGIN if windows.merged is not None else field if windows.window.time else _TIMESTAMP
+    functions = {"bound_of": bound_of, "latest_of": latest_of, "span_of": span_of, "refuses": refuses, "name": name}
     return Placing(
         find=time,
         opens="groups.open_at(key, record, now, time)",
@@ -103,14 +104,8 @@ def in_time(windows: "WindowGroups") -> Placing:
         closed="exactly(groups, record, now)\n",
         passed=PASSED + _BOUND,
         time=None if windows.merged is not None else windows.window.time,
-        names=_names(windows),
+        names={**functions, "origin_and_time": origin_and_time, "time_of": _time_of(windows), "longest": LONGEST_KEY},
     )
-
-
-def _names(windows: "WindowGroups") -> dict[str, Any]:
-    """The functions that the code calls."""
-    functions = {"bound_of": bound_of, "latest_of": latest_of, "span_of": span_of, "refuses": refuses, "name": name}
-    return {**functions, "origin_and_time": origin_and_time, "time_of": _time_of(windows), "longest": LONGEST_KEY}
 
 
 def _time_of(windows: "WindowGroups") -> Callable[[Any], int]:

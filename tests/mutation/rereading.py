@@ -59,7 +59,7 @@ GUARDS = (
     Guard(
         "a record that was refused does not stop the partition when it is read again",
         "streams/ownership/rereading.py",
-        '    plain.on_error = OnError(decode="skip", expression="skip")\n',
+        '    rule.on_error = OnError(decode="skip", expression="skip")\n',
         "",
         STEPS,
     ),

@@ -103,26 +103,21 @@ def _with_telemetry(file: str, loaded: "Loaded") -> "Loaded":
 
 
 def _document(loaded: "Loaded", findings: "list[SystemFinding] | None", code: int) -> dict[str, Any]:
-    schemas = _schemas(loaded)
+    from json import loads
+
+    agents = loaded.app.agents if loaded.app and not loaded.unset else ()
+    schemas = {
+        f"{agent.name}/{to.topic}" if agent.routes else agent.name: loads(to.schema.schema)
+        for agent in agents
+        for to in agent.outputs
+        if to.schema and to.format == "avro"
+    }
     return {
         "ok": code == DONE,
         "problems": [_shown(p) for p in loaded.problems],
         "warnings": [_shown(p) for p in _warnings(loaded)],
         **({"schemas": schemas} if schemas else {}),
         **({} if findings is None else {"systems": [finding._asdict() for finding in findings]}),
-    }
-
-
-def _schemas(loaded: "Loaded") -> dict[str, Any]:
-    """The Avro schema of each output, by agent, or by AGENT/TOPIC for several routes."""
-    from json import loads
-
-    agents = loaded.app.agents if loaded.app and not loaded.unset else ()
-    return {
-        f"{agent.name}/{to.topic}" if agent.routes else agent.name: loads(to.schema.schema)
-        for agent in agents
-        for to in agent.outputs
-        if to.schema and to.format == "avro"
     }
 
 

@@ -189,7 +189,9 @@ def _with_own(app: App, agents: Sequence[Agent], counts: Mapping[str, int | None
     for agent in agents:
         if agent.rekeys and agent.to is not None and counts[agent.to.topic] is None:
             own.setdefault(agent.to.topic, []).extend(agent.topics)
-    known = {**counts, **_matching(app, [name for inputs in own.values() for name in inputs])}
+    patterns = topic_names.patterns([name for inputs in own.values() for name in inputs])
+    topics = topic_names.matching(patterns, existing(app)) if patterns else []
+    known = {**counts, **(admin.existing(app.brokers, topics, call_timeout(app)) if topics else {})}
     missing = {
         topic: max((known[name] or 0 for name in topic_names.matching(inputs, known)), default=0)
         for topic, inputs in own.items()
@@ -198,13 +200,6 @@ def _with_own(app: App, agents: Sequence[Agent], counts: Mapping[str, int | None
         return counts
     structlog.get_logger().info("topics.made", topics=admin.create(app.brokers, missing))
     return {**counts, **missing}
-
-
-def _matching(app: App, names: Sequence[str]) -> Mapping[str, int | None]:
-    """The partitions of the topics that the patterns among the names match."""
-    patterns = topic_names.patterns(names)
-    topics = topic_names.matching(patterns, existing(app)) if patterns else []
-    return admin.existing(app.brokers, topics, call_timeout(app)) if topics else {}
 
 
 def _fragile(app: App, agents: Sequence[Agent]) -> list[str]:

@@ -199,7 +199,15 @@ def _of_type(info: inspect.Type, inside: tuple[type, ...]) -> ValueType:
         case inspect.DictType(value_type=value):
             return map_of(_of_type(value, inside))
         case inspect.StructType() | inspect.DataclassType() | inspect.TypedDictType():
-            return _of_class(info, inside)
+            if info.cls in inside or (isinstance(info, inspect.StructType) and info.array_like):
+                return UNKNOWN
+            fields: dict[str, ValueType] = {}
+            for field in info.fields:
+                kind_ = _of_type(field.type, (*inside, info.cls))
+                fields[field.encode_name] = kind_ if field.required else nullable(kind_)
+            if not isinstance(info, inspect.StructType) or not info.forbid_unknown_fields:
+                return open_record_of(fields)
+            return record_of(fields | ({info.tag_field: UNKNOWN} if info.tag_field else {}))
     return _OF_PYTHON.get(type(info), UNKNOWN)
 
 
@@ -210,22 +218,6 @@ def _one_of(values: Iterable[object]) -> ValueType:
     if kinds == {str}:
         return replace(TEXT, symbols=tuple(map(str, types)))
     return INTEGER if kinds == {int} else UNKNOWN
-
-
-def _of_class(
-    info: inspect.StructType | inspect.DataclassType | inspect.TypedDictType, inside: tuple[type, ...]
-) -> ValueType:
-    """The type of a class. A field with a default may be missing. A Struct ignores other names unless it forbids
-    them."""
-    if info.cls in inside or (isinstance(info, inspect.StructType) and info.array_like):
-        return UNKNOWN
-    fields: dict[str, ValueType] = {}
-    for field in info.fields:
-        kind_ = _of_type(field.type, (*inside, info.cls))
-        fields[field.encode_name] = kind_ if field.required else nullable(kind_)
-    if not isinstance(info, inspect.StructType) or not info.forbid_unknown_fields:
-        return open_record_of(fields)
-    return record_of(fields | ({info.tag_field: UNKNOWN} if info.tag_field else {}))
 
 
 # -- the values of tests -----------------------------------------------------------------------------------------------
