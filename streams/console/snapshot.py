@@ -14,7 +14,7 @@ from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
 from sluicegate.streams.operations import auditing
 from sluicegate.streams.operations.auditing import PlacedChange
 from sluicegate.streams.operations.groups.cold_groups import parts
-from sluicegate.streams.operations.groups.contents import PartitionContents, held
+from sluicegate.streams.operations.groups.contents import PartitionContents, contents_of
 from sluicegate.streams.operations.groups.open_groups import groups_in
 from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.windows.groups import WindowGroups
@@ -92,7 +92,7 @@ def _read(
         table.unlisted += reported
         return row._replace(note=f"not read: it has {counted(reported, 'open group')}"), []
     try:
-        contents = held(agent, partition, view)
+        contents = contents_of(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError) as error:
         return row._replace(note=str(error)), []
     before = len(table)

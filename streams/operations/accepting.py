@@ -44,7 +44,7 @@ from sluicegate.streams.errors import (
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person, appended
 from sluicegate.streams.operations.groups.cold_groups import parts, remaining, remove_all, without
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.ownership.checks import check_claim, check_partitions, told_era
 from sluicegate.streams.ownership.halted import ACCEPTED, note_key
 from sluicegate.streams.wording import counted
@@ -146,7 +146,7 @@ def gap(agent: Agent, view: PartitionView, facts: TopicFacts, store: Store, repo
 def _error(agent: Agent, view: PartitionView, facts: TopicFacts) -> Halt | None:
     try:
         check_claim(view.claim, facts)
-        groups = held(agent, view.claim.partition, view).open_groups
+        groups = contents_of(agent, view.claim.partition, view).open_groups
         check_partitions(view.claim.source, facts, agent.aggregation or Aggregation(), groups)
         mark = view.claim.trying
         if mark is not None and mark.offset == view.claim.offset and UNFETCHABLE in mark.processes:
@@ -173,7 +173,7 @@ def _offset(error: Halt, claim: Claim, facts: TopicFacts, to: int) -> int:
 def _repeated_state(agent: Agent, view: PartitionView, offset: int, store: Store) -> Forgotten:
     """The groups and items whose offsets come again. Raises ConfigurationError when the state cannot be read."""
     try:
-        contents = held(agent, view.claim.partition, view)
+        contents = contents_of(agent, view.claim.partition, view)
     except ChangelogIncomplete as error:
         raise ConfigurationError(
             f"beside the gap its state cannot be read ({error}): start the agent under another name"

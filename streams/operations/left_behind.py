@@ -7,7 +7,7 @@ from sluicegate.streams.agent import App
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.operations.planning import Holding
 from sluicegate.streams.rules.versions import UNVERSIONED, Deployed
@@ -91,7 +91,7 @@ def _holding(partition: Partition, view: PartitionView, deployed: Deployed, buff
     try:
         if agent is None:
             return None if view.entries else Holding(rows=view.unsent)
-        contents = held(agent, partition, view)
+        contents = contents_of(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError):
         return None
     groups = contents.open_groups + buffered

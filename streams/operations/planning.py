@@ -13,7 +13,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.keys import CONVERT, DROP, ELSEWHERE, FINISH, FLUSH, REWIND, TOPICS, ChangeClass
 from sluicegate.streams.operations.groups.cold_groups import parts
-from sluicegate.streams.operations.groups.contents import PartitionContents, held
+from sluicegate.streams.operations.groups.contents import PartitionContents, contents_of
 from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.ownership.beginning import idle_since
 from sluicegate.streams.rules import AgentRule, rule_of
@@ -97,7 +97,7 @@ def of_the_file(old: App, new: App) -> list[str]:
 def planned(old: App, new: App, names: Sequence[str], choice: str | None, store: Store | None) -> list[AgentPlan]:
     """The plans of the agents with these names, in the order of the new file, then of the removed ones. `choice` is one
     of CHOICES; None: as `run` chooses. `store` is the old app's; None: it is not asked. Raises PersistenceError,
-    ExpressionError, and the errors of `held`."""
+    ExpressionError, and the errors of `contents_of`."""
     before, after = ({agent.name: agent for agent in app.agents} for app in (old, new))
     moved = elsewhere(old, new)
     chosen = [name for name in {**after, **before} if name in names]
@@ -215,7 +215,7 @@ def _holding(
         view = store.read(partition) if partition.agent == old.name and partition.topic in topics else None
         if view is None:
             continue
-        contents = held(old, partition, view)
+        contents = contents_of(old, partition, view)
         same = _judge_deployed(old, contents)
         rows, items = rows + view.unsent, items + len(contents.sealed.by_number)
         count = contents.open_groups

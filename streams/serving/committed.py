@@ -12,7 +12,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.operations.desk import StoreDesk
 from sluicegate.streams.operations.groups.cold_groups import has_changed
-from sluicegate.streams.operations.groups.contents import PartitionContents, held, partitions
+from sluicegate.streams.operations.groups.contents import PartitionContents, contents_of, partitions
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, with_cold
 from sluicegate.streams.operations.groups.shared_groups import shared_groups
 
@@ -49,7 +49,7 @@ class CommittedState:
 
     def groups(self, agent: Agent, key: bytes, fresh: bool = False) -> CommittedGroups:
         """The open groups of this key. With `fresh` the store is read for this question. Raises PersistenceError,
-        SystemNotReady, and the errors of `held`."""
+        SystemNotReady, and the errors of `contents_of`."""
         with self._desk.store() as store:
             reading = self._reading(agent, store, fresh)
             groups = [group for group in reading.shared if group.key == key]
@@ -84,7 +84,7 @@ class CommittedState:
             view = store.read(contents.partition)
             if view is None or not has_changed(contents, view, key):
                 return []
-            contents = held(agent, contents.partition, view)
+            contents = contents_of(agent, contents.partition, view)
         raise SystemNotReady("the group changed each time while it was looked for; ask again")
 
 

@@ -8,7 +8,7 @@ from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.accepting import accept, preview
 from sluicegate.streams.operations.dead.dead_rows import dead_rows, requeue
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from tests.contracts.given import claimed, row, seen, tokens
 
 AGENT = Agent("agent", ("topic.x",), Aggregation(count=3), Destination("out"), "dead")
@@ -49,5 +49,5 @@ def test_an_accepted_gap_moves_the_offset_and_begins_an_era(store: Store, partit
     assert found is not None
     assert (found.error.code, view.claim.offset, view.claim.epoch) == ("log-truncated", 40, -1)
     assert view.claim.source == Source("id", 9, RULE, 9, 1)
-    assert [each.what for each in held(AGENT, partition, view).amended] == ["accept-gap"]
+    assert [each.what for each in contents_of(AGENT, partition, view).amended] == ["accept-gap"]
     assert preview(store, AGENT, partition, lambda: facts) is None

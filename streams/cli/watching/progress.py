@@ -20,7 +20,7 @@ from sluicegate.streams.contracts.stores import Store, TopicPartition
 from sluicegate.streams.contracts.values import Level, Partition, PartitionView
 from sluicegate.streams.errors import ChangelogIncomplete, ConfigurationError, SystemNotReady
 from sluicegate.streams.operations.dead.dead_changes import settled
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.shared_groups import shared_groups
 from sluicegate.streams.operations.left_behind import LeftBehind, left_behind
 from sluicegate.streams.topic_names import patterns, reads
@@ -213,7 +213,7 @@ def _groups(
 ) -> tuple[int | None, float | None, float | None, str | None]:
     """The number of open groups in this partition, the age of the oldest, the next deadline, and a note."""
     try:
-        contents = held(agent, partition, view)
+        contents = contents_of(agent, partition, view)
     except (ChangelogIncomplete, ConfigurationError) as error:
         return None, None, None, str(error)
     groups = [generation.groups for generation in contents.every]

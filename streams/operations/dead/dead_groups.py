@@ -20,7 +20,7 @@ from sluicegate.streams.journal.amending import Person, appended
 from sluicegate.streams.operations.dead.dead_letters import ASKED, SENT, LeftOut, Letter, Unrepairable, noted
 from sluicegate.streams.operations.dead.group_letters import group
 from sluicegate.streams.operations.dead.group_members import ReadRange
-from sluicegate.streams.operations.groups.contents import PartitionContents, held
+from sluicegate.streams.operations.groups.contents import PartitionContents, contents_of
 
 PAGE = 20  # groups of one commit
 
@@ -71,7 +71,7 @@ def _keep(
     """Puts the groups into the state of the partition. Returns the letters that were retried before."""
     claim = store.claim(partition, person.token, NOBODY)
     view = store.read(partition)
-    contents = held(agent, partition, view) if view is not None else None
+    contents = contents_of(agent, partition, view) if view is not None else None
     refused, chosen = list[str](), dict[GroupNumber, GroupLetter]()
     for dead_group in letters:
         if dead_group.fire.number in chosen or (contents is not None and _is_kept(contents, dead_group, again)):

@@ -55,7 +55,7 @@ class PartitionContents(NamedTuple):
         return [*self.older, GenerationContents(generation, self.rule, self.groups, version)]
 
 
-def held(agent: Agent, partition: Partition, view: PartitionView) -> PartitionContents:
+def contents_of(agent: Agent, partition: Partition, view: PartitionView) -> PartitionContents:
     """The contents of a partition. Raises ChangelogIncomplete, and ConfigurationError when the rule that filled the
     groups cannot be restored."""
     rule = Rule(agent, formats.reads(agent))
@@ -84,9 +84,9 @@ def place_of(partition: Partition) -> str:
 
 def partitions(store: Store, app: str, agent: Agent, place: str | None = None) -> Iterator[PartitionContents]:
     """The contents of this partition (None: of all, by topic and number). Raises PersistenceError and SystemNotReady,
-    and the errors of `held`."""
+    and the errors of `contents_of`."""
     for partition in store.partitions(app):
         wanted = partition.agent == agent.name and place in (None, place_of(partition))
         view = store.read(partition) if wanted else None
         if view is not None:
-            yield held(agent, partition, view)
+            yield contents_of(agent, partition, view)

@@ -19,7 +19,7 @@ from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.journal.amending import Leaving, Person, amend
 from sluicegate.streams.keys import REWIND
 from sluicegate.streams.operations.groups.cold_groups import parts, rows_of, with_rows, without
-from sluicegate.streams.operations.groups.contents import GenerationContents, PartitionContents, held, partitions
+from sluicegate.streams.operations.groups.contents import GenerationContents, PartitionContents, contents_of, partitions
 from sluicegate.streams.outbox.rows import Rows
 from sluicegate.streams.outbox.sizes import MESSAGE_BYTES
 from sluicegate.streams.ownership.rereading import unread
@@ -298,7 +298,7 @@ def drop(store: Store, group: OpenGroup, agent: Agent, person: Person, outputs: 
 
 def _generation_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> GenerationContents | None:
     """The generation that still holds the group; None: the group has ended."""
-    contents = held(agent, group.partition, view)
+    contents = contents_of(agent, group.partition, view)
     for part in with_rows(contents, store, contents.groups.cold.rows_of(group.name)):
         for generation in part.every:
             state = generation.groups.states.get(group.name) if generation.generation == group.generation else None
@@ -310,7 +310,7 @@ def _generation_of(store: Store, view: PartitionView, group: OpenGroup, agent: A
 def _row_of(store: Store, view: PartitionView, group: OpenGroup, agent: Agent) -> Leaving | None:
     """The row of the group, and the changelog's state of the cold groups after its removal; None: the store has no
     rows. A hot group may have one."""
-    contents = held(agent, group.partition, view)
+    contents = contents_of(agent, group.partition, view)
     if not contents.paging.has_rows:
         return None
     rows = rows_of(contents, store, group.name)

@@ -14,7 +14,7 @@ from sluicegate.streams.contracts.stores import OutputFacts, Store
 from sluicegate.streams.contracts.values import Claim, GroupNumber, Partition, Source, TopicFacts
 from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.proofs import TopicProofs
 from sluicegate.streams.operations.rebuilding.rebuild import Reach, Rebuild, Rebuilt, refused, unaccountable
 from sluicegate.streams.operations.rebuilding.rebuild_known import KnownOutputs, Messages
@@ -434,7 +434,7 @@ class Plans:
                     continue
                 if maker_of(facts.metadata) in (None, view.claim.incarnation):
                     continue
-                if any(change.what == WHAT for change in held(self._agent, partition, view).amended):
+                if any(change.what == WHAT for change in contents_of(self._agent, partition, view).amended):
                     self._history.inform(topic, number, view.claim.offset, informational(view.claim))
 
 

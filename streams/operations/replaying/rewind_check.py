@@ -11,7 +11,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, TopicFacts
 from sluicegate.streams.errors import RewindMismatch
 from sluicegate.streams.operations.groups.cold_groups import whole
-from sluicegate.streams.operations.groups.contents import PartitionContents, held
+from sluicegate.streams.operations.groups.contents import PartitionContents, contents_of
 from sluicegate.streams.ownership.rereading import lowest, read_again
 from sluicegate.streams.rules.versions import Deployed
 from sluicegate.streams.topic_names import matching
@@ -69,7 +69,7 @@ class RewindCheck:
         if source.older:
             oldest = source.older[0].version
             return f"{place} still has a group of version {oldest}; {ENDING}"
-        contents = whole(held(agent, partition, view), self._store)
+        contents = whole(contents_of(agent, partition, view), self._store)
         if not contents.groups.states:
             return None
         return self._unreadable(contents, place) or self._mismatch(contents)

@@ -17,7 +17,7 @@ from sluicegate.streams.contracts.values import Partition, PartitionView, TopicF
 from sluicegate.streams.errors import ConfigurationError
 from sluicegate.streams.keys import FINISH
 from sluicegate.streams.operations.groups.cold_groups import parts
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.proofs import TopicProofs
 from sluicegate.streams.operations.replaying.handler_calls import group_handler
 from sluicegate.streams.operations.replaying.record_replay import compared
@@ -306,7 +306,7 @@ class Shadowing:
         return begin, notes
 
     def _open(self, source: _Source) -> dict[bytes, LiveGroup]:
-        contents = held(self._live, source.partition, source.view)
+        contents = contents_of(self._live, source.partition, source.view)
         return {
             key: LiveGroup(
                 state[FIRST],

@@ -15,7 +15,7 @@ from sluicegate.streams.console import snapshot
 from sluicegate.streams.console.group_table import ORDERS, GroupFilter, GroupTable
 from sluicegate.streams.console.snapshot import taken
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.operations.groups.contents import held, place_of
+from sluicegate.streams.operations.groups.contents import contents_of, place_of
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, waits_for
 from sluicegate.streams.windows.standing import OpenWindow
 from tests.unit.console.desk import a_console, a_driver
@@ -134,7 +134,7 @@ def test_other_questions_are_answered_during_a_reading(tmp_path: Path, monkeypat
     def slow(*args: Any) -> Any:
         reading.set()
         assert gate.wait(30)
-        return held(*args)
+        return contents_of(*args)
 
     monkeypatch.setattr(snapshot, "held", slow)
     with a_console(tmp_path) as client:

@@ -7,7 +7,7 @@ from sluicegate.streams.agent import Agent
 from sluicegate.streams.aggregation.durable.alarms import is_alarm, key_of
 from sluicegate.streams.contracts.values import ColdGroup, Partition
 from sluicegate.streams.journal.amending import Person
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.open_groups import OpenGroup, drop, fire, open_groups
 from tests.unit.engine.deployments import deployed
 from tests.unit.engine.driver import Driver, ManualClock, memory
@@ -52,7 +52,7 @@ class ColdScene:
     @property
     def cold(self) -> list[str]:
         """The keys of the rows that count."""
-        hot = held(self.agent, PLACE, self.view).groups.states
+        hot = contents_of(self.agent, PLACE, self.view).groups.states
         return sorted(self.key(row.key) for row in self.store.keys(PLACE, None, 100) if row.key not in hot)
 
     @property

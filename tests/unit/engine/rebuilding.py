@@ -11,7 +11,7 @@ from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Partition, TopicFacts
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.groups.cold_groups import whole
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.rebuilding.rebuild_plan import Planned, Plans, RebuildRange
 from sluicegate.streams.testing.log import LogInput, LogProducer
 from tests.unit.engine.driver import Driver, Log, LogRecord, ManualClock, header
@@ -80,7 +80,7 @@ def state(agent: Agent, store: Store, number: int = 0) -> tuple[int, dict[bytes,
     partition = Partition("app", agent.name, "in", number)
     view = store.read(partition)
     assert view is not None
-    found = whole(held(agent, partition, view), store)
+    found = whole(contents_of(agent, partition, view), store)
     groups = found.groups
     return found.claim.offset, {
         key: (s[0], s[1], s[2], found.rule.values(s, groups.bags.get(key, []))) for key, s in groups.states.items()

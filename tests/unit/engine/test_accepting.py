@@ -12,7 +12,7 @@ from sluicegate.streams.errors import ConfigurationError, Fenced
 from sluicegate.streams.journal import journal
 from sluicegate.streams.journal.amending import Person
 from sluicegate.streams.operations.accepting import Gap, Reported, accept, preview
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from tests.unit.engine.driver import Driver, ManualClock, header, memory
 from tests.unit.engine.scene import a_log, an_agent, feed, shown
 from tests.unit.engine.test_gaps import HARMS, PLACE, Harm, earlier, retention, rewind, swap, truncation, wipe
@@ -83,7 +83,7 @@ def test_the_worker_that_halted_goes_on(harm: Harm, code: str) -> None:
     assert scene.mistaken() == []
     view = scene.store.read(PLACE)
     assert view is not None
-    [said] = held(scene.agent, PLACE, view).amended
+    [said] = contents_of(scene.agent, PLACE, view).amended
     assert (said.who, said.what, said.why, said.key.startswith(f"{code}: it goes on at offset ")) == (
         "ann",
         "accept-gap",
@@ -128,7 +128,7 @@ def test_of_a_truncated_topic_only_groups_that_began_behind_its_end_are_forgotte
     scene = Scene(truncation, count=6, records=9)
     view = scene.store.read(PLACE)
     assert view is not None
-    assert sorted(held(scene.agent, PLACE, view).groups.states) == [b"a", b"b"]
+    assert sorted(contents_of(scene.agent, PLACE, view).groups.states) == [b"a", b"b"]
     found = scene.accepted()
     assert (found.offset, found.era, bool(found.forgets)) == (3, 1, False) if found else False
 

@@ -11,7 +11,7 @@ from sluicegate.streams.aggregation.durable.alarms import is_alarm
 from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.operations.accepting import accept
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.open_groups import drop, fire, open_groups, why
 from sluicegate.streams.ownership import paged
 from tests.unit.engine import test_correlate
@@ -211,7 +211,7 @@ def test_an_accepted_gap_forgets_cold_groups_whose_offsets_come_again(clock: str
     gap = accept(scene.store, scene.main, PLACE, lambda: scene.owner.input.facts("legs", 0), ANNE, forget=True)
     assert gap is not None
     assert scene.open == KEYS[:8]
-    assert held(scene.main, PLACE, scene.store.read(PLACE)).groups.cold.count == len(scene.rows) == 8  # type: ignore
+    assert contents_of(scene.main, PLACE, scene.store.read(PLACE)).groups.cold.count == len(scene.rows) == 8  # type: ignore
 
 
 @pytest.mark.parametrize("clock", CLOCKS)

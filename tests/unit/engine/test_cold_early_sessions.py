@@ -9,7 +9,7 @@ import pytest
 from sluicegate.streams.agent import Agent, Emit
 from sluicegate.streams.aggregation.durable.alarms import is_alarm, row_of
 from sluicegate.streams.operations.accepting import accept
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.open_groups import open_groups, why
 from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE
 from tests.unit.engine.driver import Driver
@@ -115,4 +115,4 @@ def test_an_accepted_gap_forgets_the_alarms_of_cold_sessions() -> None:
     assert scene.open_keys() == KEYS[:10]
     rows = {row.key for row in scene.store.keys(PLACE, None, 200)}
     assert {row_of(key) for key in rows if is_alarm(key)} < rows
-    assert len(scene.rows) == held(scene.agent, PLACE, scene.view).groups.cold.count
+    assert len(scene.rows) == contents_of(scene.agent, PLACE, scene.view).groups.cold.count

@@ -12,7 +12,7 @@ from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PA
 from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.operations import planning
 from sluicegate.streams.operations.accepting import accept, preview
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.open_groups import open_groups, why
 from sluicegate.streams.ownership import beginning, paged
 from sluicegate.streams.testing.group import groups as shown_groups
@@ -388,7 +388,7 @@ def test_an_accepted_gap_forgets_cold_groups_whose_offsets_come_again() -> None:
     forgotten = len(gap.forgets.groups)
     accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
     assert (forgotten, scene.open_keys()) == (10, KEYS[:10])
-    assert held(scene.agent, PLACE, scene.view).groups.cold.count == len(scene.cold)
+    assert contents_of(scene.agent, PLACE, scene.view).groups.cold.count == len(scene.cold)
 
 
 def test_an_accepted_gap_forgets_the_row_of_a_hot_group() -> None:

@@ -10,7 +10,7 @@ from sluicegate.streams.aggregation.durable.alarms import NAMING, is_alarm, key_
 from sluicegate.streams.aggregation.durable.entry import unpacked_state
 from sluicegate.streams.contracts.values import COLD_KEY
 from sluicegate.streams.operations.accepting import accept
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.open_groups import drop, open_groups, why
 from sluicegate.streams.testing.group import groups as shown_groups
 from sluicegate.streams.windows import closing
@@ -134,7 +134,7 @@ def test_an_accepted_gap_forgets_the_panes_whose_offsets_come_again_and_keeps_th
     scene.log = log
     facts = lambda: Driver(scene.agent, scene.store, log, scene.clock).input.facts("in", 0)  # noqa: E731
     accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
-    cold = held(scene.agent, PLACE, scene.view).groups.cold
+    cold = contents_of(scene.agent, PLACE, scene.view).groups.cold
     assert (cold.count, cold.starts) == (18, {START: 18})
     contents = [unpacked_state(row.state) for row in scene.stored if not is_alarm(row.key)]
     assert sorted(len(each) for each in contents) == [1] * 18

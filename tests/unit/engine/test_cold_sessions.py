@@ -10,7 +10,7 @@ from sluicegate.streams.agent import Agent, Emit, Window
 from sluicegate.streams.aggregation.durable.alarms import key_of, row_key
 from sluicegate.streams.contracts.values import Changes, ColdGroup
 from sluicegate.streams.operations.accepting import accept
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.open_groups import drop, open_groups, why
 from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
@@ -378,7 +378,7 @@ def test_an_accepted_gap_forgets_cold_sessions_whose_offsets_come_again() -> Non
     assert gap is not None
     assert {*gap.forgets.cold} <= stored
     assert scene.open_keys() == KEYS[:10]
-    cold = held(scene.agent, PLACE, scene.view).groups.cold
+    cold = contents_of(scene.agent, PLACE, scene.view).groups.cold
     assert (cold.count, cold.starts, scene.alarms) == (len(scene.rows), {START: len(scene.rows)}, len(scene.rows))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.streams.agent import Agent, Emit, Window
 from sluicegate.streams.operations.accepting import accept
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.open_groups import open_groups, why
 from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
@@ -379,5 +379,5 @@ def test_an_accepted_gap_forgets_cold_groups_whose_offsets_come_again() -> None:
     facts = lambda: Driver(scene.agent, scene.store, log, scene.clock).input.facts("in", 0)  # noqa: E731
     accept(scene.store, scene.agent, PLACE, facts, ANNE, forget=True)
     assert scene.open_keys() == KEYS[:10]
-    cold = held(scene.agent, PLACE, scene.view).groups.cold
+    cold = contents_of(scene.agent, PLACE, scene.view).groups.cold
     assert (cold.count, cold.starts) == (len(scene.cold), {START: len(scene.cold)})

@@ -9,7 +9,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.contracts.values import OutboxRow, Partition
 from sluicegate.streams.errors import PersistenceError
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.rebuilding import rebuild_write
 from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from tests.mutation.twins import without
@@ -271,7 +271,7 @@ def test_who_rebuilt_and_why_is_kept(log: Log, store: MemoryStore, clock: Manual
     partition = Partition("app", "sums", "in", 0)
     view = lost.read(partition)
     assert view is not None
-    [said] = held(FIVES, partition, view).amended
+    [said] = contents_of(FIVES, partition, view).amended
     assert (said.who, said.what, said.key, said.why) == (ANNE.who, "replay --rebuild", "in/0 to 4", ANNE.why)
 
 

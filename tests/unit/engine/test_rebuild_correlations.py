@@ -9,7 +9,7 @@ import pytest
 from sluicegate.streams.agent import Agent
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.rebuilding import rebuild_plan
 from sluicegate.streams.windows.opening import known_ids
 from sluicegate.streams.windows.replayed import ReplayedGroups
@@ -25,7 +25,7 @@ def contents(agent: Agent, store: Any, number: int) -> Any:
     view = store.read(place)
     if view is None or view.claim.offset < 0:
         return None
-    within = held(agent, place, view)
+    within = contents_of(agent, place, view)
     groups = within.groups
     ids = known_ids(groups)
     states = {name: (s[:3], within.rule.values(s, groups.bags.get(name, []))) for name, s in groups.states.items()}

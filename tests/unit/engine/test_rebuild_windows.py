@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluicegate.streams.agent import Agent, Destination, Reducer, Selected, Window
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from sluicegate.streams.windows.groups import WindowGroups
 from tests.unit.engine.driver import header
@@ -113,7 +113,7 @@ class Windows(World):
         view = self.store.read(place)
         if view is None or view.claim.offset < 0:
             return None
-        groups = held(self.agent, place, view).groups
+        groups = contents_of(self.agent, place, view).groups
         assert isinstance(groups, WindowGroups)
         sent = not view.unsent and len(self.store.pending(place, 0, 1)) == 0
         return View(view.claim.offset, sent, groups.event.watermark, state(self.agent, self.store)[1])

@@ -10,7 +10,7 @@ from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Window
 from sluicegate.streams.contracts.values import Partition
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.open_groups import drop, open_groups
 from sluicegate.streams.operations.rebuilding.rebuild_plan import RebuildRange
 from sluicegate.streams.windows import groups as groups_module
@@ -44,7 +44,7 @@ def watermark(agent: Agent, store: MemoryStore) -> int:
     place = Partition("app", agent.name, "in", 0)
     view = store.read(place)
     assert view is not None
-    groups = held(agent, place, view).groups
+    groups = contents_of(agent, place, view).groups
     assert isinstance(groups, WindowGroups)
     return groups.event.watermark
 

@@ -10,7 +10,7 @@ import msgspec
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, App, Emit
 from sluicegate.streams.contracts.values import Partition
-from sluicegate.streams.operations.groups.contents import held
+from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.rebuilding.rebuild_plan import Planned, Plans, RebuildRange
 from sluicegate.streams.operations.replaying.shadowing import Shadowing, ShadowRange
 from sluicegate.streams.shadow.verdicts import Shadowed
@@ -90,7 +90,7 @@ class Working:
             partition = Partition("app", first.name, "orders", number)
             view = self.store.read(partition)
             assert view is not None
-            known |= {key.decode() for key in held(first, partition, view).groups.states}
+            known |= {key.decode() for key in contents_of(first, partition, view).groups.states}
         return known
 
     def sent(self) -> list[LogRecord]:
