@@ -63,14 +63,14 @@ class KafkaTable:
                 self._next[message.partition()] = message.offset() + 1
                 records.append(message)
             else:
-                error, number = message.error(), message.partition()
-                if error.code() == KafkaError._PARTITION_EOF:
+                failure, number = message.error(), message.partition()
+                if failure.code() == KafkaError._PARTITION_EOF:
                     self._next[number] = message.offset()
                     self._unread.discard(number)
-                elif problems.halting(error) is not None or not problems.is_transient(error):
-                    raise problems.not_ready(f"reading {self._topic}/{number} failed", error)
+                elif problems.halting(failure) is not None or not problems.is_transient(failure):
+                    raise problems.not_ready(f"reading {self._topic}/{number} failed", failure)
                 else:
-                    self._on_error(error)
+                    self._on_error(failure)
         self._look()
         return records
 
