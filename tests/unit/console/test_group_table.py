@@ -136,7 +136,7 @@ def test_other_questions_are_answered_during_a_reading(tmp_path: Path, monkeypat
         assert gate.wait(30)
         return contents_of(*args)
 
-    monkeypatch.setattr(snapshot, "held", slow)
+    monkeypatch.setattr(snapshot, "contents_of", slow)
     with a_console(tmp_path) as client:
         for question in ("groups?agent=a", "partitions", "audit", "progress"):
             status, answer, _ = client.send("GET", f"/console/{question}")
