@@ -49,8 +49,9 @@ ROWS = {"n": "count", "rows": "collect"}
 @dataclass(frozen=True)
 class Work:
     """Every `count` records of a key of `topic` become one result: their number, sum and maximum, or (`rows`) the
-    records. The product is told to take those for which `where` is true, which are all. `ending` is what ends a group
-    that stays smaller. `hot`: groups of a partition that the product keeps in memory, 0 for its default."""
+    records. The product is told to take those for which `where` is true, which are all. A group that stays smaller ends
+    `after` seconds after its first record, or as `ending` says. `hot`: groups of a
+    partition that the product keeps in memory, 0 for its default."""
 
     bootstrap: str
     topic: str
@@ -58,7 +59,8 @@ class Work:
     rows: bool = False
     low_latency: bool = False
     where: str = ""
-    ending: str = "timeout: {after: 10m, since: first}"
+    after: int = 600
+    ending: str = ""
     delivery: str = ""
     workers: int = 1
     hot: int = 0
@@ -125,7 +127,8 @@ def file_of(work: Work, app: str, store: str) -> str:
     where = f"    where: {work.where}\n" if work.where else ""
     delivery = f"    delivery: {work.delivery}\n" if work.delivery else ""
     hot = f"      hot_groups: {work.hot}\n" if work.hot else ""
-    given = {"bootstrap": work.bootstrap, "topic": work.topic, "count": work.count, "ending": work.ending, "hot": hot}
+    ending = work.ending or f"timeout: {{after: {work.after}s, since: first}}"
+    given = {"bootstrap": work.bootstrap, "topic": work.topic, "count": work.count, "ending": ending, "hot": hot}
     return FILE.format(app=app, store=store, compute=compute, where=where, delivery=delivery, **given)
 
 

@@ -82,6 +82,7 @@ def started_peer(app: str, peer: Peer, work: Work, tools: Tools, system: str) ->
             "FOLDER": str(folder),
             "THREADS": str(work.workers),
             "COUNT": str(work.count),
+            "AFTER": str(work.after),
             **peer.variables,
         }
         environment = {f"BENCH_{name}": value for name, value in given.items()}

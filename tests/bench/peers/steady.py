@@ -23,6 +23,7 @@ from tests.bench.table import spread
 
 TENTHS = 10
 WARM_UP = 4  # tenths
+LONG = 86_400  # seconds after which groups end if a run may take more than ten minutes
 FLINKS = (f"{FLINK} RocksDB", f"{FLINK} heap")
 SYSTEMS = (
     *(
@@ -89,7 +90,7 @@ def compared(bootstrap: str, systems: Sequence[str], shape: Shape, rounds: int, 
     records, topic = shape.records, f"steady-{shape.records}"
     say(f"sending {records} records")
     stream = arrivals.fill(bootstrap, topic, records, shape.keys, per_key=shape.per_key)
-    work = Work(bootstrap, topic, count=shape.per_key, hot=shape.hot)
+    work = Work(bootstrap, topic, count=shape.per_key, hot=shape.hot, after=LONG if shape.hot else Work.after)
     found: dict[str, list[Steady]] = {system: [] for system in systems}
     for turn, system in alternating(tuple(systems), rounds):
         outcome = once(system, work, stream, tools)

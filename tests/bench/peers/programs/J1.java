@@ -27,12 +27,12 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
 /** J1 on Kafka Streams. Its DSL has no window of so many records, so this is a processor with a state store (RocksDB,
- *  changelog, record cache; with transactions of its own if BENCH_STATE is `transactional`). A state is number, sum, maximum, and when the group was opened; a punctuator ends groups
- *  after ten minutes. */
+ *  changelog, record cache; with transactions of its own if BENCH_STATE is `transactional`). A state is number, sum, maximum, and when the group was opened. A
+ *  punctuator ends groups of BENCH_AFTER seconds; in this time it reads all of them sixty times. */
 public class J1 {
     static final long COUNT = Long.parseLong(given("COUNT"));
     static final int STATE = 4 * Long.BYTES;
-    static final Duration AFTER = Duration.ofMinutes(10), LOOK = Duration.ofSeconds(10);
+    static final Duration AFTER = Duration.ofSeconds(Long.parseLong(given("AFTER"))), LOOK = AFTER.dividedBy(60);
     static final AtomicBoolean FIRST = new AtomicBoolean();
 
     @JsonIgnoreProperties(ignoreUnknown = true)

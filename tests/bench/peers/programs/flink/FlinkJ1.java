@@ -38,7 +38,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  *  reused, records are decoded in the source, and the sink commits its transactions with the checkpoints. It runs in
  *  one process, as a local cluster. */
 public class FlinkJ1 {
-    static final long COUNT = Long.parseLong(given("COUNT")), AFTER = Duration.ofMinutes(10).toMillis();
+    static final long COUNT = Long.parseLong(given("COUNT")), AFTER = 1000 * Long.parseLong(given("AFTER"));
     static final AtomicBoolean FIRST = new AtomicBoolean();
     static final TypeInformation<Tuple2<String, Long>> PAIR = Types.TUPLE(Types.STRING, Types.LONG);
     static final TypeInformation<Tuple4<Long, Long, Long, Long>> STATE =
