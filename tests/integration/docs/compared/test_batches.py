@@ -1,9 +1,14 @@
 """Calls for orders, one by one and in batches: the programs of the pages run. Inngest and Hatchet need servers that no
 package registry has, so their functions are called as their own SDKs do it."""
 
+import base64
+import json
+import os
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
-from tests.integration.docs.compared import tools
+from tests.integration.docs.compared import pages, tools
 from tests.integration.docs.compared.scene import Result, Scene
 from tests.servers import Server, Valkey
 from tests.waiting import wait_until
@@ -52,3 +57,55 @@ def test_celery_batches_makes_one_call_for_a_hundred_tasks_or_for_those_of_the_i
         lambda: saved.exists() and len(text := saved.read_text().splitlines()) == 2 and text, 60, "calls"
     )
     assert lines == ["{'bob': 40, 'ann': 60} {'bob': 80, 'ann': 120}", "{'ann': 1} {'ann': 2}"]
+
+
+BATCH = {"account": "acme", "amount": 2}
+INNGEST = f"""
+import json
+import inngest
+from inngest.experimental import mocked
+from shop_inngest import enter
+
+orders = [inngest.Event(name="shop/order", data={BATCH})] * 100
+run = mocked.trigger(enter, orders, mocked.Inngest(app_id="shop"))
+batch = enter.get_config("http://localhost/api/inngest").main.batch_events
+print(json.dumps([run.status.name, run.output, batch.max_size, batch.timeout.total_seconds(), batch.key]))
+"""
+HATCHET = f"""
+import asyncio
+import json
+from shop_hatchet import Order, enter
+
+[task] = enter.to_proto().tasks
+orders = {{str(number): Order(**{BATCH}) for number in range(100)}}
+output = asyncio.run(enter.tasks[0].fn(orders, None))
+batch = task.batch
+print(json.dumps([output, batch.batch_max_size, batch.batch_max_interval_ms, batch.batch_group_key]))
+"""
+
+
+def printed(page: str, name: str, program: str, folder: Path, **environ: str) -> object:
+    """What a program prints that imports the one of the page."""
+    (folder / name).write_text(pages.programs(page)[name], encoding="utf-8")
+    command = [str(tools.python()), "-c", program]
+    environ |= {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_function_of_inngest_takes_a_batch_and_asks_for_such_batches(tmp_path: Path) -> None:
+    """With the mocked client of its SDK."""
+    answer = printed("inngest", "shop_inngest.py", INNGEST, tmp_path)
+    assert answer == ["COMPLETED", 100, 100, 30.0, "event.data.account"]
+
+
+def test_the_task_of_hatchet_takes_a_batch_and_asks_for_such_batches(tmp_path: Path) -> None:
+    """Its SDK has no mock of a batch. The token names an engine, which is not asked."""
+    claims = {"sub": "tenant", "server_url": "http://127.0.0.1:1", "grpc_broadcast_address": "127.0.0.1:1"}
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({"alg": "none"}, claims)
+    ]
+    token = ".".join([*parts, ""])
+    answer = printed("hatchet", "shop_hatchet.py", HATCHET, tmp_path, HATCHET_CLIENT_TOKEN=token)
+    assert answer == [{"orders": 100}, 100, 30000, "input.account"]
