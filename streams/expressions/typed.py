@@ -65,10 +65,11 @@ _CONVERTED: dict[str, tuple[Proof, str]] = {
 }
 """Functions of one number or text: the type of what they give, and their code. They take no steps. A call of F costs
 some 80 ns."""
+_SPELLED = "T == N if type(T := X) is int else F(None, T) == TEXT"
 _DIGITS = 32
 """The most characters of a number as text."""
 _TEXTS = {"startsWith": "X.startswith(Y)", "endsWith": "X.endswith(Y)", "contains": "Y in X"}
-_NOTHING: Mapping[NamePath, ast.expr] = MappingProxyType({})
+_NOTHING: Mapping[NamePath, Any] = MappingProxyType({})
 
 
 class NotTyped(Exception):
@@ -160,15 +161,15 @@ class TypedCode:
     `decoded`: what the decoder must prove of fields that the code uses for each record.
     `whole`: the code uses values that may be lists or maps, so a record that is nested too deeply must not get here.
     `lets` are the trees of the computed fields, in order. `elsewhere` are names that are no fields; `known` has code
-    for some of their paths. No exact part reads the names in `sealed`. The code of one expression uses the values and
-    proofs of the code before it, so it must run after it.
+    for some of their paths, or an operand, which also says what is proven. No exact part reads the names in `sealed`.
+    The code of one expression uses the values and proofs of the code before it, so it must run after it.
     """
 
     def __init__(
         self,
         lets: Mapping[str, Node],
         elsewhere: Iterable[str] = (),
-        known: Mapping[NamePath, ast.expr] = _NOTHING,
+        known: Mapping[NamePath, ast.expr | Operand] = _NOTHING,
         sealed: Iterable[str] = (),
     ) -> None:
         self.fields: dict[str, str] = {}
@@ -327,6 +328,8 @@ class TypedCode:
                 return Operand(expression("-X", X=number.code), "number", near=True)
             case FunctionCall("_?_:_", (condition, yes, no)):
                 return self._chosen(condition, yes, no)
+            case FunctionCall("_==_" | "_!=_" as sign, (FunctionCall("string", (made,), None), Literal(str() as text))):
+                return self._spelled(sign, self._code(made), text)
             case FunctionCall(sign, (left, right), None) if sign in _COMPARED:
                 return self._compared(sign, left, right)
             case FunctionCall("_+_" | "_-_" | "_*_" | "_/_" | "_%_" as sign, (left, right)):
@@ -399,7 +402,11 @@ class TypedCode:
         if path in self._known:
             return self._known[path]._replace(code=name(local))
         if path in self._outside:
-            code = expression("(T := X)", T=local, X=self._outside[path])
+            outside = self._outside[path]
+            if isinstance(outside, Operand):
+                code = expression("(T := X)", T=local, X=outside.code)
+                return self._remembered(path, outside._replace(code=code, local=path))
+            code = expression("(T := X)", T=local, X=outside)
         elif len(path) > 1:
             self._wide.add(path[0])
             inside = self._path(path[:-1]).code
@@ -558,6 +565,15 @@ class TypedCode:
         codes = [self._bare(one), self._bare(other)]
         return Operand(ast.Compare(codes[0], [_COMPARED[sign]()], codes[1:]), "boolean")
 
+    def _spelled(self, sign: str, operand: Operand, text: str) -> Operand:
+        """The code of `string(X) == "text"`. The text of an integer is not made: only one integer has that text."""
+        if operand.proof not in ("number", "text"):
+            raise NotTyped
+        holes: dict[str, Any] = {"T": self._temporary(), "N": ast.Constant(_integer_of(text))}
+        holes |= {"X": self._checked(operand).code, "TEXT": ast.Constant(text)}
+        code = expression(_SPELLED, F="to_string", **holes)
+        return Operand(code if sign == "_==_" else expression("not X", X=code), "boolean")
+
     def _pair(self, one: Operand, other: Operand) -> tuple[Operand, Operand]:
         """Two operands of one type, if one of them is known. Raises NotTyped."""
         if one.proof == "any":
@@ -605,6 +621,15 @@ def _proves(sign: str, one: Operand, other: Operand) -> bool:
         return False
     size = abs(constants[0])  # type: ignore[arg-type]
     return size >= 1 if sign == "_*_" else size <= SMALL
+
+
+def _integer_of(text: str) -> int | None:
+    """The integer that has this text as an expression writes it; None if no integer has it."""
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if str(number) == text else None
 
 
 def _either(code: ast.expr, one: Operand, other: Operand) -> Operand:

@@ -99,6 +99,12 @@ AGENTS |= {
         ("where that computes", J1, "amount * 2 + 7 > 107 && size(id) == 10", ()),
         ("where of the key", J1, 'message.key != "none"', ()),
         ("where of a function of a computed field", J1, 'string(twice) != "7"', (Let("twice", "amount * 2 + 1"),)),
+        (
+            "where of a text made of a computed field",
+            J1,
+            '!string(twice).endsWith("x")',
+            (Let("twice", "amount * 2 + 1"),),
+        ),
         ("over a computed field", replace(J1, compute=TWICE), "", (Let("twice", "amount * 2 + 1"),)),
         ("a deadline from the data", replace(J1, since_first=None, deadline=AFTER), "", ()),
     )

@@ -191,6 +191,20 @@ GUARDS = (
         ("tests/unit/expressions/test_typed.py",),
     ),
     Guard(
+        "the integer that is compared in place of its text has this text and no other",
+        "streams/expressions/typed.py",
+        "    return number if str(number) == text else None\n",
+        "    return number\n",
+        ("tests/unit/expressions/test_typed.py",),
+    ),
+    Guard(
+        "the integer that is compared in place of its text has 64 bits",
+        "streams/expressions/typed.py",
+        '{"X": self._checked(operand).code, "TEXT"',
+        '{"X": operand.code, "TEXT"',
+        ("tests/unit/expressions/test_typed.py",),
+    ),
+    Guard(
         "an exact part of until reads no group in the compiled loop",
         "streams/expressions/typed.py",
         "if root in self._sealed or not",
