@@ -63,6 +63,15 @@ class Emitter:
         except Exception as error:
             raise fault(error, groups.fired(key, state, reason, now, {})) from error
 
+    def tell(self, fire: Fire) -> None:
+        """As `emit`. Raises GroupFault."""
+        try:
+            self.emit(fire)
+        except SluicegateError:
+            raise
+        except Exception as error:
+            raise fault(error, replace(fire, values={})) from error
+
     def emit(self, fire: Fire) -> None:
         """Emit the result as `having` and the routes of the file decide. A result with a number that it cannot
         represent becomes a dead letter."""

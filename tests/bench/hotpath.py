@@ -111,6 +111,10 @@ AGENTS |= {
 }
 
 
+SLIDING_AGENT = AGENTS["the same, in sliding windows (1 s)"]
+AGENTS["the same, in sliding windows (1 s), having is never true"] = replace(SLIDING_AGENT, having="n > 1000")
+
+
 class Amount(msgspec.Struct, gc=False):
     amount: int | float
 

@@ -56,6 +56,7 @@ def rules(records: int) -> dict[str, Agent]:
         "sliding": sliding,
         "sliding, some results by having": replace(sliding, having="n >= 22"),
         "sliding, an alert: having is rarely true": replace(sliding, having="n >= 50"),
+        "sliding, an alert by the sum": replace(sliding, having="sum >= 25000"),
     }
 
 

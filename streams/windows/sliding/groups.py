@@ -30,7 +30,7 @@ from sluicegate.streams.expressions.typed import unproven
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.placing import in_time
 from sluicegate.streams.windows.sliding.lines import NEVER, Line, Totalled, reach
-from sluicegate.streams.windows.sliding.placing import in_line
+from sluicegate.streams.windows.sliding.placing import in_line, totals_of
 from sluicegate.streams.windows.sliding.totals import AT, KEY, READ_AT, EntryLayout, TimedState, offset_of, totals
 from sluicegate.streams.windows.tumbling import Span, key_of, name, start_of
 
@@ -67,15 +67,14 @@ class SlidingGroups(WindowGroups):
         self.reach = reach(window)
         self.soon = self.reach.grace if window.last else self.reach.keep + self.reach.slack
         self._start, self._by_number = 0, window.last > 0
-        lenient = rule.aggregation.on_missing == "ignore"
-        self._layout = EntryLayout(rule.aggregation.compute, lenient)
-        self._made = totals(rule.aggregation.compute, lenient, self._layout)
+        self._layout = EntryLayout(rule.aggregation.compute, rule.aggregation.on_missing == "ignore")
+        self._made = totals(self._layout, totals_of(rule, self._layout))
         self._written: TimedState | None = None
         self.lines: dict[bytes, Line] = {}
         self.torn = False
 
     def _placed(self) -> Placing | None:
-        return None if self.merged is not None else in_line(self.rule, in_time(self))
+        return in_line(self.rule, in_time(self))
 
     @property
     def states(self) -> dict[bytes, GroupState]:
@@ -166,11 +165,10 @@ class SlidingGroups(WindowGroups):
         self.expect(key, line)
         return line
 
-    def tells_plainly(self, decides: bool) -> bool:
-        """Whether a result is an event as it is: no expression decides about it, and nothing else is noted. `decides`:
-        the loop evaluates `having`, the only expression."""
-        emitter = self.emitter
-        return (decides or self.rule.results is None) and not emitter.notes and not emitter.faults
+    @property
+    def tells_plainly(self) -> bool:
+        """Whether nothing is noted about a record beside its result."""
+        return not self.emitter.notes and not self.emitter.faults
 
     @property
     def order(self) -> list[tuple[int, int, bytes]]:

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from sys import maxsize
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.layout import LAST, GroupState
@@ -44,13 +44,29 @@ def reach(window: Window) -> WindowReach:
 
 class Line:
     """The entries of `key`. A window ends with an entry and reaches back from it. Its first moment is part of it.
-    `totals` are the totals of the newest window, which begins with the entry at index `newest`; `inner` is what the
-    compiled loop uses of them. `bytes` is the size of
-    the bags of all entries. `due` is the watermark, noted by SlidingGroups, at which the first entries are removed.
-    `start` is the time of the first entry of the window that was last computed. `_mixed`: the offsets of the entries
-    may be out of order."""
+    `totals` are the totals of the newest window, which begins with the entry at index `newest`; `inner` and `first` are
+    what the compiled loop uses of them. `_covered` is the range of the indexes of the entries that the late totals
+    have. `unusual`: a late total may be no number that a result can represent. `bytes` is the size of the bags of all
+    entries. `due` is the watermark, noted by SlidingGroups, at which the first entries are removed. `start` is the time
+    of the first entry of the window that was last computed. `_mixed`: the offsets of the entries may be out of
+    order."""
 
-    __slots__ = ("_made", "_mixed", "_reach", "bytes", "due", "entries", "inner", "key", "newest", "start", "totals")
+    __slots__ = (
+        "_covered",
+        "_made",
+        "_mixed",
+        "_reach",
+        "bytes",
+        "due",
+        "entries",
+        "first",
+        "inner",
+        "key",
+        "newest",
+        "start",
+        "totals",
+        "unusual",
+    )
 
     def __init__(
         self,
@@ -64,7 +80,9 @@ class Line:
         self._mixed = any(later[1] < earlier[1] for earlier, later in pairwise(entries))
         self.newest = self._starts(len(entries) - 1) if entries else 0
         self.totals = made(entries[self.newest :])
-        self.inner = self.totals.inner
+        self.inner, self.first = self.totals.inner, self.totals.first
+        self._covered = self.newest, len(entries)
+        self.unusual = any(map(self.totals.unusual, entries))
 
     def _starts(self, at: int) -> int:
         """The index of the first entry of the window that ends with the entry at this index."""
@@ -84,8 +102,19 @@ class Line:
         at = bisect_left(entries, offset, key=offset_of)
         return entries[at] if at < len(entries) and entries[at][1] == offset else None
 
+    def late_totals(self) -> tuple[Any, ...]:
+        """Give the late totals the entries of the newest window that they lack. Returns what the compiled loop uses of
+        them."""
+        totals = self.totals
+        if totals.late:
+            entries, newest, (begin, end) = self.entries, self.newest, self._covered
+            totals.catch_up(entries[begin : min(end, newest)], entries[max(end, newest) :])
+            self._covered = newest, len(entries)
+        return totals.late_inner
+
     def state(self, entry: TimedState) -> GroupState:
         """The state of the newest window, which ends with this entry."""
+        self.late_totals()
         entries, newest = self.entries, self.newest
         return self.totals.state(entry, len(entries) - newest, entries[newest])
 
@@ -101,6 +130,7 @@ class Line:
         """Add the entry. Returns the window that ends with it. With `whole` the window includes its entries."""
         entries, totals, at = self.entries, self.totals, self.newest
         self.bytes += entry[SIZE]
+        self.unusual = self.unusual or totals.unusual(entry)
         if entries and entry < entries[-1]:
             return self._insert(entry)
         entries.append(entry)
@@ -119,6 +149,7 @@ class Line:
     def _insert(self, entry: TimedState) -> Totalled:
         """Add an entry that is out of order: its window is not the newest one."""
         entries, most = self.entries, self._reach.most
+        self.late_totals()
         at = bisect_right(entries, entry)
         full = len(entries) - self.newest >= most
         entries.insert(at, entry)
@@ -127,9 +158,13 @@ class Line:
             self.newest += 1
         else:
             self.totals.insert(entry, (other for other in entries[self.newest :] if other is not entry))
+            self.first = self.totals.first
             if full:
-                self.totals.remove(entries[self.newest])
+                gone = entries[self.newest]
+                self.totals.remove(gone)
+                self.totals.catch_up((gone,), ())
                 self.newest += 1
+        self._covered = self.newest, len(entries)
         window = entries[self._starts(at) : at + 1]
         self.start = window[0][0]
         return self._made(window).state(entry, len(window), window[0]), window
@@ -160,7 +195,12 @@ class Line:
         gone = self.entries[:end]
         for entry in gone[self.newest :]:
             self.totals.remove(entry)
+        if self.totals.late:
+            begin, stop = self._covered
+            self.totals.catch_up(gone[begin:stop], ())
+            self._covered = max(begin - end, 0), max(stop - end, 0)
         del self.entries[:end]
+        self.unusual = self.unusual and any(map(self.totals.unusual, self.entries))
         self.newest = max(0, self.newest - end)
         self.bytes -= _bytes(gone) if self.bytes else 0
         return gone

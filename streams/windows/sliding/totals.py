@@ -3,12 +3,14 @@
 Each record has a state of its own, as a group with only this record would have. A total adds such states and removes
 them again, so a result does not need the other records of the window. A reducer without such a total merges the states
 of the whole window for each result.
+
+Where `having` decides whether a record has a result, only the totals that it reads have all records of the newest
+window. The other ones are late: they get the records that they lack when a result needs them.
 """
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +18,7 @@ from sluicegate.streams.agent import Reducer
 from sluicegate.streams.aggregation.contents import AT_KEY
 from sluicegate.streams.aggregation.layout import BYTES, COUNT, FIRST, OPENED, GroupState
 from sluicegate.streams.aggregation.reducers import places
-from sluicegate.streams.reducers import NUMBERS, parts_of
+from sluicegate.streams.reducers import NUMBERS, kind_of, parts_of
 from sluicegate.streams.reduction import Place
 from sluicegate.streams.windows.sliding.sums import ExactSum
 
@@ -31,6 +33,8 @@ Worse = Callable[[TimedState, TimedState], bool]
 """Whether the first record is not needed while the second one, which leaves later, is in the window."""
 _NAMED = frozenset(("first", "last"))
 _TYPES = (int, int, float, int, bytes)
+USUAL = 10**100
+"""Sums and variances of numbers up to this one, in both directions, are numbers that a result can represent."""
 
 
 class EntryLayout:
@@ -280,19 +284,23 @@ TOTALS: Mapping[str, Callable[[Place, int], FieldTotal]] = {
 
 
 class WindowTotals:
-    """The totals of all reducers. `first` has the record with the lowest offset, then the one with the lowest offset
-    once that one has left, and so on; None while the entries were added in the order of their offsets, because it is
-    the first entry of the window then. `inner` is what the compiled loop uses of each total."""
+    """The totals of all reducers: `parts`, and the `late` ones. `first` has the record with the lowest offset, then the
+    one with the lowest offset once that one has left, and so on; None while the entries were added in the order of
+    their offsets, because it is the first entry of the window then. `inner` and `late_inner` are what the compiled loop
+    uses of each total. A late total may be no number that a result can represent only if the window has an entry with a
+    number beyond USUAL at one of the indexes `bounded`."""
 
-    __slots__ = ("_layout", "first", "inner", "parts")
+    __slots__ = ("_layout", "bounded", "first", "inner", "late", "late_inner", "parts")
 
-    def __init__(self, parts: Sequence[FieldTotal], layout: EntryLayout) -> None:
-        self.parts, self._layout = parts, layout
+    def __init__(
+        self, parts: Sequence[FieldTotal], late: Sequence[FieldTotal], bounded: Sequence[int], layout: EntryLayout
+    ) -> None:
+        self.parts, self.late, self.bounded, self._layout = parts, late, bounded, layout
         self.first: deque[TimedState] | None = None
-        self.inner = tuple(part.inner for part in parts)
+        self.inner, self.late_inner = tuple(part.inner for part in parts), tuple(part.inner for part in late)
 
     def append(self, entry: TimedState) -> None:
-        """As in FieldTotal."""
+        """As in FieldTotal, without the late totals."""
         if self.first is not None:
             self.first.append(entry)
         for part in self.parts:
@@ -303,56 +311,84 @@ class WindowTotals:
         if self.first is None:
             self.first = deque(window)
         inserted(self.first, entry, after)
-        for part in self.parts:
+        for part in (*self.parts, *self.late):
             part.insert(entry)
 
     def remove(self, entry: TimedState) -> None:
-        """As in FieldTotal."""
+        """As in FieldTotal, without the late totals."""
         if self.first is not None and self.first[0] is entry:
             self.first.popleft()
         for part in self.parts:
             part.remove(entry)
 
+    def catch_up(self, gone: Sequence[TimedState], new: Sequence[TimedState]) -> None:
+        """Remove the first entries from the late totals, and append new ones."""
+        for part in self.late:
+            for entry in gone:
+                part.remove(entry)
+            for entry in new:
+                part.append(entry)
+
+    def unusual(self, entry: TimedState) -> bool:
+        """Whether the entry has a number beyond USUAL of a late total."""
+        numbers = (entry[at] for at in self.bounded)
+        return not all(number is None or -USUAL < number < USUAL for number in numbers)
+
     def state(self, entry: TimedState, many: int, first: TimedState) -> GroupState:
         """The state of the window that ends with this record, which is the last one in the log, and has so many
-        records. `first` is the first one by time. The state does not count the bytes of the bags."""
+        records. The late totals have them, too. `first` is the first one by time. The state does not count the bytes of
+        the bags."""
         state, opener = self._layout.state_of(entry), self.first[0] if self.first is not None else first
         state[COUNT], state[FIRST], state[OPENED] = many, opener[1], opener[READ_AT]
-        for part in self.parts:
+        for part in (*self.parts, *self.late):
             part.put(state)
         return state
 
 
 class PlacedTotal(NamedTuple):
     """A total, and the first reducer that it serves. `kind` is None if it merges states; otherwise the class of the
-    total. `slot` is the index of the first value of the reducer in a TimedState."""
+    total. `slot` is the index of the first value of the reducer in a TimedState. `late`: only results need the
+    total."""
 
     place: Place
     kind: Callable[[Place, int], FieldTotal] | None
     slot: int
+    late: bool = True
+
+    @property
+    def bounded(self) -> Sequence[int]:
+        """The indexes, in a TimedState, of the numbers that `unusual` looks at. Empty if no result is lost because of
+        their size."""
+        if not self.late or not kind_of(self.place.reducer).total:
+            return ()
+        return range(self.slot, self.slot + (1 if self.kind is not None else self.place.size))
 
 
-def placed_totals(compute: Sequence[Reducer], lenient: bool, layout: EntryLayout) -> list[PlacedTotal]:
-    """The totals of these reducers, in one order. Reducers of one field share them."""
+def placed_totals(
+    compute: Sequence[Reducer], lenient: bool, layout: EntryLayout, decisive: Collection[str]
+) -> list[PlacedTotal]:
+    """The totals of these reducers, in one order. Reducers of one field share them. Those that serve none of the
+    `decisive` fields are late."""
     made: dict[tuple[int, object], PlacedTotal] = {}
     for place in places(compute, lenient, merged=True):
         kind = TOTALS.get(place.reducer.kind)
         if kind is not None or (place.own and parts_of(place.reducer, merged=True).slots is not None):
-            made.setdefault((place.at, kind), PlacedTotal(place, kind, layout.at[place.at]))
+            total = made.get((place.at, kind)) or PlacedTotal(place, kind, layout.at[place.at])
+            made[place.at, kind] = total._replace(late=total.late and place.reducer.name not in decisive)
     return [*made.values()]
 
 
-def totals(
-    compute: Sequence[Reducer], lenient: bool, layout: EntryLayout
-) -> Callable[[Sequence[TimedState]], WindowTotals]:
+def totals(layout: EntryLayout, placed: Sequence[PlacedTotal]) -> Callable[[Sequence[TimedState]], WindowTotals]:
     """A function that computes the totals of entries, ordered by time."""
-    parts = [
-        partial(Merged, place, layout.state_of) if kind is None else partial(kind, place, slot)
-        for place, kind, slot in placed_totals(compute, lenient, layout)
-    ]
+
+    def part(total: PlacedTotal) -> FieldTotal:
+        return Merged(total.place, layout.state_of) if total.kind is None else total.kind(total.place, total.slot)
+
+    bounded = [at for total in placed for at in total.bounded]
 
     def made(entries: Sequence[TimedState]) -> WindowTotals:
-        whole = WindowTotals([part() for part in parts], layout)
+        own, late = ([part(total) for total in placed if total.late is late] for late in (False, True))
+        whole = WindowTotals(own, late, bounded, layout)
         if any(later[1] < earlier[1] for earlier, later in pairwise(entries)):
             whole.first = deque()
         for entry in entries:
@@ -360,6 +396,8 @@ def totals(
                 whole.append(entry)
             else:
                 whole.insert(entry, ())
+        if whole.first is None:
+            whole.catch_up((), entries)
         return whole
 
     return made

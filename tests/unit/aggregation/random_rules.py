@@ -16,10 +16,12 @@ from sluicegate.streams.agent import (
     Correlation,
     DataDeadline,
     Deduplication,
+    Destination,
     Emit,
     Let,
     OnError,
     Reducer,
+    Selected,
     Until,
     Window,
 )
@@ -51,7 +53,7 @@ WHERES = (
     "a > 3",
     'a * 2 + 7 > 12 && s != "x"',
     "size(s) == 1 || o.x > 2",
-    "twice > 5",
+    'string(twice) != "5"',
     "has(alias)",
     'has(b) && (b > 2 || s in ["x", "y"])',
     "items.exists(i, i > 1)",
@@ -368,8 +370,9 @@ def with_sliding_windows(agent: Agent) -> Agent:
     rule = replace(rule, count=None, until=None, since_first=None, since_last=None, deadline=None)
     on_full: Any = "stop" if rule.on_full == "stop" else "dead-letter"
     rule = replace(rule, on_full=on_full, max_groups=5 * rule.max_groups)
-    having = chance.choice(["", "", "n > 1"])
-    return replace(agent, aggregation=rule, having=having)
+    having = chance.choice(["", "", "n > 1", "n % 3 == 0", "n % 3 == 0"])
+    to = Destination("out", select=(Selected("n"), Selected("twice", "n * 2")) if chance.random() < 0.2 else ())
+    return replace(agent, aggregation=rule, having=having, to=to)
 
 
 def compare(seed: int, batches: int = 12, more: Callable[[Agent], Agent] = lambda agent: agent) -> bool:

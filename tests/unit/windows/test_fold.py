@@ -16,6 +16,7 @@ from sluicegate.streams.windows import placing
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.marks import is_mark
 from sluicegate.streams.windows.opening import groups_of
+from sluicegate.streams.windows.sliding import placing as sliding
 from tests.unit.windows.turning import an_agent, record
 
 STATS = (Reducer("n", "count"), Reducer("total", "sum", "amount"), Reducer("most", "max", "amount"))
@@ -51,12 +52,17 @@ WINDOWS = {
     ),
     "merged amend": Window(2.0, 0.5, at_most=3.0, late="amend", keep=4.0, gather=0.5, origins=("re/phones",)),
     "merged session": Window(0.3, grace=1.0, at_most=100.0, origins=("re/phones",), kind="session"),
+    "sliding": Window(0.6, grace=0.5, max_ahead=20.0, kind="sliding"),
+    "merged sliding": Window(0.6, grace=0.5, origins=("re/phones",), kind="sliding"),
+    "merged last": Window(0.0, grace=0.5, origins=("re/phones",), kind="sliding", last=3),
 }
 ORIGINS = [f"re/phones/{number}" for number in range(3)]
 
-WHOLE = {"amend", "session", "new session", "merged amend", "merged session"}
+SLIDING = {"sliding", "merged sliding", "merged last"}
+WHOLE = {"amend", "session", "new session", "merged amend", "merged session", *SLIDING}
 PARTS = {"count", "until", "changes, count"}  # rules that do not go together with WHOLE
-PANES = {"hopping", "merged hopping"}  # with early results, such windows are kept one by one
+PANES = {"hopping", "merged hopping", *SLIDING}
+"""With early results, hopping windows are kept one by one, and sliding windows have none."""
 
 
 def a_record(chance: random.Random, offset: int) -> LogRecord:
@@ -164,6 +170,47 @@ def test_a_loop_that_takes_records_while_closed_windows_wait_is_found(
 ) -> None:
     monkeypatch.setattr(placing, "bound_of", lambda windows, furthest: furthest + 1)
     assert differing(6, [window])
+
+
+@pytest.mark.parametrize(
+    ("code", "other"),
+    [
+        ("event.reading = origin", "pass"),
+        ("event.read(time)", "False"),
+        ("watermark = event.watermark", "pass"),
+        ("groups.close_passed(now)", "pass"),
+    ],
+)
+def test_a_loop_of_sliding_windows_over_a_repartitioned_topic_that_is_wrong_is_found(
+    code: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert code in sliding._ORIGIN_MOVES
+    monkeypatch.setattr(sliding, "_ORIGIN_MOVES", sliding._ORIGIN_MOVES.replace(code, other))
+    assert differing(6, ["merged sliding", "merged last"])
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_a_record_may_remove_all_earlier_ones_of_its_key(folds: bool) -> None:
+    assert counts_of_three(folds) == [1, 1, 2]
+
+
+def test_a_line_that_is_no_longer_that_of_its_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    moves = sliding._ORIGIN_MOVES.replace("line = line_of(key)", "pass")
+    monkeypatch.setattr(sliding, "_ORIGIN_MOVES", moves)
+    assert counts_of_three(True) == [1, 1, 1]
+
+
+def counts_of_three(folds: bool) -> list[int]:
+    """The counts of the results of three records of one key over a repartitioned topic, in sliding windows."""
+    window = Window(0.6, grace=0.5, origins=("re/phones",), kind="sliding")
+    groups = groups_of(Rule(an_agent(window), codec("json")))
+    assert isinstance(groups, WindowGroups)
+    assert groups.merged is not None
+    assert groups.placing is not None
+    groups.merged.expect(["re/phones/0"], ["re/phones"])
+    groups.placing = groups.placing if folds else None
+    groups.accept([re_keyed(0, b"a", 0), re_keyed(1, b"a", 10_000), re_keyed(2, b"a", 10_000)], 10.0)
+    return [event.count for event in groups.drain() if isinstance(event, Fire)]
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "session"])

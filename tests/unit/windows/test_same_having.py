@@ -9,9 +9,10 @@ import pytest
 
 from sluicegate.schemas import codec
 from sluicegate.streams.agent import Reducer, Window
+from sluicegate.streams.aggregation.events import Fire
+from sluicegate.streams.aggregation.firing import Emitter
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.testing.log import LogRecord
-from sluicegate.streams.windows.sliding.groups import SlidingGroups
 from tests.unit.windows.turning import an_agent, opened
 
 KINDS = ("count", "sum", "mean", "min", "max", "first", "last")
@@ -35,28 +36,32 @@ DECIDED = HAVING[:9]
 AMOUNTS = ("1", "3", "7", "-2", "0.5", "1e308", "-1e308", "9223372036854775807", "18446744073709551615", "null", '"x"')
 
 
-def a_batch(chance: random.Random, first: int, time: int) -> list[LogRecord]:
+def a_batch(chance: random.Random, first: int, time: int, odd: float) -> list[LogRecord]:
+    """`odd`: how often an amount is any of AMOUNTS."""
     usual = AMOUNTS[:5]
     return [
         LogRecord(
             *("in", 0, first + number, chance.choice([b"a", b"b"])),
-            b'{"amount":%s}' % chance.choice(AMOUNTS if chance.random() < 0.1 else usual).encode(),
+            b'{"amount":%s}' % chance.choice(AMOUNTS if chance.random() < odd else usual).encode(),
             at=time + number * 20 + chance.choice([0, 0, 0, -60]),
         )
         for number in range(chance.choice([1, 5, 40]))
     ]
 
 
-def outcome(having: str, lenient: bool, seed: int, loop: bool) -> tuple[list[Any], Counter[Any]]:
+def outcome(
+    having: str, lenient: bool, seed: int, loop: bool, odd: float | None = None
+) -> tuple[list[Any], Counter[Any]]:
     """The events and the counted outcomes of a random log. Without the loop each record goes the careful way."""
     chance = random.Random(f"{having} {seed}")
     window = Window(1.0, kind="sliding", grace=0.1, last=chance.choice([0, 4]), max_ahead=1e12)
+    odd = chance.choice([0.01, 0.1]) if odd is None else odd
     more = {"compute": COMPUTE, "on_missing": "ignore" if lenient else "dead-letter"}
     groups = opened(Rule(replace(an_agent(window, **more), having=having), codec("json")))
     groups.placing = groups.placing if loop else None
     events, offset = list[Any](), 0
     while offset < 150:
-        records = a_batch(chance, offset, 1_700_000_000_000 + offset * 20)
+        records = a_batch(chance, offset, 1_700_000_000_000 + offset * 20, odd)
         groups.accept(records, 1_700_000_000.0 + offset)
         events += groups.drain()
         offset += len(records)
@@ -76,13 +81,13 @@ def test_the_loop_decides_as_the_careful_way_does() -> None:
 def test_the_loop_decides_itself_where_an_expression_reads_numbers(
     having: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    careful = list[bytes]()
-    tell = SlidingGroups.tell_window
+    by_expression = list[bytes]()
+    emit = Emitter.emit
 
-    def counted(self: Any, key: bytes, *rest: Any) -> None:
-        careful.append(key)
-        tell(self, key, *rest)
+    def counted(self: Emitter, fire: Fire) -> None:
+        by_expression.append(fire.key)
+        emit(self, fire)
 
-    monkeypatch.setattr(SlidingGroups, "tell_window", counted)
-    _, outcomes = outcome(having, False, 1, True)
-    assert (sum(outcomes.values()) > len(careful)) is (having in DECIDED)
+    monkeypatch.setattr(Emitter, "emit", counted)
+    _, outcomes = outcome(having, False, 1, True, odd=0.0)
+    assert (sum(outcomes.values()) > len(by_expression)) is (having in DECIDED)

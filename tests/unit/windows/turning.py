@@ -21,9 +21,9 @@ Judge = TypeVar("Judge", Oracle, HoppingOracle, SessionOracle)
 TOTAL = (Reducer("total", "sum", "amount"),)
 
 
-def an_agent(window: Window, **more: Any) -> Agent:
+def an_agent(window: Window, having: str = "", **more: Any) -> Agent:
     rule = Aggregation(**{"compute": TOTAL, **more}, window=window)
-    return Agent("sums", ("in",), rule, Destination("out"), "dead")
+    return Agent("sums", ("in",), rule, Destination("out"), "dead", having=having)
 
 
 def rule_of(window: Window, **more: Any) -> Rule:
