@@ -34,7 +34,8 @@ PAGES = PROJECT / "docs" / "reference"
 HEADERS = {"result-headers": "Headers of outputs", "dead-letter-headers": "Headers of dead letters"}
 MADE = "This page is made from the code by `python -m tests.docs_reference`.\n"
 COMPLETION = """`sluicegate --install-completion` lets your shell complete commands, subcommands and options
-(bash, zsh, fish and PowerShell). `--show-completion` prints the script.
+(bash, zsh, fish and PowerShell). `--show-completion` prints the script. At the first Tab of a new shell,
+zsh only loads the script.
 
 With `--json` a command prints one JSON document on stdout. Its fields are named below and keep their names; later
 releases may add fields. Times are RFC 3339. A field without a value is null. Errors are lines on stderr, and the exit
