@@ -150,8 +150,7 @@ class Agent(AgentSettings):
         rule = self.aggregation
         if rule is None or self.times is not None or self.scope == "shared":
             return False
-        window = rule.window
-        return window is None or (window.windower.pageable and window.late in ("dead-letter", "skip"))
+        return rule.window is None or rule.window.windower.pageable
 
     @property
     def keeps_rows(self) -> bool:

@@ -366,8 +366,6 @@ def _of_hot_groups(agent: Agent, rule: Aggregation, aggregate: Path) -> Iterator
         yield FileFinding(at, what, "write a lower number, or leave it out", (at, (*groups, "max_groups")))
     elif rule.hot_groups < rule.max_groups and not agent.pageable:
         hint = "leave it out; groups of tumbling and hopping windows, of sessions and of correlations can be rows"
-        if rule.window is not None and rule.window.windower.pageable:
-            hint += ", but not with late: {new} or {amend}"
         yield FileFinding(at, "bounds nothing: all open groups of this agent stay in memory", hint, (at,))
 
 

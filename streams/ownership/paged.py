@@ -47,8 +47,8 @@ class ColdReads:
     def before(self, key: bytes, limit: int) -> Sequence[ColdGroup]:
         return self._store.before(self._partition, key, limit)
 
-    def page(self, limit: int) -> Sequence[ColdGroup]:
-        return self._store.keys(self._partition, None, limit)
+    def page(self, limit: int, after: bytes | None = None) -> Sequence[ColdGroup]:
+        return self._store.keys(self._partition, after, limit)
 
     def look_up(self, records: Sequence[Record], now: float) -> None:
         """Make the cold groups of these records hot, and note the keys without a cold group. Call it before the records

@@ -98,10 +98,19 @@ class ClosedGroups:
         else:
             self._add(group, revision)
 
+    def reopened(self, group: bytes) -> None:
+        """This group was cold."""
+        self._add(group, self._groups.closed[group][0])
+        if len(self._ends) > 2 * len(self._groups.closed) + STALE:
+            self.rearm()
+
     def _add(self, group: bytes, results: int) -> None:
-        self._groups.closed[group] = (results, None)
+        groups, state = self._groups, self._groups.states[group]
+        groups.closed[group] = (results, None)
         if (end := self.end_of(group)) < inf:
-            heappush(self._ends, (end, self._groups.states[group][FIRST], group))
+            heappush(self._ends, (end, state[FIRST], group))
+        if (span := groups.span(group, state)).closes > groups.event.watermark:
+            groups.near.cut.add(span.start)
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -115,8 +124,6 @@ class ClosedGroups:
             groups.emitter.let_out(group, state, bags, reason, now)
         self.note_result(group, groups.early.revision - repeats)
         groups.early.ended(group)
-        if (span := groups.span(group, state)).closes > groups.event.watermark:
-            groups.near.cut.add(span.start)
         groups.touched[group] = state
 
     def end(self, group: bytes, reason: str, by: str, now: float) -> None:
@@ -126,14 +133,14 @@ class ClosedGroups:
         else:
             self._groups.finish(group, reason, by, now)
 
-    def end_passed(self, now: float, most: int) -> int:
-        """End up to `most` groups whose late records become dead letters from now on, and not many more bytes than
-        SLICE_BYTES. Returns their number."""
+    def end_passed(self, now: float, most: int, until: float) -> int:
+        """End up to `most` groups whose late records are dead letters from a watermark up to `until` on, and not many
+        more bytes than SLICE_BYTES. Returns their number."""
         groups, many = self._groups, 0
         enough = groups.sent + SLICE_BYTES
         while many < most and groups.sent <= enough:
             ended = self.ending()
-            if ended is None or ended[0] > groups.event.watermark:
+            if ended is None or ended[0] > until:
                 break
             groups.near.cut.discard(groups.span(ended[1], groups.states[ended[1]]).start)
             self.end(ended[1], groups.reason, LATE, now)
@@ -166,6 +173,11 @@ class ClosedGroups:
         return self.late == AMEND and self._groups.closed.get(group, (0, None))[0] != ADDED
 
     # -- deadlines -------------------------------------------------------------------------------------------------
+
+    @property
+    def stays_for(self) -> float:
+        """For how many milliseconds of event time a group with a result stays after its window has closed."""
+        return self.keep if self.keep < inf else 0
 
     def end_of(self, group: bytes) -> float:
         """The watermark that ends the group; infinity for none. A group that was opened under another `late` ends with

@@ -1,6 +1,6 @@
 """When the open windows of one partition close: by the watermark, by silence, by age or by a limit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import floor, inf
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES, FIRST, OPENED, STALE, Bags, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.windowers import AMEND
 from sluicegate.streams.windows.boundaries import tumbling
 from sluicegate.streams.windows.clock import EventClock
 from sluicegate.streams.windows.closed import ClosedGroups
@@ -89,6 +88,9 @@ class ClosingWindows(Groups):
 
     def reopen(self, key: bytes, state: GroupState, items: Bags, past: PastResults | None, timed: bool) -> None:
         super().reopen(key, state, items, past, timed)
+        if key in self.closed:
+            self.after.reopened(key)
+            return
         self._arm(key, state)
         self._age(key, state)
         if len(self._order) > 2 * len(self.states) + STALE:
@@ -174,7 +176,7 @@ class ClosingWindows(Groups):
 
     def over(self, start: int) -> bool:
         """Whether the windows that begin up to then are closed, and kept no longer."""
-        return self.tumbling.closes(start) + (self.keep if self.keep < inf else 0) <= self.event.watermark
+        return self.tumbling.closes(start) + self.after.stays_for <= self.event.watermark
 
     def named(self, key: bytes, first: int, start: int) -> bytes:
         return name(start, key)
@@ -210,11 +212,16 @@ class ClosingWindows(Groups):
         covered = self.after.covered()
         return [(group, reason) for group, reason in super().judge() if group not in covered]
 
+    def complete_by_now(self, keys: Iterable[bytes]) -> dict[bytes, str]:
+        """As in Groups, without groups whose result would be only a repetition."""
+        covered = self.after.covered()
+        return {group: reason for group, reason in super().complete_by_now(keys).items() if group not in covered}
+
     def leaves(self, group: bytes, state: GroupState) -> float:
         """The watermark from which on the group takes up no room."""
         if group in self.closed:
             return self.after.end_of(group)
-        return self.closes(group, state) + (self.after.keep if self.after.late == AMEND else 0)
+        return self.closes(group, state) + self.after.stays_for
 
     def closes(self, group: bytes, state: GroupState) -> int:
         """The watermark that closes the window of a group."""
@@ -245,13 +252,17 @@ class ClosingWindows(Groups):
 
     def _close(self, now: float, most: int) -> int:
         """Fire up to `most` groups whose windows the watermark closed, ordered by (end, first offset), and not many
-        more bytes than SLICE_BYTES. Then end the groups whose late records become dead letters from now on. Returns the
-        number of both. While a closed window has cold groups, no later window fires."""
-        fired, enough = 0, self.sent + SLICE_BYTES
-        last = min(self.event.watermark, self.cold.next_close())
-        while fired < most and self.sent <= enough and self._close_next(last, now):
-            fired += 1
-        return fired + self.after.end_passed(now, most - fired) if self.closed else fired
+        more bytes than SLICE_BYTES. Between them, end the groups whose late records became dead letters before the next
+        window closed. Returns the number of both. While a closed window has cold groups, nothing later happens."""
+        fired, enough, watermark = 0, self.sent + SLICE_BYTES, self.event.watermark
+        last = min(watermark, self.cold.next_close())
+        while fired < most and self.sent <= enough:
+            before = min(watermark, self.next_close() - 1)
+            done = self.after.end_passed(now, most - fired, before) if self.closed else 0
+            if not (done := done or self._close_next(last, now)):
+                break
+            fired += done
+        return fired
 
     def _close_next(self, last: float, now: float) -> bool:
         """Fire the group whose window closes next, if it closes at the watermark `last` or before."""
@@ -262,9 +273,10 @@ class ClosingWindows(Groups):
         return True
 
     def _makes_room(self, now: float) -> bool:
-        """Fire a group whose window the watermark closed, although cold groups of earlier windows may wait. Returns
-        False if there is none."""
-        return self.close_due() and bool(self._close(now, 1) or self._close_next(self.event.watermark, now))
+        """Fire a group whose window the watermark closed, or end one, although cold groups of earlier windows may wait.
+        Returns False if there is none."""
+        fires = self.close_due() and bool(self._close(now, 1) or self._close_next(self.event.watermark, now))
+        return fires or bool(self.closed and self.after.end_passed(now, 1, self.event.watermark))
 
     def _next(self) -> tuple[int, bytes] | None:
         """The open group whose window closes next, and the watermark that closes it; None if none is open."""
@@ -347,12 +359,11 @@ class ClosingWindows(Groups):
     def _oldest(self) -> bytes | None:
         """The open group that was opened first. `states` has the groups in the order in which they were opened, except
         those that were cold: `heap` has the deadlines of these."""
-        if self.closed:
-            return self.after.oldest_open()
-        first, states, at_most = next(iter(self.states), None), self.states, self.window.at_most
+        states, at_most = self.states, self.window.at_most
+        first = self.after.oldest_open() if self.closed else next(iter(states), None)
         while self.heap and at_most is not None:
             at, group = self.heap[0]
-            if group in states and self._aged_at(group) == at:
+            if group in states and group not in self.closed and self._aged_at(group) == at:
                 return group if first is None or at < self.since(states[first]) + at_most else first
             heappop(self.heap)
         return first

@@ -30,7 +30,9 @@ from sluicegate.streams.windows.merged import MergedClock
 from sluicegate.streams.windows.placing import by_start
 from sluicegate.streams.windows.room import expected
 from sluicegate.streams.windows.times import NoTime, latest, milliseconds, reader
-from sluicegate.streams.windows.tumbling import NAMING, Span, name
+from sluicegate.streams.windows.tumbling import NAMING, Span, key_of, name, start_of
+
+MOST_WAITING = 1_000  # windows in which groups of the key of a late record are looked for
 
 
 class WindowGroups(ClosingWindows):
@@ -154,10 +156,21 @@ class WindowGroups(ClosingWindows):
         """Add a late record: it changes a result that was sent, or starts an additional one."""
         self.counts["late"] += closes <= self.event.watermark
         if group in self.states and group not in self.closed:  # its result waits, without this record
-            self.close_as(group, self.event.closed_by(closes), now)
+            self._close_key(group, now)
         self.after.opens = group
         put(self, group, record, read, items, now)
         self.after.took(record, group, now)
+
+    def _close_key(self, group: bytes, now: float) -> None:
+        """Fire this group, whose window has closed. The groups of its key in earlier windows that wait, too, are
+        first."""
+        kind, starts, first = self.tumbling, [start_of(group)], self.next_close()
+        while len(starts) < MOST_WAITING and kind.closes(before := kind.start(starts[-1] - 1)) >= first:
+            starts.append(before)
+        for start in reversed(starts):
+            waiting = name(start, key_of(group))
+            if waiting in self.states and waiting not in self.closed:
+                self.close_as(waiting, self.event.closed_by(kind.closes(start)), now)
 
     def groups_of(self, record: Record, key: bytes, time: int) -> tuple[bytes, ...]:
         """The names of the groups of a record that is not late. The groups may not be open yet."""

@@ -5,7 +5,7 @@ from typing import Any
 from sluicegate.streams.aggregation.accept import put
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.windows.cold.starts import ColdWindows
+from sluicegate.streams.windows.cold.starts import ColdWindows, window_of
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.tumbling import Span, name, start_of
 
@@ -24,7 +24,7 @@ class TumblingGroups(WindowGroups):
         return self.tumbling.closes(start_of(group))
 
     def last_start(self) -> int | None:
-        return max([*map(start_of, self.states), *self.cold.starts], default=None)
+        return max([*map(start_of, self.states), *map(window_of, self.cold.starts)], default=None)
 
     def count(self, record: Record, key: bytes, time: int, read: Any, items: list[Any], now: float) -> bool:
         start = self.tumbling.start(time)

@@ -14,8 +14,9 @@ of them have sent their results.
 
     python -m tests.bench.paged --cases windows --groups 1000000 [--hot 100000000]
 
-opens the groups in one window. The next process takes them over, and a record of each partition closes the window. With
-`--cases sessions`, each group is a session.
+opens the groups in one window, and takes `--records` records of groups in memory. The next process takes them over, and
+a record of each partition closes the window. With `--cases sessions`, each group is a session, and with `--cases
+amended`, groups stay for late records after their results.
 """
 
 import argparse
@@ -55,7 +56,8 @@ SLICE = 200_000  # records that are made at once
 COMPUTE = (Reducer("n", "count"), Reducer("sum", "sum", "amount"), Reducer("max", "max", "amount"))
 ALL = 100_000_000
 WINDOW = Window(60.0, idle=None, at_most=86_400.0, max_ahead=1e9)
-WINDOWS = {"windows": WINDOW, "sessions": replace(WINDOW, kind="session")}
+AMENDED = replace(WINDOW, late="amend", keep=86_400.0, gather=60.0)
+WINDOWS = {"windows": WINDOW, "sessions": replace(WINDOW, kind="session"), "amended": AMENDED}
 VALUE = b'{"id": "0123456789", "amount": 7}'
 
 
@@ -257,10 +259,19 @@ def due(case: Case, out: Any) -> None:
 
 
 def windows(case: Case, out: Any) -> None:
-    """Opens the groups. Puts what was measured into the queue `out`, as text."""
+    """Opens the groups, and takes records of those that were opened last. Puts what was measured into the queue `out`,
+    as text."""
     began = time.monotonic()
-    filled(case)
-    out.put(f"{case.groups} groups of a window opened in {time.monotonic() - began:.0f} s, {resident():.0f} MiB")
+    made, stream, _ = filled(case)
+    seconds, hot = time.monotonic() - began, min(case.groups, case.hot * PARTITIONS) // 2
+    stream.add(random.Random(7).choices(range(case.groups - hot, case.groups), k=case.records))
+    spent = time.process_time()
+    turned(made, stream)
+    spent = time.process_time() - spent
+    out.put(
+        f"{case.groups} groups of a window opened in {seconds:.0f} s; {1e6 * spent / case.records:.2f} us of CPU a "
+        f"record of a group in memory, {resident():.0f} MiB"
+    )
 
 
 def closes(case: Case, out: Any) -> None:
@@ -328,7 +339,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--store", default="sqlite")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cases", default="J1,all hot,cold", help="or due, windows or sessions")
+    parser.add_argument("--cases", default="J1,all hot,cold", help="or due, windows, sessions or amended")
     parser.add_argument("--due", type=float, default=60.0, help="seconds after which the groups of `due` end")
     options = parser.parse_args()
     if options.cases == "due":
@@ -339,7 +350,8 @@ def main() -> None:
     if options.cases in WINDOWS:
         with ExitStack() as cleaning:
             url = emptied(options.store, tempfile.mkdtemp(prefix="sluicegate-"), cleaning)
-            case = Case("windows", url, options.hot, options.groups, 0, by_wall=True, window=WINDOWS[options.cases])
+            window = WINDOWS[options.cases]
+            case = Case("windows", url, options.hot, options.groups, options.records, by_wall=True, window=window)
             print(apart(windows, case), apart(closes, case), sep="; ")
         return
     names = options.cases.split(",")

@@ -54,6 +54,11 @@ OF_ROWS = (
 REDUCE = "f: {reduce: tests.pairs.functions:add}"
 TIMES = (*orders(1, 2, at=10), *orders(3, at=70), *orders(4, key="other", at=75))
 LATER = (*orders(5, at=80), *orders(6, at=200), *orders(7, key="other", at=400), 180.0)
+BESIDE = (
+    *(*orders(1, at=0), 1.0, *orders(2, key="x", at=5), 1.0),
+    *(*orders(3, key="y", at=65), 1.0, *orders(4, key="z", at=66), 1.0),
+)
+"""The third record closes the windows of the first two."""
 LEGS = (*orders(1, topic="orders"), *orders(2, topic="orders", key="x"), *orders(2, topic="payments", key="x"))
 
 
@@ -114,6 +119,30 @@ GROUPS = {
             1.0,
         ),
         (*orders(5, at=20), *orders(6, key="y", at=50), *LATER),
+    ),
+    "late records amend cold windows": Feature(
+        agent(
+            "window: {tumbling: 60s, time: {field: at, unit: s}, late: {amend: 200s, every: 1s}}, hot_groups: 1, "
+            "compute: {s: {sum: amount}, c: {collect: id}}"
+        ),
+        (*BESIDE, *orders(5, key="x", at=30), 2.0, *orders(6, key="z", at=70), 1.0),
+        (*orders(8, at=20), 2.0, *orders(9, key="x", at=31), 2.0, *LATER),
+    ),
+    "late records make new results beside cold windows": Feature(
+        agent(
+            "window: {tumbling: 60s, time: {field: at, unit: s}, late: {new: 5s}}, hot_groups: 1, "
+            "compute: {s: {sum: amount}}"
+        ),
+        (*BESIDE, *orders(5, key="x", at=30), 1.0, *orders(6, key="z", at=70), 1.0),
+        (*orders(8, at=20), 2.0, *orders(9, key="x", at=31), 6.0, *LATER),
+    ),
+    "late records make new results beside cold sessions": Feature(
+        agent(
+            "window: {session: 30s, time: {field: at, unit: s}, late: {new: 5s}}, hot_groups: 1, "
+            "compute: {s: {sum: amount}}"
+        ),
+        (*BESIDE, *orders(5, key="x", at=20), 1.0, *orders(6, key="z", at=70), 1.0),
+        (*orders(8, at=0), 2.0, *orders(9, key="x", at=25), 6.0, *LATER),
     ),
     "cold windows with early results": Feature(
         agent(

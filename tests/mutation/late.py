@@ -46,7 +46,7 @@ GUARDS = (
     Guard(
         "late: a window that is closed and waits for its result does not take the late record before it",
         "streams/windows/groups.py",
-        "            self.close_as(group, self.event.closed_by(closes), now)\n",
+        "            self._close_key(group, now)\n",
         "            pass\n",
         SAME,
     ),
@@ -137,8 +137,8 @@ GUARDS = (
     Guard(
         "windows: what many windows send at one moment is cut by bytes",
         "streams/windows/closing.py",
-        "fired < most and self.sent <= enough and self._close_next(last, now):",
-        "fired < most and self._close_next(last, now):",
+        "        while fired < most and self.sent <= enough:\n            before",
+        "        while fired < most:\n            before",
         PURE,
     ),
     Guard(

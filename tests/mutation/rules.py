@@ -59,8 +59,8 @@ GUARDS = (
     Guard(
         "the early results of a cold group with items are known when its rule gets a deadline from the data",
         "streams/aggregation/durable/paging.py",
-        "if len(state) != width else (None, None)",
-        "if len(state) != groups.width else (None, None)",
+        "    elif len(state) != width:\n",
+        "    elif len(state) != groups.width:\n",
         ("tests/unit/engine/test_early_deadlines.py",),
     ),
     Guard(

@@ -102,7 +102,7 @@ GUARDS = (
     Guard(
         "windows: those up to the last one that is open finish under their rule, for all keys",
         "streams/windows/tumbling_groups.py",
-        "        return max([*map(start_of, self.states), *self.cold.starts], default=None)\n",
+        "        return max([*map(start_of, self.states), *map(window_of, self.cold.starts)], default=None)\n",
         "        return None\n",
         FINISH,
     ),
@@ -452,8 +452,8 @@ GUARDS = (
     Guard(
         "cold windows: no later window fires before the cold groups of an earlier one",
         "streams/windows/closing.py",
-        "        last = min(self.event.watermark, self.cold.next_close())\n",
-        "        last = self.event.watermark\n",
+        "        last = min(watermark, self.cold.next_close())\n",
+        "        last = watermark\n",
         COLD,
     ),
     Guard(
@@ -529,22 +529,57 @@ GUARDS = (
     Guard(
         "cold windows: a window before 1970 has no cold group",
         "streams/windows/cold/starts.py",
-        "open_ = start >= 0 and ",
-        "open_ = ",
+        "if not super().may_evict(name) or start < 0:",
+        "if not super().may_evict(name):",
         COLD,
     ),
     Guard(
         "cold windows: the windows of cold groups are bounded",
         "streams/windows/cold/starts.py",
-        " and (start in starts or len(starts) < MOST_STARTS)",
+        "        return waits and (counted in starts or len(starts) < MOST_STARTS)\n",
+        "        return waits\n",
+        COLD,
+    ),
+    Guard(
+        "cold windows: a group with late records that wait for a result stays in memory",
+        "streams/windows/cold/starts.py",
+        "closed[1] is None and ",
         "",
         COLD,
     ),
     Guard(
-        "cold windows: a group that had its result does not become cold",
+        "cold windows: a row has the results of a group that stays",
+        "streams/aggregation/durable/paging.py",
+        "        return [*closed]\n",
+        "        return []\n",
+        COLD,
+    ),
+    Guard(
+        "cold windows: a group that stays is taken for one when it is hot again",
+        "streams/windows/closing.py",
+        "        if key in self.closed:\n            self.after.reopened(key)\n            return\n",
+        "",
+        COLD,
+    ),
+    Guard(
+        "cold windows: groups that stay are counted apart from those that wait to close",
         "streams/windows/cold/starts.py",
-        " or groups.closed:",
-        ":",
+        " + CLOSED * is_closed(contents, row_width(self.groups)),)\n",
+        ",)\n",
+        COLD,
+    ),
+    Guard(
+        "cold windows: rows of a closed window are read once",
+        "streams/windows/cold/starts.py",
+        '        self._read = max(self._read, name(first - 1, b"") if first else b"")\n',
+        '        self._read = name(first - 1, b"") if first else b""\n',
+        COLD,
+    ),
+    Guard(
+        "cold windows: the watermark ends groups that stay in the store",
+        "streams/windows/cold/starts.py",
+        "        return bool(self._closed(watermark) or self._ended(watermark))\n",
+        "        return bool(self._closed(watermark))\n",
         COLD,
     ),
     Guard(
@@ -571,8 +606,8 @@ GUARDS = (
     Guard(
         "cold windows: the groups of a key are found in every window",
         "streams/windows/cold/starts.py",
-        "        return [name(start, key) for start in self.starts]\n",
-        "        return [name(start, key) for start in list(self.starts)[1:]]\n",
+        "        return list(dict.fromkeys(name(window_of(start), key) for start in self.starts))\n",
+        "        return list(dict.fromkeys(name(window_of(start), key) for start in list(self.starts)[1:]))\n",
         COLD,
     ),
     Guard(
@@ -587,13 +622,6 @@ GUARDS = (
         "streams/operations/groups/cold_groups.py",
         "cold.remove(known.starts_in(row.key, unpacked_state(row.state)))",
         "cold.remove([None])",
-        COLD,
-    ),
-    Guard(
-        "cold windows: late records keep their windows hot",
-        "streams/agent/agent.py",
-        '(window.windower.pageable and window.late in ("dead-letter", "skip"))',
-        "window.windower.pageable",
         COLD,
     ),
     Guard(
@@ -613,15 +641,15 @@ GUARDS = (
     Guard(
         "cold windows: the store is asked for all hopping windows of a record",
         "streams/windows/cold/starts.py",
-        "return [name for name in names if groups",
-        "return [name for name in names[:1] if groups",
+        "        names = [name for name in groups.groups_of(record, key, time) if not groups.passed(start_of(name))]\n",
+        "        names = [n for n in groups.groups_of(record, key, time)[:1] if not groups.passed(start_of(n))]\n",
         COLD,
     ),
     Guard(
         "cold windows: groups over a repartitioned topic are rows of the store",
         "streams/agent/agent.py",
-        'window.late in ("dead-letter", "skip"))',
-        'window.late in ("dead-letter", "skip") and not window.origins)',
+        "        return rule.window is None or rule.window.windower.pageable\n",
+        "        return rule.window is None or (rule.window.windower.pageable and not rule.window.origins)\n",
         COLD_ORIGINS,
     ),
     Guard(

@@ -14,6 +14,7 @@ from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import COLD_KEY, ColdGroup
 
 EVER = 1e18
+CLOSED_PARTS = 2  # of a ClosedState (entry.py). Early results with the time of an alarm have more
 
 
 class RowReads(Protocol):
@@ -34,8 +35,19 @@ class RowReads(Protocol):
     def before(self, key: bytes, limit: int) -> Sequence[ColdGroup]:
         """The first rows in the order of their keys, of those before this key."""
 
-    def page(self, limit: int) -> Sequence[ColdGroup]:
-        """The first rows in the order of their keys."""
+    def page(self, limit: int, after: bytes | None = None) -> Sequence[ColdGroup]:
+        """The first rows in the order of their keys, of those behind this key."""
+
+
+def row_width(groups: Any) -> int:
+    """The length of the state and the items of a group in a row."""
+    width: int = groups.width + bool(groups.rule.plan.bags)
+    return width
+
+
+def is_closed(contents: GroupState, width: int) -> bool:
+    """Whether these contents of a row are a group whose window has closed. `width` is as in `row_width`."""
+    return len(contents) == width + 1 and isinstance(contents[-1], list) and len(contents[-1]) == CLOSED_PARTS
 
 
 class DueRows(NamedTuple):

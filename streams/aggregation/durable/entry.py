@@ -74,7 +74,7 @@ the first record that none covers yet."""
 class ColdState(msgspec.Struct, frozen=True, array_like=True):
     """The state of the cold groups of the partition (sluicegate.streams.aggregation.durable.paging). `stale`: hot
     groups may have rows in the store. `starts` is the number of cold groups by the start of their window, in
-    milliseconds since 1970; empty without windows."""
+    milliseconds since 1970; empty without windows. Of groups that stay after their result, 2 ** 62 is added."""
 
     count: int
     ends: tuple[float, ...]

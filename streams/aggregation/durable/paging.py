@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from math import inf
 
+from sluicegate.streams.aggregation.durable.cold import is_closed, row_width
 from sluicegate.streams.aggregation.durable.entry import ColdState, PastResults, packed_state, unpacked_state
 from sluicegate.streams.aggregation.firing import SLICE_BYTES
 from sluicegate.streams.aggregation.groups import Groups
@@ -205,12 +206,12 @@ class Paging:
 
 def cold_row(groups: Groups, name: bytes) -> ColdGroup:
     """The row of this open group and of those that are in one row with it. They become cold."""
-    cold, early, plan = groups.cold, groups.early, groups.rule.plan
+    cold, plan = groups.cold, groups.rule.plan
     due, key = cold.row_due(name), cold.row_key(name)
     states: list[tuple[bytes, GroupState]] = []  # list[...]() would make a generic type for each row
     for member in cold.members(name):
         items = [plan.items(groups.bags[member])] if plan.bags else []
-        noted = _noted(early.past.get(member) if early.past else None, cold.rings(member))
+        noted = _noted(groups, member)
         states.append((member, [*groups.states[member], *items, *([noted] if noted else [])]))
     contents = cold.joined(states)
     cold.add(cold.starts_in(key, contents))
@@ -222,8 +223,13 @@ def cold_row(groups: Groups, name: bytes) -> ColdGroup:
 def _reopened(name: bytes, state: GroupState, groups: Groups, timed: bool) -> float | None:
     """Make this group of a row hot. Returns the time of its alarm, if the row has it. Raises ChangelogIncomplete."""
     bags, items = len(groups.rule.plan.bags), Bags()
-    width = groups.width + bool(bags)
-    past, rings = _past_of(state, width) if len(state) != width else (None, None)
+    width = row_width(groups)
+    past, rings = None, None
+    if is_closed(state, width):
+        results, since = state.pop()
+        groups.closed[name] = results, since
+    elif len(state) != width:
+        past, rings = _past_of(state, width)
     if bags:
         items = state.pop() if state else items
     if not groups.fits(state) or type(items) is not list or len(items) != bags:
@@ -232,8 +238,13 @@ def _reopened(name: bytes, state: GroupState, groups: Groups, timed: bool) -> fl
     return rings
 
 
-def _noted(past: PastResults | None, rings: float | None) -> list[float | None]:
-    """The early results of a group and the time of its alarm, for its row; empty if it has neither."""
+def _noted(groups: Groups, name: bytes) -> list[float | None]:
+    """What the row of a group has behind its items: the ClosedState of a group whose window has closed, of others the
+    early results and the time of the alarm. Empty if it has none of them."""
+    if groups.closed and (closed := groups.closed.get(name)) is not None:
+        return [*closed]
+    past = groups.early.past.get(name) if groups.early.past else None
+    rings = groups.cold.rings(name)
     if rings is None:
         return [] if past is None else [*past]
     return [*((0, 0, None) if past is None else past), rings]

@@ -26,9 +26,11 @@ class ColdSessions(ColdByClose):
 
     def may_evict(self, name: bytes) -> bool:
         """As in ColdKeys. A closed session fires first. A longer grace may open a closed session again beside one that
-        it would have joined: both stay in memory."""
+        it would have joined: both stay in memory. So does a session of late records, which ends soon."""
         groups, key = self.groups, key_of(name)
-        if len(key) > COLD_KEY - alarms.NAMING or groups.closed or self.row_due(name) <= groups.event.watermark:
+        if len(key) > COLD_KEY - alarms.NAMING or name in groups.closed:
+            return False
+        if self.row_due(name) <= groups.event.watermark:
             return False
         start = self._interval(name)
         if start not in self.starts and len(self.starts) >= MOST_ENDS:

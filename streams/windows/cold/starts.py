@@ -7,7 +7,7 @@ from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.streams.aggregation.durable.cold import ColdKeys, RowReads
+from sluicegate.streams.aggregation.durable.cold import ColdKeys, RowReads, is_closed, row_width
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import ColdGroup
@@ -18,34 +18,68 @@ if TYPE_CHECKING:
     from sluicegate.streams.windows.groups import WindowGroups
 
 MOST_STARTS = 1_000  # windows that have cold groups: each commit that makes groups cold or hot writes their starts
+CLOSED = 1 << 62  # no window begins so late
 EVERY = b"\xff"  # no name of a cold group is greater
 
 
-class ColdWindows(ColdKeys):
-    """As ColdKeys. The deadline of a row is that of its group on the owner's clock. `starts` tells when it closes."""
+def window_of(start: int) -> int:
+    """The start of the window whose cold groups `starts` counts under this number."""
+    return start % CLOSED
 
-    __slots__ = ()
+
+class ColdWindows(ColdKeys):
+    """As ColdKeys. The deadline of a row is that of its group on the owner's clock. `starts` tells when it closes.
+
+    A group that stays after its result (closed.py) may be cold, too, while no late record waits for a result. In
+    `starts` it counts under CLOSED + the start of its window. Its row has no deadline, and the watermark ends it
+    without a result. `_read` is the key up to which the rows of closed windows were read: none before it has a group
+    that waits to close. `_latest` is the highest time of a record of the batch so far.
+    """
+
+    __slots__ = ("_latest", "_read")
     groups: "WindowGroups"
 
+    def __init__(self, groups: Any) -> None:
+        super().__init__(groups)
+        self._read, self._latest = b"", -1
+
     def may_evict(self, name: bytes) -> bool:
-        """As in ColdKeys. At most MOST_STARTS windows have cold groups, and a group of a closed window fires first."""
-        groups = self.groups
-        if not super().may_evict(name) or groups.closed:
+        """As in ColdKeys. At most MOST_STARTS windows have cold groups. A group whose window has closed fires first,
+        and one that stays after its result waits for late records."""
+        groups, starts, start = self.groups, self.starts, start_of(name)
+        if not super().may_evict(name) or start < 0:
             return False
-        start, starts = start_of(name), self.starts
-        open_ = start >= 0 and groups.tumbling.closes(start) > groups.event.watermark
-        return open_ and (start in starts or len(starts) < MOST_STARTS)
+        state, closed = groups.states[name], groups.closed.get(name)
+        if closed is None:
+            waits, counted = groups.closes(name, state) > groups.event.watermark, start
+        else:
+            waits, counted = closed[1] is None and groups.leaves(name, state) > groups.event.watermark, CLOSED + start
+        return waits and (counted in starts or len(starts) < MOST_STARTS)
 
     def starts_in(self, row: bytes, contents: GroupState) -> Sequence[int | None]:
-        return (start_of(row),)
+        return (start_of(row) + CLOSED * is_closed(contents, row_width(self.groups)),)
 
     def of_key(self, key: bytes) -> Sequence[bytes]:
-        return [name(start, key) for start in self.starts]
+        return list(dict.fromkeys(name(window_of(start), key) for start in self.starts))
 
     def of_record(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
-        groups = self.groups
-        names = groups.groups_of(record, key, groups.event_time(record, read))
-        return [name for name in names if groups.tumbling.closes(start_of(name)) > groups.event.watermark]
+        """As in ColdKeys. A late record may close its window before the watermark does, and closes the earlier windows
+        of its key first."""
+        groups, closes = self.groups, self.groups.tumbling.closes
+        time = groups.event_time(record, read)
+        names = [name for name in groups.groups_of(record, key, time) if not groups.passed(start_of(name))]
+        self._latest = max(self._latest, time, groups.event.watermark)
+        late = max((start for start in map(start_of, names) if closes(start) <= self._latest), default=-1)
+        return [*names, *(name(start, key) for start in takewhile(lambda start: start < late, self.starts))]
+
+    def to_ask(self, rows: Sequence[bytes]) -> Sequence[bytes]:
+        self._latest = -1
+        return super().to_ask(rows)
+
+    # -- deadlines
+
+    def row_due(self, name: bytes) -> float:
+        return inf if name in self.groups.closed else super().row_due(name)
 
     @property
     def ends(self) -> tuple[float, ...]:
@@ -53,30 +87,55 @@ class ColdWindows(ColdKeys):
 
     # -- closes
 
-    def _closed(self, watermark: float) -> dict[int, int]:
-        """The number of cold groups by the start of their window, if this watermark closes the window."""
+    def _closed(self, watermark: float) -> list[int]:
+        """The starts of the windows that have groups which fire at this watermark."""
         closes = self.groups.tumbling.closes
-        return dict(takewhile(lambda item: closes(item[0]) <= watermark, self.starts.items()))
+        return list(takewhile(lambda start: start < CLOSED and closes(start) <= watermark, self.starts))
+
+    def _ended(self, watermark: float) -> list[int]:
+        """The starts of the windows that have closed groups which this watermark ends."""
+        closes, stays = self.groups.tumbling.closes, self.groups.after.stays_for
+        kept = (window_of(start) for start in self.starts if start >= CLOSED)
+        return list(takewhile(lambda start: closes(start) + stays <= watermark, kept))
 
     def closing(self) -> bool:
-        return self.waiting() > 0
+        watermark = self.groups.event.watermark
+        return bool(self._closed(watermark) or self._ended(watermark))
 
     def close(self, reads: RowReads) -> Iterator[Sequence[ColdGroup]]:
-        end = name(max(self._closed(self.groups.event.watermark)) + 1, b"")
-        rows = reads.before(end, reads.most)
+        """As in ColdKeys. If no group waits to close, those that end."""
+        watermark = self.groups.event.watermark
+        if closed := self._closed(watermark):
+            many, rows = sum(self.starts[start] for start in closed), self._unread(reads, closed[0], closed[-1])
+        else:
+            ended = self._ended(watermark)
+            many = sum(self.starts[CLOSED + start] for start in ended)
+            rows = reads.before(name(ended[-1] + 1, b""), reads.most + len(self.groups.touched))
         if not rows:
-            raise ChangelogIncomplete(f"{self.waiting()} rows of cold groups are missing in the store")
-        yield rows
+            raise ChangelogIncomplete(f"{many} rows of cold groups are missing in the store")
+        yield [row for row in rows if self.is_cold(row.key, reads.gone)][: reads.most]
+
+    def _unread(self, reads: RowReads, first: int, last: int) -> Sequence[ColdGroup]:
+        """The next cold groups of windows that begin from `first` to `last`. A row that was read is not read again: its
+        group has had its result, and may be cold again."""
+        end = name(last + 1, b"")
+        self._read = max(self._read, name(first - 1, b"") if first else b"")
+        while rows := [row for row in reads.page(reads.most, self._read) if row.key < end]:
+            self._read = rows[-1].key
+            if any(self.is_cold(row.key, reads.gone) for row in rows):
+                break
+        return rows
 
     def next_close(self) -> float:
-        first = next(iter(self.starts), None)
-        return inf if first is None else self.groups.tumbling.closes(first)
+        first = next(iter(self.starts), CLOSED)
+        return inf if first >= CLOSED else self.groups.tumbling.closes(first)
 
     def closes_by(self, watermark: float) -> Iterable[int]:
         return map(self.groups.tumbling.closes, self._closed(watermark))
 
     def leaving(self, watermark: float) -> int:
-        return sum(self._closed(watermark).values())
+        closes, stays = self.groups.tumbling.closes, self.groups.after.stays_for
+        return sum(count for start, count in self.starts.items() if closes(window_of(start)) + stays <= watermark)
 
     # -- room
 

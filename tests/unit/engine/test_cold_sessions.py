@@ -256,10 +256,20 @@ def test_a_cold_session_keeps_its_early_results() -> None:
     assert found == [("key-00", "early", 2, 100), ("key-00", "window", 3, 200)]
 
 
-def test_cold_sessions_become_hot_when_late_records_have_results() -> None:
+def test_sessions_of_late_records_stay_in_memory_and_the_others_become_cold_beside_them() -> None:
     scene = Scene()
     scene.driver = scene.started(paged_agent(replace(MINUTE, late="new", gather=5.0)))
-    assert (scene.rows, scene.alarms, len(scene.groups.states)) == ([], 0, 20)
+    assert (scene.rows, len(scene.groups.states)) == (KEYS[:16], 4)
+    scene.feed(("other", 200, 0), ("key-03", 30, 100))
+    scene.driver.turns(6)
+    for second in range(200, 208):
+        scene.feed((f"new-{second}", second, 1))
+    assert (len(scene.rows), "key-03" in scene.rows) == (6, False)
+    scene.driver.later(5).turns(3)
+    assert [each for each in results(scene.log) if each[0] == "key-03"] == [
+        ("key-03", 3, 3, "event"),
+        ("key-03", 30, 100, "late"),
+    ]
 
 
 @pytest.mark.parametrize("policy", ["finish", "flush", "drop"])

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sluicegate.streams.agent import Agent, Emit, Window
+from sluicegate.streams.agent import Agent, Emit, Reducer, Window
 from sluicegate.streams.operations.accepting import accept
 from sluicegate.streams.operations.groups.contents import contents_of
-from sluicegate.streams.operations.groups.open_groups import open_groups, why
+from sluicegate.streams.operations.groups.open_groups import drop, open_groups, why
 from sluicegate.streams.ownership import paged
 from sluicegate.streams.testing.group import groups as shown_groups
 from sluicegate.streams.windows.cold import starts
@@ -263,44 +263,226 @@ def test_no_more_windows_have_cold_groups_than_a_commit_may_write(monkeypatch: p
     assert len(scene.owner.groups.newest.states) == 36
 
 
-@pytest.mark.parametrize(
-    "agent",
-    [
-        paged_agent(replace(MINUTE, kind="sliding")),
-        paged_agent(replace(MINUTE, kind="session", late="new", gather=5.0)),
-        paged_agent(replace(MINUTE, late="amend", keep=60.0, gather=5.0)),
-        paged_agent(replace(MINUTE, late="new", gather=5.0)),
-    ],
-    ids=["sliding", "session", "amend", "new"],
-)
-def test_other_windows_keep_all_groups_hot(agent: Agent) -> None:
-    scene = Scene(agent)
+def test_sliding_windows_keep_all_groups_hot() -> None:
+    scene = Scene(paged_agent(replace(MINUTE, kind="sliding")))
     assert scene.cold == []
     assert len(scene.owner.groups.newest.states) >= 20
 
 
-def test_cold_groups_become_hot_when_late_records_revise_results() -> None:
-    scene = Scene()
-    assert scene.cold == KEYS[:16]
-    scene.driver = scene.started(paged_agent(replace(MINUTE, late="amend", keep=60.0, gather=5.0)))
-    assert (scene.rows, len(scene.owner.groups.newest.states)) == ([], 20)
-    scene.feed(("other", 70, 1))
-    scene.driver.turns(3)
-    assert sorted(results(scene.log)) == [(key, 0, number, "event") for number, key in enumerate(KEYS)]
+# -- late records that count -------------------------------------------------------------------------------------------
 
 
-def test_a_group_that_had_its_result_does_not_become_cold() -> None:
-    """Late records could revise the result under the rule before. A row would not say that there was one."""
-    scene = Scene(paged_agent(replace(MINUTE, late="amend", keep=60.0, gather=5.0, idle=None, at_most=100.0)), most=2)
-    scene.driver.later(110).turns(3)
-    assert results(scene.log) == [("key-00", 0, 0, "at_most"), ("key-01", 0, 1, "at_most")]
-    scene.driver = scene.started(paged_agent())
-    scene.feed(*[(key, 30, 1) for key in KEYS[2:12]])
-    scene.feed(("other", 30, 1))
-    assert not {"key-00", "key-01"} & set(scene.rows)
+AMEND = replace(MINUTE, late="amend", keep=60.0, gather=5.0)
+
+
+def amending(**more: Any) -> Agent:
+    return paged_agent(AMEND, on_full="dead-letter", **more)
+
+
+def closed_scene() -> Scene:
+    """The window of all groups has closed, and most of them are rows that wait for late records."""
+    scene = Scene(amending())
     scene.feed(("other", 70, 1))
     scene.driver.turns(6)
-    assert sorted(key for key, *_ in results(scene.log)[2:]) == [*KEYS[2:12], "other"]
+    for second in range(71, 78):
+        scene.feed((f"new-{second}", second, 1))
+    return scene
+
+
+def test_the_last_revision_of_a_window_comes_behind_the_result_of_the_next_one_though_it_is_cold() -> None:
+    scene = closed_scene()
+    scene.feed(("key-03", 72, 50), ("key-03", 30, 100))
+    for second in range(78, 90):
+        scene.feed((f"new-{second}", second, 1))
+    assert scene.rows.count("key-03") == 2  # the older row is of the group that is in memory again
+    scene.feed(("other", 200, 1))
+    scene.driver.turns(8)
+    assert [each for each in results(scene.log) if each[0] == "key-03"] == [
+        ("key-03", 0, 3, "event"),
+        ("key-03", 60, 50, "event"),
+        ("key-03", 0, 103, "late"),
+    ]
+
+
+@pytest.mark.parametrize("hot", [1, 4, 100])
+def test_a_late_record_closes_the_earlier_windows_of_its_key_first(hot: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paged, "DUE", 1)
+    scene = Scene(paged_agent(replace(AMEND, grace=300.0), on_full="dead-letter", hot_groups=hot), most=0)
+    for key in ("a", *KEYS[:5]):
+        scene.feed((key, 5, 1), (key, 65, 10), (key, 125, 100))
+    put(scene.log, ("other", 485, 0), ("a", 126, 1000))
+    for _ in range(40):
+        scene.driver.turns(1).later(0.1)
+    assert [each for each in results(scene.log) if each[0] == "a"] == [
+        ("a", 0, 1, "event"),
+        ("a", 60, 10, "event"),
+        ("a", 120, 100, "event"),
+    ]
+
+
+def test_groups_stay_in_the_store_after_their_results_until_late_records_would_be_too_late() -> None:
+    scene = closed_scene()
+    assert sorted(results(scene.log)) == [(key, 0, number, "event") for number, key in enumerate(KEYS)]
+    assert {*KEYS} <= {*scene.rows}
+    assert scene.owner.groups.newest.cold.starts[starts.CLOSED + START] == 20
+    scene.feed(("other", 129, 1))
+    assert {*KEYS} <= {*scene.rows}
+    scene.feed(("other", 130, 1))
+    scene.driver.turns(6)
+    assert not {*KEYS} & {*scene.rows}
+    assert len([each for each in results(scene.log) if each[0] in KEYS]) == 20
+
+
+def test_a_late_record_revises_the_result_of_a_cold_group_and_after_a_takeover_too() -> None:
+    scene = closed_scene()
+    scene.feed(("key-03", 30, 100))
+    scene.driver.later(5).turns(3)
+    scene.driver = scene.started(scene.agent)
+    assert len(scene.owner.groups.newest.states) <= 5
+    scene.feed(("key-03", 31, 1000), ("key-04", 30, 100))
+    scene.driver.later(5).turns(3)
+    late = [(message.key().decode(), header(message, "sluicegate-revision")) for message in distinct(scene.log, "out")]
+    assert sorted(each for each in late if each[1] != "1") == [("key-03", "2"), ("key-03", "3"), ("key-04", "2")]
+    assert [each for each in results(scene.log)[20:] if each[0] in KEYS] == [
+        ("key-03", 0, 103, "late"),
+        ("key-03", 0, 1103, "late"),
+        ("key-04", 0, 104, "late"),
+    ]
+
+
+def test_a_group_with_late_records_that_no_result_has_stays_in_memory() -> None:
+    scene = closed_scene()
+    scene.feed(("key-03", 30, 100))
+    for second in range(78, 90):
+        scene.feed((f"new-{second}", second, 1))
+    assert "key-03" not in scene.cold
+    scene.driver.later(5).turns(3)
+    assert results(scene.log)[20:] == [("key-03", 0, 103, "late")]
+
+
+def test_a_group_that_ended_at_most_then_is_revised_in_its_open_window_though_it_is_cold() -> None:
+    scene = Scene(paged_agent(replace(AMEND, idle=None, at_most=100.0), on_full="dead-letter"), most=10)
+    scene.driver.later(110).turns(6)
+    assert sorted(results(scene.log)) == [(key, 0, number, "at_most") for number, key in enumerate(KEYS[:10])]
+    for second in range(30, 38):
+        scene.feed((f"new-{second}", second, 1))
+    assert {*KEYS[:10]} <= {*scene.rows}
+    scene.driver = scene.started(scene.agent)
+    scene.feed(("key-03", 40, 100))
+    scene.driver.later(5).turns(4)
+    assert [each for each in results(scene.log) if each[0] == "key-03"][1:] == [("key-03", 0, 103, "late")]
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(8)
+    assert len([each for each in results(scene.log) if each[0] in KEYS]) == 11
+
+
+def test_groups_whose_results_are_covered_end_without_one_when_late_records_are_refused_again() -> None:
+    scene = closed_scene()
+    scene.driver = scene.started(paged_agent())
+    scene.feed(("key-03", 30, 100))
+    scene.driver.turns(6)
+    assert ([reason for _, reason in dead(scene.log)], len(results(scene.log))) == (["late"], 20)
+    assert not {*KEYS} & {*scene.rows}
+
+
+def test_groups_that_stay_in_the_store_take_up_room_until_they_end() -> None:
+    scene = Scene(amending(max_groups=21))
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(6)
+    scene.feed(("refused", 71, 1))
+    assert [reason for _, reason in dead(scene.log)] == ["limit"]
+    scene.feed(("other", 130, 1))
+    scene.driver.turns(6)
+    scene.feed(("taken", 131, 1))
+    assert (len(dead(scene.log)), scene.owner.groups.open) == (1, 3)
+
+
+def test_a_group_that_stays_has_no_further_result_by_a_lower_limit() -> None:
+    both: dict[str, Any] = {"compute": (Reducer("total", "sum", "amount"), Reducer("all", "collect", "amount"))}
+    scene = Scene(amending(**both), most=8)
+    scene.feed(*[(key, 30, 100) for key in KEYS[:8]])
+    scene.feed(("other", 70, 1))
+    scene.driver.turns(6)
+    for second in range(71, 78):
+        scene.feed((f"new-{second}", second, 1))
+    assert {*KEYS[:8]} <= {*scene.rows}
+    scene.driver = scene.started(paged_agent(MINUTE, max_items=2, **both))
+    scene.driver.turns(6)
+    assert sorted(key for key, *_ in results(scene.log)) == KEYS[:8]
+
+
+def test_rows_of_windows_that_have_closed_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their groups are cold again before the last of them was read."""
+    monkeypatch.setattr(paged, "DUE", 3)
+    scene = Scene(amending())
+    keys, read = scene.store.keys, list[bytes]()
+
+    def counted(*question: Any) -> Any:
+        rows = keys(*question)
+        read.extend(row.key for row in rows)
+        return rows
+
+    monkeypatch.setattr(scene.store, "keys", counted)
+    scene.feed(("other", 70, 1))
+    for _ in range(20):
+        scene.driver.turns(1).later(0.1)
+    assert len(results(scene.log)) == 20
+    assert max(read.count(row) for row in read) <= 2
+
+
+def test_a_person_sees_the_results_of_a_cold_group_and_drops_it() -> None:
+    scene = closed_scene()
+    group = scene.group("key-03")
+    assert group.window is not None
+    assert group.window.after is not None
+    assert (group.window.after.results, group.window.after.ends) == (1, START + 130_000)
+    scene.fire("key-04")
+    assert len(results(scene.log)) == 20
+    drop(scene.store, scene.group("key-03"), scene.agent, ANNE)
+    scene.claimed_again()
+    scene.feed(("key-03", 30, 7))
+    scene.driver.later(5).turns(3)
+    assert results(scene.log)[20:] == [("key-03", 0, 7, "late")]
+
+
+def test_late_records_make_further_results_beside_cold_groups() -> None:
+    scene = Scene(paged_agent(replace(MINUTE, late="new", gather=5.0)))
+    assert scene.cold == KEYS[:16]
+    scene.feed(("other", 70, 1), ("key-03", 30, 100), ("key-19", 30, 100))
+    scene.driver.turns(6)
+    for second in range(71, 78):
+        scene.feed((f"new-{second}", second, 1))
+    assert not {"key-03", "key-19"} & {*scene.cold}
+    scene.driver = scene.started(scene.agent)
+    scene.driver.later(5).turns(3)
+    assert sorted(each for each in results(scene.log) if each[3] == "late") == [
+        ("key-03", 0, 100, "late"),
+        ("key-19", 0, 100, "late"),
+    ]
+    assert len([each for each in results(scene.log) if each[3] == "event"]) == 20
+
+
+def test_a_late_record_changes_no_cold_group_whose_result_still_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paged, "DUE", 3)
+    scene = Scene(paged_agent(replace(MINUTE, late="new", gather=5.0)))
+    put(scene.log, ("other", 70, 1), *[(key, 30, 1000) for key in KEYS])
+    scene.driver.turns(20).later(5).turns(10)
+    assert sorted(results(scene.log)) == sorted(
+        each for number, key in enumerate(KEYS) for each in ((key, 0, number, "event"), (key, 0, 1000, "late"))
+    )
+
+
+def test_the_oldest_group_ends_at_most_then_beside_late_records_though_it_was_cold() -> None:
+    window = replace(MINUTE, idle=None, at_most=100.0, late="new", gather=1000.0)
+    scene = Scene(paged_agent(window), most=0)
+    scene.feed(*[(key, 65, 1) for key in KEYS[:8]])
+    scene.feed(("late", 1, 5), ("other", 75, 1))
+    scene.feed(("late", 2, 5))
+    scene.driver.later(60)
+    scene.feed(("key-00", 66, 1), ("young", 66, 1))
+    scene.driver.later(42).turns(6)
+    assert ("key-00", 60, 2, "at_most") in results(scene.log)
+    assert "young" not in [key for key, *_ in results(scene.log)]
 
 
 def test_a_cold_group_keeps_its_early_results() -> None:

@@ -58,6 +58,7 @@ BY_THE_CLOCK: dict[str, dict[str, Any]] = {
     "left out": {"window": replace(TUMBLING, idle=3.0)},
     "late new": {"window": replace(TUMBLING, idle=3.0, late="new", gather=2.0)},
     "late new of sessions": {"window": replace(SESSION, idle=3.0, late="new", gather=2.0)},
+    "late new with one hot group": {"window": replace(TUMBLING, idle=3.0, late="new", gather=2.0), "hot_groups": 1},
 }
 RECORDS = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.0, 0.0, 0.7, 2.0, 6.0, 13.0, "bad", "ahead"])),

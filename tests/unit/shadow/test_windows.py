@@ -43,6 +43,7 @@ RULES = {
     "tumbling, late skip": windows(replace(TUMBLING, late="skip")),
     "tumbling, late new": windows(replace(TUMBLING, late="new", gather=2.0)),
     "tumbling, late amend": windows(replace(TUMBLING, late="amend", gather=2.0, keep=20.0)),
+    "late amend with one hot group": windows(replace(TUMBLING, late="amend", gather=2.0, keep=20.0), hot_groups=1),
     "tumbling with routes": replace(
         windows(TUMBLING),
         to=None,
@@ -71,6 +72,7 @@ RULES = {
     "sessions with one hot group": windows(SESSION, hot_groups=1),
     "sessions with one hot group and at_most": windows(replace(SESSION, idle=None, at_most=4.0), hot_groups=1),
     "sessions, late new": windows(replace(SESSION, late="new", gather=2.0)),
+    "sessions, late new with one hot group": windows(replace(SESSION, late="new", gather=2.0), hot_groups=1),
 }
 
 

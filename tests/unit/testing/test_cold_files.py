@@ -19,6 +19,8 @@ Tree = dict[str, Any]
 EMITS: tuple[Tree | None, ...] = (None, {"every": "10s"}, {"count": 2}, {"on": "change"}, {"count": 2, "final": False})
 TIMEOUTS = ("40s", {"after": "20s", "since": "last"}, {"at": "due", "unit": "s", "first": "1m"})
 FIELDS: Tree = {"spent": {"sum": "amount"}, "all": {"collect": "amount"}, "low": {"min": "amount"}, "n": "count"}
+KINDS: tuple[Tree, ...] = ({"tumbling": "10s"}, {"hopping": "20s", "every": "10s"}, {"session": "5s"})
+LATES: tuple[Tree | None, ...] = (None, {"amend": "1m", "every": "7s"}, {"amend": "1m", "every": "7s"}, {"new": "7s"})
 POLICIES = ("convert", "convert", "finish", "flush", "drop")
 BEGIN = 1_767_225_600  # of the driver's clock
 
@@ -85,3 +87,43 @@ def test_results_do_not_depend_on_which_groups_are_cold(seed: int) -> None:
     """7: early results by the clock replace those by the number of records. 23, 34: a rule with early results and items
     gets its first deadline from the data."""
     assert history(seed, 1) == history(seed, None)
+
+
+def late_history(seed: int, hot: int | None) -> list[Any]:
+    """As `history`, of windows with late records. A deployment changes what happens to late records."""
+    chance = random.Random(seed)
+    kind = chance.choice(KINDS)
+    lates = LATES if "session" not in kind else (None, {"new": "7s"})
+    compute = {name: FIELDS[name] for name in chance.sample(sorted(FIELDS), 2)}
+    steps: list[Any] = []
+
+    def made() -> Any:
+        late = chance.choice(lates)
+        window = {**kind, "grace": "2s", "idle": "20s"} | ({"late": late} if late else {})
+        rule = {"compute": compute, "window": window, "on_full": "dead-letter"}
+        return app({"from": "in", "to": {"topic": "out"}, "aggregate": rule}, hot)
+
+    with TestDriver(made(), partitions=1) as driver:
+        now = BEGIN
+        for number in range(32):
+            for _ in range(chance.randint(1, 4)):
+                at, key = now - chance.choice([0, 0, 2, 10, 30, 70]), f"k{chance.randint(0, 5)}"
+                driver.send("in", {"amount": chance.randint(0, 9)}, key=key, timestamp=at)
+            pause = chance.choice([0, 1, 5, 11])
+            driver.advance(pause)
+            now += pause
+            if number % 8 == 7:
+                try:
+                    driver.deploy(made(), "convert")
+                except ConfigurationError as error:
+                    steps.append(str(error))
+            steps.append(outputs(driver))
+        driver.advance(300)
+        steps.append(outputs(driver))
+        assert driver.troubles() == []
+    return steps
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_results_of_late_records_do_not_depend_on_which_groups_are_cold(seed: int) -> None:
+    assert late_history(seed, 1) == late_history(seed, None)

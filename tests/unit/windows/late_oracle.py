@@ -53,7 +53,16 @@ class AmendOracle(Oracle):
         self.results.append(Result(name[1], name[0], ends, "window", by, *numbers))
 
     def close(self, by: str) -> None:
-        super().close(by)
+        """What happens at a lower watermark comes first."""
+        closes = {start: self.end_of(start) + self.grace for start, _ in (*self.open, *self.kept)}
+        moments, watermark = {*closes.values(), *(at + self.keep for at in closes.values())}, self.watermark
+        for moment in sorted(each for each in moments if each <= watermark):
+            self.watermark = moment
+            super().close(by)
+            self.end_kept()
+        self.watermark = watermark
+
+    def end_kept(self) -> None:
         for name in sorted(self.kept, key=lambda name: (name[0], self.kept[name].group.first)):
             kept = self.kept[name]
             if self.end_of(name[0]) + self.grace + self.keep <= self.watermark:

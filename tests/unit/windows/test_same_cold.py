@@ -18,8 +18,9 @@ from sluicegate.streams.contracts.stores import ColdGroups
 from sluicegate.streams.contracts.values import ColdGroup, Partition
 from sluicegate.streams.ownership.paged import ColdReads
 from sluicegate.streams.reading.receive import ReceivedShards
+from sluicegate.streams.windows.cold import starts
 from sluicegate.streams.windows.tumbling import key_of, name
-from tests.unit.windows import test_same_early
+from tests.unit.windows import test_same_early, test_same_late
 from tests.unit.windows.oracle import Step
 from tests.unit.windows.test_same_overlapping import outcomes
 from tests.unit.windows.test_same_windows import a_log, a_window, expected, played
@@ -84,9 +85,9 @@ class PagedTurned(Turned):
         self.evicted += len(evicted)
         cold = self.groups.cold
         rows = [row for row in self.store.rows.groups.values() if cold.is_cold(row.key, paging.gone)]
-        starts = [start for row in rows for start in cold.starts_in(row.key, unpacked_state(row.state))]
-        assert cold.count == len(starts)
-        assert cold.starts == {start: starts.count(start) for start in sorted({*starts} - {None})}
+        counted = [start for row in rows for start in cold.starts_in(row.key, unpacked_state(row.state))]
+        assert cold.count == len(counted)
+        assert cold.starts == {start: counted.count(start) for start in sorted({*counted} - {None})}
 
 
 def as_the_oracle(partition: PagedTurned, oracle: Any, seed: int) -> int:
@@ -153,13 +154,36 @@ def test_what_is_cold_changes_no_result(kind: str) -> None:
     assert evicted > LOGS
 
 
-def test_hopping_windows_of_their_own_are_those_of_the_oracle() -> None:
+@pytest.mark.parametrize("kind", ["count", "new", "amend"])
+def test_hopping_windows_of_their_own_are_those_of_the_oracle(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "MOST_STARTS", 40)  # more do not fit in an entry of the tests
     evicted = 0
     for seed in range(LOGS):
-        oracle, partition = outcomes("count", seed, partial(PagedTurned, hot=1 + seed % 4))
+        oracle, partition = outcomes(kind, seed, partial(PagedTurned, hot=1 + seed % 4))
         assert isinstance(partition, PagedTurned)
-        evicted += as_the_oracle(partition, oracle, seed)
+        if kind == "count":
+            evicted += as_the_oracle(partition, oracle, seed)
+            continue
+        assert sorted(partition.results) == sorted(oracle.results), seed
+        assert partition.refused == oracle.refused, seed
+        evicted += partition.evicted
     assert evicted > 2 * LOGS
+
+
+@pytest.mark.parametrize("kind", test_same_late.KINDS)
+def test_late_records_have_the_results_of_the_oracle(kind: str) -> None:
+    evicted = closed = 0
+    for seed in range(LOGS):
+        oracle, partition = test_same_late.KINDS[kind](seed, partial(PagedTurned, hot=1 + seed % 3))
+        assert isinstance(partition, PagedTurned)
+        assert sorted(partition.results) == sorted(oracle.results), seed
+        assert partition.refused == oracle.refused, seed
+        for rows in partition.reads._pages(partition.groups):
+            closed += len(partition.reads._warm(rows))
+        assert {*partition.groups.states} == {*partition.groups.closed} == test_same_late.left(oracle), seed
+        evicted += partition.evicted
+    assert evicted > 2 * LOGS
+    assert (closed > 0) is (kind == "amend")
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "hopping", "sessions"])

@@ -2,6 +2,7 @@
 results, or change the same windows: compared with naive oracles over 1,000 random logs of each kind."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -30,30 +31,30 @@ def a_late_log(chance: random.Random) -> list[Step]:
     return steps
 
 
-def amended(seed: int) -> tuple[AmendOracle, Turned]:
+def amended(seed: int, turned: Callable[..., Turned] = Turned) -> tuple[AmendOracle, Turned]:
     chance = random.Random(seed)
     keep, gather = chance.choice([0.5, 4.0, 30.0]), chance.choice(GATHER)
     window, steps = replace(a_window(chance), late="amend", keep=keep, gather=gather), a_late_log(chance)
     oracle = judged(AmendOracle(*numbers(window), 10_000, keep=round(1000 * keep), gather=gather), steps)
-    return oracle, played(Turned(window, on_full="dead-letter"), steps, chance)
+    return oracle, played(turned(window, on_full="dead-letter"), steps, chance)
 
 
-def added(seed: int) -> tuple[NewOracle, Turned]:
+def added(seed: int, turned: Callable[..., Turned] = Turned) -> tuple[NewOracle, Turned]:
     chance = random.Random(seed)
     count, gather = chance.choice([3, 10_000]), chance.choice(GATHER)
     window, steps = replace(a_window(chance), late="new", gather=gather), a_late_log(chance)
     oracle = judged(NewOracle(*numbers(window), count, gather=gather), steps)
-    return oracle, played(Turned(window, count=None if count > 100 else count), steps, chance)
+    return oracle, played(turned(window, count=None if count > 100 else count), steps, chance)
 
 
-def added_sessions(seed: int) -> tuple[NewSessionOracle, Turned]:
+def added_sessions(seed: int, turned: Callable[..., Turned] = Turned) -> tuple[NewSessionOracle, Turned]:
     chance = random.Random(seed)
     most, gather = chance.choice([4, 10_000, 10_000]), chance.choice(GATHER)
     window = replace(a_session(chance), late="new", gather=gather)
     steps = a_late_log(chance)
     size, _, *others = numbers(window)
     oracle = judged(NewSessionOracle(size, *others, most, gather=gather), steps)
-    return oracle, played(Turned(window, told, compute=COMPUTE, max_items=most), steps, chance)
+    return oracle, played(turned(window, told=told, compute=COMPUTE, max_items=most), steps, chance)
 
 
 def numbers(window: Window) -> tuple[int, int, int, float, float, float]:
