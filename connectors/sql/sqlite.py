@@ -24,7 +24,6 @@ T = TypeVar("T")
 BUSY_SECONDS = 20.0
 RETRY_SECONDS = 0.002  # between two attempts to begin a transaction
 BEGIN = "begin immediate"
-PAGE_BYTES = 16384
 FULL = 2  # pragma synchronous
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs"}
 CLUSTER = {"ceph", "glusterfs", "fuse.glusterfs", "lustre", "gpfs"}
@@ -293,8 +292,6 @@ def _opened(path: Path, create: bool) -> sqlite3.Connection:
     address = f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}"
     db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        # Entries are large: bigger pages (of a new file) take a third less CPU time for a commit.
-        db.execute(f"pragma page_size = {PAGE_BYTES}")
         # SQLite does not wait for a lock when it changes the mode of a new file, so this function waits
         if db.execute("pragma journal_mode").fetchone()[0] != "wal":
             _repeated(partial(db.execute, "pragma journal_mode = wal"))
