@@ -134,7 +134,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         ),
         Edit(
             "connectors/sql/leased/timeouts.py",
-            "sent = [each for each in batch if each.id.hex in kept]",
+            "sent = [row for row in batch if row.id.hex in kept]",
             "sent = list(batch)",
         ),
         Edit(
