@@ -44,7 +44,8 @@ def drain(world: Any) -> None:
         if over and not asked:
             asked = True
             world.findings.extend(too_far(world))
-        still = due == inf and over and handled(world) and closed(world) and not world.wire and not world.back
+        still = due == inf and over and not world.wire and not world.back
+        still = still and owned(world) and handled(world) and closed(world)
         quiet = quiet + 1 if still else 0
         world.times.append(world.clock.now)
         world.clock.forward((max(due, 0.01) if rounds < PATIENCE else 60.0) if over and due < inf else pause)
@@ -77,6 +78,14 @@ def done(world: Any) -> bool:
             ):
                 return False
     return empty(world) and not world.calls
+
+
+def owned(world: Any) -> bool:
+    """Has every partition an owner, or stopped? Without one, nothing is due."""
+    alive = [process for process in world.processes if process.alive]
+    owners = {(process.agent.name, place) for process in alive for place in process.worker._owners}
+    places = [(name, place) for name, group in world.groups.items() for place in group.places]
+    return all((name, place) in owners or place in halted(world, name) for name, place in places)
 
 
 def handled(world: Any) -> bool:
