@@ -125,6 +125,9 @@ class Groups(GroupContents):
             self.wait(key)
         if past is not None or self.early.every < inf:
             self.early.goes_on(key, past)
+        completion = self.rule.completion
+        if not self.rule.parts and completion.most <= state[COUNT] < completion.count:
+            self.full.add(key)
 
     def give_deadline(self, key: bytes, state: GroupState, deadline: float, now: float) -> bool:
         """Set the deadline that the newest record gives: an instant, or a duration. Infinity removes the known

@@ -101,8 +101,6 @@ class ClosedGroups:
     def reopened(self, group: bytes) -> None:
         """This group was cold."""
         self._add(group, self._groups.closed[group][0])
-        if len(self._ends) > 2 * len(self._groups.closed) + STALE:
-            self.rearm()
 
     def _add(self, group: bytes, results: int) -> None:
         groups, state = self._groups, self._groups.states[group]
@@ -111,6 +109,8 @@ class ClosedGroups:
             heappush(self._ends, (end, state[FIRST], group))
         if (span := groups.span(group, state)).closes > groups.event.watermark:
             groups.near.cut.add(span.start)
+        if len(self._ends) > 2 * len(groups.closed) + STALE:
+            self.rearm()
 
     # -- results ---------------------------------------------------------------------------------------------------
 

@@ -68,8 +68,12 @@ class MergedClock(EventClock):
 
     def stays_below(self, bound: int, origin: str, time: int) -> bool:
         """Whether the watermark surely stays below `bound` if a record of this origin and time is read."""
-        known, state, _ = self.origins.get(origin, (NEVER, UNKNOWN, 0))
-        return bound > 0 and state not in (UNKNOWN, IDLE) and (time < bound or known > self.watermark)
+        return bound > 0 and self.awake(origin) and (time < bound or self.origins[origin][0] > self.watermark)
+
+    def awake(self, origin: str) -> bool:
+        """Whether the origin already holds the watermark back. If not, a record of it can move the watermark beyond the
+        time of the record."""
+        return origin in self.origins and self.origins[origin][1] not in (UNKNOWN, IDLE)
 
     def hear(self, stamp: Stamp) -> bool:
         """Process a time mark. Returns True if it moves the watermark."""

@@ -207,7 +207,7 @@ GUARDS = (
     Guard(
         "windows: the compiled loop takes no record of an origin that may close a window",
         "streams/windows/merged.py",
-        " and (time < bound or known > self.watermark)\n",
+        " and (time < bound or self.origins[origin][0] > self.watermark)\n",
         "\n",
         FOLD,
     ),

@@ -67,6 +67,8 @@ if leads:
 """
 _STAMPED = """
 origin, time = origin_and_time(record)
+if not event.awake(origin):
+    unproven()
 """
 _ORIGIN_MOVES = """
 event.reading = origin

@@ -252,3 +252,23 @@ def re_keyed(offset: int, key: bytes, at: int) -> LogRecord:
     said = {"agent": b"re", "origin": b"phones/0/%d" % offset, "time": b"%d" % at}
     headers = [(f"sluicegate-{name}", text) for name, text in said.items()]
     return LogRecord("in", 0, offset, key, b'{"amount":1}', headers)
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_a_record_that_ends_the_silence_of_its_origin_may_be_late(folds: bool) -> None:
+    """The origin had the highest time when it became idle, so its next record moves the watermark beyond itself."""
+    window = Window(600.0, idle=2.0, at_most=None, origins=("re/phones",), kind="sliding")
+    groups = groups_of(Rule(an_agent(window), codec("json")))
+    assert isinstance(groups, WindowGroups)
+    assert groups.merged is not None
+    groups.merged.expect(["re/phones/0", "re/phones/1"], ["re/phones"])
+    groups.placing = groups.placing if folds else None
+    steps = (0, 100, ""), (1, 50, ""), (0, 100, "idle"), (1, 50, "idle"), (0, 60, "")
+    for offset, (origin, at, state) in enumerate(steps):
+        said = {"agent": b"re", "origin": b"phones/%d/%d" % (origin, offset), "time": b"%d" % (1_000 * at)}
+        said |= {"state": b"%s/200000" % state.encode()} if state else {}
+        headers = [(f"sluicegate-{name}", text) for name, text in said.items()]
+        key, value = (None, None) if state else (b"%d" % offset, b'{"amount":1}')
+        groups.accept([LogRecord("in", 0, offset, key, value, headers, at=0)], 300.0, {offset} if state else ())
+    told = [event.first if isinstance(event, Fire) else event.reason for event in groups.drain()]
+    assert told == [0, 1, "late"]
