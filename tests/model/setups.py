@@ -338,6 +338,24 @@ PAGED_WINDOWS_CRASH = paged_windows.Setup(
     windows=(0, 0, 1, 0),
     owners=1,
 )
+PAGED_AMENDED = paged_windows.Setup(
+    "paged-amended",
+    "a crash, a late record, the watermark ends a group that stays",
+    Trouble(crashes=1),
+    keys="aaa",
+    windows=(0, 1, 0),
+    owners=1,
+    keep=1,
+)
+PAGED_AMENDED_EARLY = paged_windows.Setup(
+    "paged-amended-early",
+    "a late record while the results of its window and of an earlier one wait",
+    Trouble(),
+    keys="aaba",
+    windows=(0, 1, 2, 1),
+    owners=1,
+    keep=2,
+)
 SILENCE = silence.Setup("silence", "a connection swallows bytes, another owner claims", silence.Budget(3, 1, 1))
 ORIGINS_CRASH = origins.Setup(
     "origins-crash", "the owner crashes anywhere", ((1,), (2,)), origins.Budget(marks=2, crashes=1)
@@ -395,6 +413,8 @@ SETUPS: tuple[AnySetup, ...] = (
     PAGED_WINDOWS,
     PAGED_WINDOWS_BYTES,
     PAGED_WINDOWS_CRASH,
+    PAGED_AMENDED,
+    PAGED_AMENDED_EARLY,
     SILENCE,
     ORIGINS_CRASH,
     ORIGINS_COPY,
@@ -526,6 +546,11 @@ MUTANTS = (
     Mutant("later-windows-first", PAGED_WINDOWS_CRASH, paged_windows.ORDER),
     Mutant("the-row-stays-when-its-group-ends", PAGED_WINDOWS_CRASH, paged_windows.STATE),
     Mutant("evicted-windows-not-in-the-log", PAGED_WINDOWS_BYTES, paged_windows.COUNT),
+    Mutant("ends-before-others-close", PAGED_AMENDED, paged_windows.ORDER),
+    Mutant("the-row-lacks-its-results", PAGED_AMENDED, paged_windows.STATE),
+    Mutant("evicted-before-its-revision", PAGED_AMENDED_EARLY, paged_windows.DELIVERED),
+    Mutant("earlier-windows-are-not-asked-for", PAGED_AMENDED_EARLY, paged_windows.ORDER),
+    Mutant("earlier-windows-do-not-close-first", PAGED_AMENDED_EARLY, paged_windows.ORDER),
     Mutant("the-answer-is-old", SILENCE, silence.PRESENT),
     Mutant("a-word-counts-for-ever", SILENCE, silence.PRESENT),
     Mutant("a-predecessor-is-believed", SILENCE, silence.FIRST),

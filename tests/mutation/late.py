@@ -58,6 +58,13 @@ GUARDS = (
         ENGINE,
     ),
     Guard(
+        "late: the last revision of a window comes behind the results of windows that close until it ends",
+        "streams/windows/closing.py",
+        "            before = min(watermark, self.next_close() - 1)\n",
+        "            before = watermark\n",
+        ("tests/unit/windows/test_same_late.py::test_last_revisions_come_in_the_order_of_the_watermark_as_closes_do",),
+    ),
+    Guard(
         "late: a record that is later than amend is a dead letter",
         "streams/windows/tumbling_groups.py",
         "        if closes + self.after.keep > self.event.watermark:\n",

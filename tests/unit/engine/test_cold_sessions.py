@@ -272,6 +272,18 @@ def test_sessions_of_late_records_stay_in_memory_and_the_others_become_cold_besi
     ]
 
 
+def test_a_session_of_late_records_stays_in_memory_after_a_longer_grace_made_it_one_that_is_not_closed() -> None:
+    new = replace(MINUTE, late="new", gather=5.0)
+    scene = Scene(paged_agent(new), most=0)
+    scene.feed(("other", 200, 0), ("key-03", 30, 100))
+    scene.driver = scene.started(paged_agent(replace(new, grace=1000.0)))
+    for second in range(200, 208):
+        scene.feed((f"new-{second}", second, 1))
+    assert (len(scene.rows), "key-03" in scene.rows) == (6, False)
+    scene.driver.later(5).turns(3)
+    assert results(scene.log) == [("key-03", 30, 100, "late")]
+
+
 @pytest.mark.parametrize("policy", ["finish", "flush", "drop"])
 def test_cold_sessions_go_with_the_others_when_the_rule_changes(policy: str) -> None:
     scene = Scene()

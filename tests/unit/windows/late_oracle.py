@@ -76,8 +76,9 @@ class AmendOracle(Oracle):
 
     def tell_all(self, now: float = inf) -> None:
         """Send again what late records have changed, and what is due by now."""
-        for name, kept in self.kept.items():
-            if kept.since is not None and kept.since + self.gather <= now:
+        waiting = [(kept.since, name) for name, kept in self.kept.items() if kept.since is not None]
+        for since, name in sorted(waiting):
+            if since + self.gather <= now:
                 self.tell(name, "late")
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.groups import Groups
+from sluicegate.streams.windows import groups
 from sluicegate.streams.windows.closed import ClosedGroups
 from sluicegate.streams.windows.tumbling import name
 from tests.unit.windows.late_oracle import AmendOracle, NewOracle, NewSessionOracle
@@ -88,6 +89,14 @@ def differences(kind: str, logs: int = LOGS) -> int:
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_cut_and_any_crash_give_the_results_of_the_oracle(kind: str) -> None:
     assert differences(kind) == 0
+
+
+def test_last_revisions_come_in_the_order_of_the_watermark_as_closes_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With slices that are not small: no late record finds a closed window whose result still waits."""
+    monkeypatch.setattr(groups, "SLICE", 1_000)
+    for seed in range(LOGS // 4):
+        oracle, partition = amended(seed)
+        assert partition.results == oracle.results, seed
 
 
 @pytest.mark.parametrize("kind", KINDS)
