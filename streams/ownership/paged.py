@@ -1,7 +1,7 @@
 """Reads the cold groups of a partition from the store (sluicegate.streams.aggregation.durable.paging)."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 
 from sluicegate.streams.aggregation.durable.paging import Paging, ends_of, unknown
@@ -200,13 +200,15 @@ def names_of(groups: Groups, records: Sequence[Record]) -> set[bytes]:
     rule, names = groups.rule, set[bytes]()
     if rule.key_of is None and rule.aggregation.window is None:
         return {key for record in records if (key := record.key()) is not None}
+    groups.cold.begin()
     for record in records:
-        try:
+        with suppress(Exception):  # `accept` refuses the record, or it is read again
             record = one_as_read(rule, record)
             read = None if rule.key_of is None and rule.time_of is None else rule.reader.read(record)
             key = record.key() if rule.key_of is None else rule.key_of(read)
             if key is not None:
                 names.update(groups.cold.of_record(record, key, read))
-        except Exception:  # `accept` refuses the record, or it is read again
-            continue
+                continue
+        with suppress(Exception):
+            groups.cold.pass_over(record)
     return names

@@ -33,6 +33,10 @@ class EventClock:
         self.changed = True
         return True
 
+    def reach(self) -> int:
+        """Records move the watermark no further than to the maximum of this time and of their own times."""
+        return self.watermark
+
     def saw(self, now: float) -> None:
         """Note that records arrived at the owner's time `now`."""
         self.seen = now

@@ -97,6 +97,15 @@ class WindowGroups(ClosingWindows):
         elif (time := self._readable(record)) is not None and not self._ahead(time, now) and self.event.read(time):
             self.close_passed(now)
 
+    def moves_to(self, record: Record) -> int:
+        """The highest watermark that this record may cause if it is in no group."""
+        if self.merged is None:
+            time = self._readable(record)
+        else:
+            time_stamp = stamp(record)
+            time = None if time_stamp is None else max(time_stamp.time, time_stamp.marked_at)
+        return NEVER if time is None else time
+
     def is_open_for(self, record: Record, key: bytes, read: Any) -> bool:
         return any(group in self.states for group in self.groups_of(record, key, self.event_time(record, read)))
 

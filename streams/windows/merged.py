@@ -66,6 +66,10 @@ class MergedClock(EventClock):
         self._note(self.reading, (max(known, time), BEHIND if woken else state, written))
         return self._advanced() if woken or known <= self.watermark else False  # else another origin is the minimum
 
+    def reach(self) -> int:
+        times = (max(time, written) for time, _, written in self.origins.values())
+        return max(self.watermark, *times, NEVER)
+
     def stays_below(self, bound: int, origin: str, time: int) -> bool:
         """Whether the watermark surely stays below `bound` if a record of this origin and time is read."""
         return bound > 0 and self.awake(origin) and (time < bound or self.origins[origin][0] > self.watermark)

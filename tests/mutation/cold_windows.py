@@ -96,9 +96,44 @@ GUARDS = (
     Guard(
         "cold windows: the window that closes next makes room",
         "streams/windows/cold/starts.py",
-        "        yield partial(reads.before, EVERY)\n",
-        "        yield from super().first(reads)\n",
+        "            yield partial(self._waiting, reads, first)\n",
+        "            yield from super().first(reads)\n",
         COLD,
+    ),
+    Guard(
+        "cold windows: a group that stays after its result does not make room in place of an open one",
+        "streams/windows/cold/starts.py",
+        "[row for row in page if not self._stays(row)]",
+        "page",
+        COLD,
+    ),
+    Guard(
+        "cold windows: a late record finds the earlier windows of its key",
+        "streams/windows/cold/starts.py",
+        "        if not groups.keep:\n            return names\n",
+        "        return names\n",
+        COLD,
+    ),
+    Guard(
+        "cold windows: a record without a group may close the windows of the records behind it",
+        "streams/ownership/paged.py",
+        "            groups.cold.pass_over(record)\n",
+        "            pass\n",
+        COLD,
+    ),
+    Guard(
+        "cold windows: a time mark may close the windows of the records behind it",
+        "streams/windows/groups.py",
+        "time = None if time_stamp is None else max(time_stamp.time, time_stamp.marked_at)",
+        "time = None",
+        COLD_ORIGINS,
+    ),
+    Guard(
+        "cold windows: a record that wakes an idle origin may close its own window",
+        "streams/windows/merged.py",
+        "        return max(self.watermark, *times, NEVER)\n",
+        "        return self.watermark\n",
+        COLD_ORIGINS,
     ),
     Guard(
         "cold windows: a window before 1970 has no cold group",
@@ -145,8 +180,8 @@ GUARDS = (
     Guard(
         "cold windows: rows of a closed window are read once",
         "streams/windows/cold/starts.py",
-        '        self._read = max(self._read, name(first - 1, b"") if first else b"")\n',
-        '        self._read = name(first - 1, b"") if first else b""\n',
+        "        self._read = max(self._read, _before(first))\n",
+        "        self._read = _before(first)\n",
         COLD,
     ),
     Guard(

@@ -138,6 +138,12 @@ class ColdKeys:
         reads it. Raises NoTime."""
         return (key,)
 
+    def begin(self) -> None:
+        """A batch begins: `of_record` or `pass_over` follows for each of its records, in order."""
+
+    def pass_over(self, record: Record) -> None:
+        """This record has no key, or cannot be read, so it is in no group."""
+
     def to_ask(self, rows: Sequence[bytes]) -> Sequence[bytes]:
         """The keys of rows among these for which the store must be asked. Call `answered` when their groups are hot."""
         self.absent = set()

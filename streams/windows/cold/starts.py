@@ -8,10 +8,12 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.streams.aggregation.durable.cold import ColdKeys, RowReads, is_closed, row_width
+from sluicegate.streams.aggregation.durable.entry import unpacked_state
 from sluicegate.streams.aggregation.layout import GroupState
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.errors import ChangelogIncomplete
+from sluicegate.streams.windows.clock import NEVER
 from sluicegate.streams.windows.tumbling import name, start_of
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 MOST_STARTS = 1_000  # windows that have cold groups: each commit that makes groups cold or hot writes their starts
 CLOSED = 1 << 62  # no window begins so late
-EVERY = b"\xff"  # no name of a cold group is greater
 
 
 def window_of(start: int) -> int:
@@ -33,15 +34,16 @@ class ColdWindows(ColdKeys):
     A group that stays after its result (closed.py) may be cold, too, while no late record waits for a result. In
     `starts` it counts under CLOSED + the start of its window. Its row has no deadline, and the watermark ends it
     without a result. `_read` is the key up to which the rows of closed windows were read: none before it has a group
-    that waits to close. `_latest` is the highest time of a record of the batch so far.
+    that waits to close. `_reach` is the highest watermark that the records of the batch may have caused so far.
     """
 
-    __slots__ = ("_latest", "_read")
+    __slots__ = ("_reach", "_read")
     groups: "WindowGroups"
 
     def __init__(self, groups: Any) -> None:
         super().__init__(groups)
-        self._read, self._latest = b"", -1
+        self._read: bytes = b""
+        self._reach: float = NEVER
 
     def may_evict(self, name: bytes) -> bool:
         """As in ColdKeys. At most MOST_STARTS windows have cold groups. A group whose window has closed fires first,
@@ -63,18 +65,24 @@ class ColdWindows(ColdKeys):
         return list(dict.fromkeys(name(window_of(start), key) for start in self.starts))
 
     def of_record(self, record: Record, key: bytes, read: Any) -> Sequence[bytes]:
-        """As in ColdKeys. A late record may close its window before the watermark does, and closes the earlier windows
-        of its key first."""
+        """As in ColdKeys. With `late`, a record may come to a window that has closed and still waits for its result.
+        Then this result is sent before the record counts, and those of earlier windows of its key are sent before it
+        (WindowGroups.put_late). So their groups are needed, too."""
         groups, closes = self.groups, self.groups.tumbling.closes
         time = groups.event_time(record, read)
         names = [name for name in groups.groups_of(record, key, time) if not groups.passed(start_of(name))]
-        self._latest = max(self._latest, time, groups.event.watermark)
-        late = max((start for start in map(start_of, names) if closes(start) <= self._latest), default=-1)
+        if not groups.keep:
+            return names
+        self._reach = max(self._reach, time)
+        late = max((start for start in map(start_of, names) if closes(start) <= self._reach), default=-1)
         return [*names, *(name(start, key) for start in takewhile(lambda start: start < late, self.starts))]
 
-    def to_ask(self, rows: Sequence[bytes]) -> Sequence[bytes]:
-        self._latest = -1
-        return super().to_ask(rows)
+    def begin(self) -> None:
+        self._reach = self.groups.event.reach()
+
+    def pass_over(self, record: Record) -> None:
+        if self.groups.keep:
+            self._reach = max(self._reach, self.groups.moves_to(record))
 
     # -- deadlines
 
@@ -119,7 +127,7 @@ class ColdWindows(ColdKeys):
         """The next cold groups of windows that begin from `first` to `last`. A row that was read is not read again: its
         group has had its result, and may be cold again."""
         end = name(last + 1, b"")
-        self._read = max(self._read, name(first - 1, b"") if first else b"")
+        self._read = max(self._read, _before(first))
         while rows := [row for row in reads.page(reads.most, self._read) if row.key < end]:
             self._read = rows[-1].key
             if any(self.is_cold(row.key, reads.gone) for row in rows):
@@ -140,5 +148,23 @@ class ColdWindows(ColdKeys):
     # -- room
 
     def first(self, reads: RowReads) -> Iterator[Callable[[int], Sequence[ColdGroup]]]:
-        """As in ColdKeys: the groups whose windows close first."""
-        yield partial(reads.before, EVERY)
+        """As in ColdKeys: the groups whose windows close first. Groups that stay after their result do not fire."""
+        if (first := next(iter(self.starts), CLOSED)) < CLOSED:
+            yield partial(self._waiting, reads, first)
+
+    def _waiting(self, reads: RowReads, first: int, limit: int) -> Sequence[ColdGroup]:
+        """The first rows of windows that begin from `first` on, without those of groups that stay."""
+        rows, after = list[ColdGroup](), _before(first)
+        while len(rows) < limit and (page := reads.page(limit, after)):
+            rows += [row for row in page if not self._stays(row)]
+            after = page[-1].key
+        return rows[:limit]
+
+    def _stays(self, row: ColdGroup) -> bool:
+        counted = CLOSED + start_of(row.key)
+        return counted in self.starts and counted in self.starts_in(row.key, unpacked_state(row.state))
+
+
+def _before(start: int) -> bytes:
+    """A key before the rows of the window that begins then, and behind those of the window before it."""
+    return name(start - 1, b"") if start else b""

@@ -304,13 +304,19 @@ def test_the_last_revision_of_a_window_comes_behind_the_result_of_the_next_one_t
     ]
 
 
+@pytest.mark.parametrize("closer", [b"other", None])
 @pytest.mark.parametrize("hot", [1, 4, 100])
-def test_a_late_record_closes_the_earlier_windows_of_its_key_first(hot: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_record_closes_the_earlier_windows_of_its_key_first(
+    hot: int, closer: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if a record without a key closed them, which `where` leaves out."""
     monkeypatch.setattr(paged, "DUE", 1)
-    scene = Scene(paged_agent(replace(AMEND, grace=300.0), on_full="dead-letter", hot_groups=hot), most=0)
+    window = replace(AMEND, grace=300.0)
+    scene = Scene(paged_agent(window, on_full="dead-letter", hot_groups=hot, where="amount > 0"), most=0)
     for key in ("a", *KEYS[:5]):
         scene.feed((key, 5, 1), (key, 65, 10), (key, 125, 100))
-    put(scene.log, ("other", 485, 0), ("a", 126, 1000))
+    scene.log.append("in", 0, closer, b'{"amount": %d}' % (closer is not None), at=START + 485_000)
+    put(scene.log, ("a", 126, 1000))
     for _ in range(40):
         scene.driver.turns(1).later(0.1)
     assert [each for each in results(scene.log) if each[0] == "a"] == [

@@ -170,6 +170,11 @@ def test_hopping_windows_of_their_own_are_those_of_the_oracle(kind: str, monkeyp
     assert evicted > 2 * LOGS
 
 
+def of_windows(partition: Turned) -> list[Any]:
+    """The results of windows that ended, without those that a limit completed: those of each key in their order."""
+    return sorted((each for each in partition.results if each.reason == "window"), key=lambda each: each.key)
+
+
 @pytest.mark.parametrize("kind", test_same_late.KINDS)
 def test_late_records_have_the_results_of_the_oracle(kind: str) -> None:
     evicted = closed = 0
@@ -178,6 +183,7 @@ def test_late_records_have_the_results_of_the_oracle(kind: str) -> None:
         assert isinstance(partition, PagedTurned)
         assert sorted(partition.results) == sorted(oracle.results), seed
         assert partition.refused == oracle.refused, seed
+        assert of_windows(partition) == of_windows(test_same_late.KINDS[kind](seed)[1]), seed
         for rows in partition.reads._pages(partition.groups):
             closed += len(partition.reads._warm(rows))
         assert {*partition.groups.states} == {*partition.groups.closed} == test_same_late.left(oracle), seed
@@ -222,6 +228,29 @@ def test_a_group_that_was_cold_ends_at_most_then_though_it_has_an_early_result_b
     partition.commit(11.5, 4)
     assert [each.key for each in partition.results if each.closed_by == "at_most"] == [b"a"]
     assert sorted(each.key for each in partition.results if not each.closed_by) == [b"a", b"b", b"c"]
+
+
+def turned_one_by_one(partition: PagedTurned, *steps: Step) -> PagedTurned:
+    for offset, step in enumerate(steps):
+        partition.take(offset, [step])
+        partition.expire(step.now)
+        partition.commit(step.now, offset + 1)
+    return partition
+
+
+def test_the_open_group_whose_window_closes_first_makes_room_beside_groups_that_stay_after_their_results() -> None:
+    """Those of earlier windows, and one that ended by at_most in the same window."""
+    amend = Window(5.0, grace=5.0, idle=None, at_most=None, late="amend", keep=100.0, gather=1.0)
+    log = [(b"a", 0), (b"b", 0), (b"c", 6000), (b"d", 11000), (b"d", 11000), (b"d", 11000), (b"e", 11500)]
+    steps = [Step(10.0, key, time, 1) for key, time in log]
+    partition = turned_one_by_one(PagedTurned(amend, 1, max_groups=4, on_full="fire-oldest"), *steps)
+    assert [(each.key, each.reason) for each in partition.results[2:]] == [(b"c", "limit")]
+
+    aged = replace(amend, grace=1e6, at_most=10.0)
+    log = [(b"a", 0), (b"b", 0), (b"c", 6000), (b"d", 11000), (b"d", 11000), (b"d", 11000), (b"e", 11500)]
+    steps = [Step(1.0 if key == b"a" else 12.0, key, time, 1) for key, time in log]
+    partition = turned_one_by_one(PagedTurned(aged, 1, max_groups=4, on_full="fire-oldest"), *steps)
+    assert [(each.key, each.reason) for each in partition.results] == [(b"a", "window"), (b"b", "limit")]
 
 
 def test_a_record_that_finds_no_room_moves_no_watermark_while_cold_groups_of_a_closed_window_wait() -> None:

@@ -145,6 +145,23 @@ def an_oracle(window: Window, steps: Sequence[Step]) -> Any:
     return judged(made, steps)
 
 
+@pytest.mark.parametrize("state", ["behind", IDLE])
+def test_a_late_record_closes_the_earlier_windows_of_its_key_first(state: str) -> None:
+    """Time marks of the same batch closed them, or the record does so itself, because it wakes one of the idle origins
+    after all their marks."""
+    amend = Window(5.0, grace=5.0, idle=None, at_most=None, late="amend", keep=100.0, gather=1.0)
+    partition = PagedOfOrigins(over_origins(amend), 1)
+    first, later = (Step(10.0, b"k", time, 1, origin=ORIGINS[0]) for time in (0, 6000))
+    marks = [Step(10.0, b"", 30_000, 0, True, origin, state) for origin in ORIGINS]
+    offset = 0
+    for steps in [first], [later], [later], [later], *([marks, [later]] if state == IDLE else [[*marks, later]]):
+        assert partition.results == []
+        partition.take(offset, steps)
+        offset += len(steps)
+        partition.commit(10.0, offset)
+    assert [each.start for each in partition.results] == [0, 5000]
+
+
 @pytest.mark.parametrize("kind", ["tumbling", "session"])
 def test_any_cut_and_any_crash_give_the_windows_of_the_oracle(kind: str) -> None:
     evicted, causes = 0, set[str]()
