@@ -160,9 +160,9 @@ class ClosedGroups:
             many += 1
         return many
 
-    def covered(self) -> set[bytes]:
-        """The groups whose records are all covered by a result."""
-        return {group for group, (_, since) in self._groups.closed.items() if since is None}
+    def covers(self, group: bytes) -> bool:
+        """Whether the group stays, and all of its records are covered by a result."""
+        return self._groups.closed.get(group, (0, 0.0))[1] is None
 
     def results(self, group: bytes) -> int:
         """The number of results that the group had. With `new` a group of late records has results of its own."""

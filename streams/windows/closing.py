@@ -202,20 +202,19 @@ class ClosingWindows(Groups):
 
     def forget(self, key: bytes, now: float) -> None:
         """As in Groups. A group whose records are all covered by a result ends without an event."""
-        if self.closed.get(key, (0, 0.0))[1] is None:
+        if self.after.covers(key):
             self.drop(key)
         else:
             super().forget(key, now)
 
     def judge(self) -> Sequence[tuple[bytes, str]]:
         """As in Groups, without groups whose result would be only a repetition."""
-        covered = self.after.covered()
-        return [(group, reason) for group, reason in super().judge() if group not in covered]
+        return [(group, reason) for group, reason in super().judge() if not self.after.covers(group)]
 
     def complete_by_now(self, keys: Iterable[bytes]) -> dict[bytes, str]:
         """As in Groups, without groups whose result would be only a repetition."""
-        covered = self.after.covered()
-        return {group: reason for group, reason in super().complete_by_now(keys).items() if group not in covered}
+        ending = super().complete_by_now(keys)
+        return {group: reason for group, reason in ending.items() if not self.after.covers(group)}
 
     def leaves(self, group: bytes, state: GroupState) -> float:
         """The watermark from which on the group takes up no room."""

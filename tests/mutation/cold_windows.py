@@ -243,8 +243,8 @@ GUARDS = (
     Guard(
         "cold windows: a group that stays has no further result by a lower limit",
         "streams/windows/closing.py",
-        "in super().complete_by_now(keys).items() if group not in covered}\n",
-        "in super().complete_by_now(keys).items()}\n",
+        " in ending.items() if not self.after.covers(group)}\n",
+        " in ending.items()}\n",
         COLD,
     ),
     Guard(

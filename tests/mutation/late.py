@@ -123,8 +123,8 @@ GUARDS = (
     Guard(
         "late: a person who fires a group gets no result twice",
         "streams/windows/closing.py",
-        " if group not in covered]\n",
-        "]\n",
+        " in super().judge() if not self.after.covers(group)]\n",
+        " in super().judge()]\n",
         PURE,
     ),
     Guard(
