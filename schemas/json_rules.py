@@ -82,13 +82,7 @@ class Patterns:
                 if name in rules:
                     raise ValueError(f"has {name}, whose validation has no bound; write it without")
             for pattern in _patterns(rules):
-                options = re2.Options()
-                options.log_errors = False
-                try:
-                    self._search[pattern] = re2.compile(pattern, options=options).search
-                except re2.error:
-                    text = "RE2 does not take (it has no look-around and no back references, and bounds repetition)"
-                    raise ValueError(f"has the pattern {pattern[:80]!r}, which {text}; write another one") from None
+                self._search[pattern] = _searching(pattern)
 
     def text(self, validator: Any, pattern: str, value: Any, schema: Any) -> Errors:
         if isinstance(value, str) and not self._search[pattern](value):
@@ -134,6 +128,17 @@ def _patterns(rules: dict[str, Any]) -> Iterator[str]:
         yield pattern
     if isinstance(patterns := rules.get("patternProperties"), dict):
         yield from patterns
+
+
+def _searching(pattern: str) -> Callable[[str], Any]:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        search: Callable[[str], Any] = re2.compile(pattern, options=options).search
+    except re2.error:
+        text = "RE2 does not take (it has no look-around and no back references, and bounds repetition)"
+        raise ValueError(f"has the pattern {pattern[:80]!r}, which {text}; write another one") from None
+    return search
 
 
 def _refused(validator: Any, wanted: Any, value: Any, schema: Any) -> Errors:

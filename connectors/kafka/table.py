@@ -63,14 +63,7 @@ class KafkaTable:
                 self._next[message.partition()] = message.offset() + 1
                 records.append(message)
             else:
-                failure, number = message.error(), message.partition()
-                if failure.code() == KafkaError._PARTITION_EOF:
-                    self._next[number] = message.offset()
-                    self._unread.discard(number)
-                elif problems.halting(failure) is not None or not problems.is_transient(failure):
-                    raise problems.not_ready(f"reading {self._topic}/{number} failed", failure)
-                else:
-                    self._on_error(failure)
+                self._take_error(message)
         self._look()
         return records
 
@@ -106,6 +99,17 @@ class KafkaTable:
             return int(self._consumer.get_watermark_offsets(Position(self._topic, number), cached=True)[1])
         except KafkaException:
             return 0
+
+    def _take_error(self, message: Any) -> None:
+        """An end is noted, a passing error is logged. Any other error means that records were missed."""
+        error, number = message.error(), message.partition()
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._next[number] = message.offset()
+            self._unread.discard(number)
+        elif problems.halting(error) is not None or not problems.is_transient(error):
+            raise problems.not_ready(f"reading {self._topic}/{number} failed", error)
+        else:
+            self._on_error(error)
 
     def _look(self) -> None:
         """Raises SystemNotReady when the topic was deleted, made anew, or has more partitions: a reader that goes on

@@ -90,17 +90,7 @@ def deploy(
         ) -> Catalogue:
             if before != deployments:
                 raise Fenced("another deployment was made meanwhile")
-            after = dict(before)
-            agents = {agent.name: agent for agent in current.agents}
-            for step in steps:
-                if step.before == step.after:
-                    continue
-                known = before.get(step.name, UNVERSIONED)
-                version = RuleVersion(
-                    step.after, step.digest, step.policy, at, person.who, person.why, agents[step.name]
-                )
-                after[step.name] = Deployed(_trimmed(store, current.name, step.name, (*known.versions, version)))
-            return after
+            return _changed(store, current, before, steps, person, at)
 
         try:
             return steps, catalogue.deploy(store, app.name, f"{person.token}-{attempt}", person.who, change)
@@ -235,6 +225,20 @@ def _too_many(store: Store, app: App, agent: Agent, policy: str) -> list[str]:
                 "end them with `sluicegate groups fire`, or add --open flush"
             ]
     return []
+
+
+def _changed(
+    store: Reader, app: App, before: Catalogue, steps: Sequence[AgentStep], person: Person, at: float
+) -> Catalogue:
+    after = dict(before)
+    agents = {agent.name: agent for agent in app.agents}
+    for step in steps:
+        if step.before == step.after:
+            continue
+        known = before.get(step.name, UNVERSIONED)
+        version = RuleVersion(step.after, step.digest, step.policy, at, person.who, person.why, agents[step.name])
+        after[step.name] = Deployed(_trimmed(store, app.name, step.name, (*known.versions, version)))
+    return after
 
 
 def _trimmed(store: Reader, app: str, agent: str, versions: Sequence[RuleVersion]) -> tuple[RuleVersion, ...]:

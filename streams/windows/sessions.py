@@ -234,9 +234,13 @@ class SessionGroups(WindowGroups):
             other, bags = self.drop(session)
             self._merge(state, other)
             state[BEGIN], state[END] = min(state[BEGIN], other[BEGIN]), max(state[END], other[END])
-            for index, bag in enumerate(bags):
-                for item in self.rule.plan.bags[index].form.items(bag):
-                    self.collect(group, state, [item if at == index else None for at in range(len(bags))])
+            self._collect_all(group, state, bags)
+
+    def _collect_all(self, group: bytes, state: GroupState, bags: Bags) -> None:
+        """Append the items of another session to the items of this one."""
+        for index, bag in enumerate(bags):
+            for item in self.rule.plan.bags[index].form.items(bag):
+                self.collect(group, state, [item if at == index else None for at in range(len(bags))])
 
     def open(self, key: bytes | None, record: Record, now: float) -> GroupState | None:
         state = super().open(key, record, now)

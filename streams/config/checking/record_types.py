@@ -199,25 +199,33 @@ def _of_type(info: inspect.Type, inside: tuple[type, ...]) -> ValueType:
         case inspect.DictType(value_type=value):
             return map_of(_of_type(value, inside))
         case inspect.StructType() | inspect.DataclassType() | inspect.TypedDictType():
-            if info.cls in inside or (isinstance(info, inspect.StructType) and info.array_like):
-                return UNKNOWN
-            fields: dict[str, ValueType] = {}
-            for field in info.fields:
-                kind_ = _of_type(field.type, (*inside, info.cls))
-                fields[field.encode_name] = kind_ if field.required else nullable(kind_)
-            if not isinstance(info, inspect.StructType) or not info.forbid_unknown_fields:
-                return open_record_of(fields)
-            return record_of(fields | ({info.tag_field: UNKNOWN} if info.tag_field else {}))
+            return _of_class(info, inside)
     return _OF_PYTHON.get(type(info), UNKNOWN)
 
 
 def _one_of(values: Iterable[object]) -> ValueType:
     """The type of a value that is one of these."""
-    types = list(values)
-    kinds = {type(type_) for type_ in types}
+    known = list(values)
+    kinds = {type(value) for value in known}
     if kinds == {str}:
-        return replace(TEXT, symbols=tuple(map(str, types)))
+        return replace(TEXT, symbols=tuple(map(str, known)))
     return INTEGER if kinds == {int} else UNKNOWN
+
+
+def _of_class(
+    info: inspect.StructType | inspect.DataclassType | inspect.TypedDictType, inside: tuple[type, ...]
+) -> ValueType:
+    """The type of a class. A field with a default may be missing. A Struct ignores other names unless it forbids
+    them."""
+    if info.cls in inside or (isinstance(info, inspect.StructType) and info.array_like):
+        return UNKNOWN
+    fields: dict[str, ValueType] = {}
+    for field in info.fields:
+        kind_ = _of_type(field.type, (*inside, info.cls))
+        fields[field.encode_name] = kind_ if field.required else nullable(kind_)
+    if not isinstance(info, inspect.StructType) or not info.forbid_unknown_fields:
+        return open_record_of(fields)
+    return record_of(fields | ({info.tag_field: UNKNOWN} if info.tag_field else {}))
 
 
 # -- the values of tests -----------------------------------------------------------------------------------------------

@@ -63,16 +63,15 @@ def contents_of(agent: Agent, partition: Partition, view: PartitionView) -> Part
     if source is not None and source.rule != rule.fingerprint:
         rule = restored(agent, source.rule)
     groups, sealed = groups_of(rule), Sealed(place=(partition.topic, partition.number))
-    older = [Older(generation, agent) for generation in (source.older if source is not None else ())]
+    older = [Older(known, agent) for known in (source.older if source is not None else ())]
     generation = source.generation if source is not None else 0
-    by_number = {generation.known.number: generation.groups for generation in older}
+    by_number = {part.known.number: part.groups for part in older}
     log = Changelog(groups, view.claim.first, sealed=sealed, generation=generation, older=by_number)
     log.replay(view.entries, view.claim.first, view.claim.last, ReceivedShards(partition.topic))
     beside(older, groups)
     groups.idle = idle_since(source, rule, len(groups.states) + groups.cold.count, view.claim.store_time) or 0.0
     earlier = [
-        GenerationContents(generation.known.number, generation.groups.rule, generation.groups, generation.known.version)
-        for generation in older
+        GenerationContents(part.known.number, part.groups.rule, part.groups, part.known.version) for part in older
     ]
     return PartitionContents(partition, view.claim, rule, groups, sealed, list(log.amended), log.paging, earlier)
 

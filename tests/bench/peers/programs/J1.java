@@ -27,8 +27,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.Stores;
 
 /** J1 on Kafka Streams. Its DSL has no window of so many records, so this is a processor with a state store (RocksDB,
- *  changelog, record cache; with transactions of its own if BENCH_STATE is `transactional`). A state is number, sum, maximum, and when the group was opened. A
- *  punctuator ends groups of BENCH_AFTER seconds; in this time it reads all of them sixty times. */
+ *  changelog, record cache; with transactions of its own if BENCH_STATE is `transactional`). A state is number, sum,
+ *  maximum, and when the group was opened. A punctuator ends groups of BENCH_AFTER seconds; in this time it reads all
+ *  of them sixty times. */
 public class J1 {
     static final long COUNT = Long.parseLong(given("COUNT"));
     static final int STATE = 4 * Long.BYTES;
