@@ -118,6 +118,7 @@ def make_worker(place: WorkerPlan, report: ReportStatus) -> Runner:
         pool=Threads,
         transactions=transactions(app, agent),
         table=partial(open_table, app.brokers),
+        probes_first=place.probes_first,
     )
     return FollowingWorker(app, agent, place.worker, name, place.on_rule_change, parts)
 

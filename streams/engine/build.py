@@ -113,6 +113,7 @@ def _runtime(
         parts.mac,
         MatchingTopics(app.name, agent, parts.store, parts.input, parts.token) if looks_for_topics(agent) else None,
         tuple(parts.outputs) if agent.delivery == "at-least-once" else (),
+        parts.probes_first,
     )
 
 

@@ -68,7 +68,7 @@ class WorkerDependencies(NamedTuple):
     name. `pool` returns a pool with this number of threads. `time` returns seconds since 1970. `transactions` returns
     the Kafka transactions of a shard, for `delivery: transactional`. `table` opens a topic for lookups. `mac` has the
     keys of the app; without them nothing is signed. `outputs` are the producers of several clusters, by the names that
-    topics use for them; `producer` has all of them."""
+    topics use for them; `producer` has all of them. `probes_first` is as in Probing."""
 
     store: Store
     input: Input
@@ -85,6 +85,7 @@ class WorkerDependencies(NamedTuple):
     table: Callable[[str], TableFeed] | None = None
     mac: Mac | None = None
     outputs: Mapping[str, Output] = MappingProxyType({})
+    probes_first: bool = False
 
 
 class Worker:

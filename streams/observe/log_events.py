@@ -97,6 +97,8 @@ EVENTS: Mapping[str, str] = {
     "worker.fenced": "A worker ends, because another run of the app has the same name and took its place in the group.",
     "worker.not_ready": "A worker ends, because a system is not ready.",
     "worker.not_started": "The processes of workers could not be started. It is tried again.",
+    "worker.out_of_memory": "The kernel ended a worker for lack of memory. It is started again, and a process of its "
+    "own fetches each partition first.",
     "worker.refused": "A worker ends, because the file is invalid.",
     "worker.restarting": "A worker is started again after a pause.",
     "worker.restarts": "A worker ends so that `run` starts it again, for example under another rule.",

@@ -78,7 +78,7 @@ class Claims:
         self.retries = ClaimRetries(random)
         self._halted = Halted()
         self.intake = IntakePauses(setting, random, clock, self._log)
-        self.probing = Probing(setting.input, self._log)
+        self.probing = Probing(setting.input, self._log, setting.probes_first)
         self.fetches = Fetches(setting.input, self._log)
         self._clearing = CrashMarkClearing(setting.store)
         self._versions: dict[Partition, ClaimVersion] = {}

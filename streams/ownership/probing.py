@@ -2,9 +2,9 @@
 
 A batch of records that is small in the log may exceed the memory when the client decompresses it. It ends the process
 before the first record arrives, and with it all partitions of the process. So the suspicion is raised easily: the
-previous owner died soon after its claim, without a commit that moved the offset. A kill for any other reason also
-raises it, and costs a probe of about a second. The proof is a child process that dies
-(sluicegate.connectors.kafka.probe).
+previous owner died soon after its claim, without a commit that moved the offset; or the kernel ended the process before
+for lack of memory. A kill for any other reason also raises the first one, and costs a probe of about a second. The
+proof is a child process that dies (sluicegate.connectors.kafka.probe).
 
 If a batch cannot be fetched, a child process fetches the records before it. Then the partition is claimed again, the
 batch is the next one, and the partition halts. The crash mark stores the halt, so the next owner also probes first: it
@@ -19,7 +19,7 @@ from sluicegate.streams.errors import Unfetchable
 from sluicegate.streams.ownership.owner import Owner
 
 MOST = 2  # probes at once
-WHY = "the last owner died before its first records: a process of its own fetches them first"
+WHY = "the last owner may have died while it unpacked these records: a process of its own fetches them first"
 WHAT_TO_DO = (
     "unpacked, it may be larger than the memory; give the worker more, then `sluicegate accept-gap` has it fetched "
     "again, or with --to OFFSET goes on behind it: OFFSET is one more than the lastOffset of this batch, which "
@@ -29,10 +29,12 @@ FAILED = "the process that fetches the partition first shows nothing; this one f
 
 
 class Probing:
-    """`waiting` are the owners that wait for a probe, in order."""
+    """`waiting` are the owners that wait for a probe, in order. `probes_first`: the kernel ended the process before for
+    lack of memory. Any of its partitions may be the cause, so each one with records to fetch is probed once."""
 
-    def __init__(self, source: FetchesApart, log: Any) -> None:
-        self._source, self._log = source, log
+    def __init__(self, source: FetchesApart, log: Any, probes_first: bool = False) -> None:
+        self._source, self._log, self._probes_first = source, log, probes_first
+        self._passed: set[TopicPartition] = set()
         self.waiting: dict[TopicPartition, Owner] = {}
         self._running: dict[TopicPartition, Probe] = {}
         self._suspects: set[TopicPartition] = set()  # observed by this process
@@ -54,7 +56,8 @@ class Probing:
         if self.waiting.get(place) is not owner:
             self._end(place)
             self._set(place, -1)
-            if not owner.marks.suspected and place not in self._suspects:
+            if not self._suspected(owner):
+                self._passed.add(place)
                 return True
             self.waiting[place] = owner
         if place not in self._running and len(self._running) < MOST:
@@ -74,8 +77,14 @@ class Probing:
                 f"the batch of records at offset {owner.intake.offset} cannot be fetched: {fetchable.why}; {WHAT_TO_DO}"
             )
         self._suspects.discard(place)
+        self._passed.add(place)
         self._set(place, fetchable.until)
         return True
+
+    def _suspected(self, owner: Owner) -> bool:
+        unread = owner.facts.high > owner.intake.offset
+        first = self._probes_first and unread and owner.place not in self._passed
+        return first or owner.marks.suspected or owner.place in self._suspects
 
     def read_apart(self, owners: Mapping[TopicPartition, Owner]) -> Iterator[Owner]:
         """The owners that have read up to their bounds and committed. The records after the bound are probed again."""

@@ -22,7 +22,7 @@ class AgentRuntime(NamedTuple):
     of the commits (`concurrency`). `rows` creates the rows of a partition for a rule of the agent. `deployed` has the
     versions of the rule up to the one that this worker runs. `on_rule_change` is the policy if no version was recorded.
     `mac` signs rows and verifies records; without it all headers are trusted. `matching` has the topics of patterns.
-    `clusters`: rows are sent to several clusters, independently of each other."""
+    `clusters`: rows are sent to several clusters, independently of each other. `probes_first` is as in Probing."""
 
     agent: Agent
     rule: Rule
@@ -40,3 +40,4 @@ class AgentRuntime(NamedTuple):
     mac: Mac | None = None
     matching: MatchingTopics | None = None
     clusters: Collection[str] = ()
+    probes_first: bool = False

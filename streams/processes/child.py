@@ -46,7 +46,8 @@ class ProcessJob(msgspec.Struct, frozen=True):
     """The job that the supervisor gives to a process. Each agent runs `workers` (their numbers). With `dispatches` the
     process also runs the dispatcher. If there are several tasks, each has a thread. `descriptor` is the pipe for
     reports, `parent` the supervisor's pid. `run` is the name of the run (INSTANCE): a process and the one that takes
-    its place have the same. `drain` is a time in seconds, `file` what commands in messages name."""
+    its place have the same. `drain` is a time in seconds, `file` what commands in messages name. `probes_first`: the
+    kernel ended the process before for lack of memory, so each partition is probed before its first fetch."""
 
     app: App
     agents: tuple[str, ...]
@@ -58,11 +59,13 @@ class ProcessJob(msgspec.Struct, frozen=True):
     log_level: str = "info"
     file: str = msgspec.field(default_factory=named_file)
     dispatches: bool = False
+    probes_first: bool = False
     run: str = msgspec.field(default_factory=lambda: os.environ.get(INSTANCE) or uuid.uuid4().hex)
 
 
 class WorkerPlan(msgspec.Struct, frozen=True):
-    """The values from which one worker is built. `run` is as in ProcessJob; empty: its consumer is a dynamic member."""
+    """The values from which one worker is built. `run` and `probes_first` are as in ProcessJob; without `run` its
+    consumer is a dynamic member."""
 
     app: App
     agent: Agent
@@ -70,6 +73,7 @@ class WorkerPlan(msgspec.Struct, frozen=True):
     on_rule_change: RuleChange
     drain: float
     run: str = ""
+    probes_first: bool = False
 
 
 class Runner(Protocol):
@@ -121,7 +125,7 @@ def _tasks(job: ProcessJob, make: MakeWorker, dispatcher: MakeDispatcher) -> lis
     report = ReportSender(job.descriptor).send
     wanted = [agent for agent in job.app.agents if agent.name in job.agents]
     places = [
-        WorkerPlan(job.app, agent, number, job.on_rule_change, job.drain, job.run)
+        WorkerPlan(job.app, agent, number, job.on_rule_change, job.drain, job.run, job.probes_first)
         for agent in wanted
         for number in job.workers
     ]

@@ -6,6 +6,7 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +28,17 @@ ProcessEvent = int | Ended
 
 
 OnReport = Callable[[WorkerReport], object]
+COUNTERS = Path("/proc/vmstat")
+
+
+def out_of_memory_kills(counters: Path = COUNTERS) -> int:
+    """How many processes the kernel has ended for lack of memory, of a control group or of the machine, since it
+    started. 0 where the kernel does not tell (other systems than Linux)."""
+    with contextlib.suppress(OSError):
+        for line in counters.read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
 
 
 def spawn(

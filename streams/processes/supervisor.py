@@ -34,12 +34,16 @@ from sluicegate.streams.observe.pages import pages
 from sluicegate.streams.observe.release import version
 from sluicegate.streams.observe.report import DISPATCHER, WorkerReport
 from sluicegate.streams.processes.child import FENCED, INSTANCE, ProcessJob, RuleChange
-from sluicegate.streams.processes.process import Ended, ProcessEvent, spawn
+from sluicegate.streams.processes.process import Ended, ProcessEvent, out_of_memory_kills, spawn
 
 CHILD = (sys.executable, "-P", "-m", "sluicegate.streams.cli.child")
 
 SAME_SIGNAL = 1.0
 KILLED = 6  # the exit code if processes had to be killed at the end
+OUT_OF_MEMORY = (
+    "the kernel ended the process for lack of memory; a batch of records may unpack to more than is free, so a process "
+    "of its own fetches each partition first; if it happens again, give the worker more memory"
+)
 FENCES = 3  # a run ends when one of its processes was fenced so often, and lived for a short time each time
 
 Pause = Callable[[float], None]
@@ -146,7 +150,8 @@ def jobs(whole: ProcessJob) -> list[ProcessJob]:
 @dataclass(eq=False, slots=True)
 class Slot:
     """One process to keep running. `due` is the time to start it; None while it runs. `fences` counts how often
-    another run took its place in the group, since it last lived long."""
+    another run took its place in the group, since it last lived long. `kills` are those of the kernel for lack of
+    memory before the start."""
 
     job: ProcessJob
     backoff: Backoff
@@ -155,6 +160,7 @@ class Slot:
     due: float | None = 0.0
     was_ready: bool = False
     fences: int = 0
+    kills: int = 0
 
     @property
     def workers(self) -> list[WorkerName]:
@@ -217,6 +223,7 @@ class Supervisor:
         try:
             if slot.since:
                 slot.job = msgspec.structs.replace(slot.job, app=self._fresh(slot.job.app))
+            slot.kills = out_of_memory_kills()
             slot.process = spawn(self._command, slot.job, self._events, heard)
         except OSError as error:
             self._log.error("worker.not_started", workers=slot.workers, error=str(error))
@@ -241,8 +248,12 @@ class Supervisor:
                 "run.fenced", reason=f"another run has the same name: give each run of the app a {INSTANCE} of its own"
             )
             return FENCED
+        out_of_memory = event.code == -signal.SIGKILL and out_of_memory_kills() > slot.kills
+        slot.job = msgspec.structs.replace(slot.job, probes_first=out_of_memory)
         for agent, worker in slot.workers:
             self._meter.count("worker_restarts", agent=agent, worker=str(worker))
+            if out_of_memory:
+                self._log.error("worker.out_of_memory", agent=agent, worker=worker, text=OUT_OF_MEMORY)
         self._restart_later(slot)
         return None
 

@@ -1,5 +1,6 @@
 """The two producers: a steady one of good records, and the attacker."""
 
+import os
 import threading
 import time
 from collections import Counter
@@ -22,6 +23,9 @@ SINGLES, BATCHES = 8.0, 0.5
 UNPACKED_BYTES = 20e6
 """What batches unpack to in a second. Two cores make dead letters of about 30 MB a second of one partition. More than
 that is load (docs/attacker.md)."""
+NICE = 15
+"""An attacker compresses on another machine, so here it takes the time that the worker and the broker leave. The
+clients' threads inherit it (Linux)."""
 ONE_BATCH = {"linger.ms": 60_000, "batch.size": 2_000_000_000}
 
 
@@ -75,7 +79,7 @@ class Attacker:
         self._once = [send for send in sends if send[0].once]
         self._singles = [(kind, codec) for kind, codec in sends if not kind.once and kind.batch[codec] == 1]
         self._batches = [(kind, codec) for kind, codec in sends if kind.batch[codec] > 1]
-        self._producers: dict[str, Any] = {codec: self._producer(codec, {"linger.ms": 5}) for codec in CODECS}
+        self._producers: dict[str, Any] = {}
         self._seen: Headers = ()
         self._numbers = count()
         self.sent: dict[bytes, Hostile] = {}
@@ -86,6 +90,9 @@ class Attacker:
         return Producer({"bootstrap.servers": self._bootstrap, "compression.type": codec, **WIDE, **more})
 
     def run(self, ended: threading.Event) -> None:
+        """In a thread of its own."""
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        self._producers = {codec: self._producer(codec, {"linger.ms": 5}) for codec in CODECS}
         threads = [threading.Thread(target=self._send, args=send) for send in self._once]
         threads.append(threading.Thread(target=self._turns, args=(self._batches, BATCHES, ended)))
         for thread in threads:

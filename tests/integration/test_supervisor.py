@@ -117,6 +117,27 @@ def test_a_killed_worker_is_started_again_and_counted(start: Start) -> None:
     assert 'sluicegate_worker_restarts_total{agent="steady-a",worker="0"} 1.0' in run.get("/metrics")[1]
 
 
+def test_a_worker_that_the_kernel_ends_for_lack_of_memory_probes_first_once(start: Start, tmp_path: Path) -> None:
+    counters = tmp_path / "vmstat"
+    counters.write_text("pgfault 7\noom_kill 3\n")
+    run = start("steady-a", "steady-b", counters=str(counters))
+    for kills, number, ends in (
+        (3, signal.SIGKILL, 1),
+        (4, signal.SIGKILL, 2),
+        (4, signal.SIGKILL, 3),
+        (5, signal.SIGABRT, 4),
+    ):
+        wait_until(run.ready)
+        victim = run.events("worker.started", agent="steady-a")[-1]["pid"]
+        counters.write_text(f"pgfault 7\noom_kill {kills}\n")
+        os.kill(victim, number)
+        run.wait("worker.started", count=ends + 1, agent="steady-a")
+    wait_until(run.ready)
+    pids = [line["pid"] for line in run.events("worker.started", agent="steady-a")]
+    assert [pid for pid in pids if (tmp_path / f"steady-a-{pid}-probes-first").exists()] == [pids[2]]
+    assert [line["agent"] for line in run.events("worker.out_of_memory")] == ["steady-a"]
+
+
 def test_no_worker_outlives_a_killed_supervisor(start: Start) -> None:
     run = start("stubborn-a", "stubborn-b")
     pids = run.pids(2)

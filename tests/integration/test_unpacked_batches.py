@@ -54,10 +54,13 @@ def keys(bootstrap: str, topic: str) -> list[str]:
 
 
 class App:
-    """Two partitions: good records, the large batch and good records in the first, good records in the second."""
+    """Two partitions: good records, the large batch and good records in the first, good records in the second. Without
+    `at_once` the batch and the records behind it come with `attack`."""
 
-    def __init__(self, folder: Path, kafka: str, ns: str, make_topic: Callable[..., str], codec: str) -> None:
-        self.kafka, self.ns, self.file = kafka, ns, folder / "app.yaml"
+    def __init__(
+        self, folder: Path, kafka: str, ns: str, make_topic: Callable[..., str], codec: str, at_once: bool = True
+    ) -> None:
+        self.kafka, self.ns, self.file, self.codec = kafka, ns, folder / "app.yaml", codec
         make_topic(f"{ns}-in", partitions=2, max_message_bytes=60_000_000)
         for name in ("out", "dead"):
             make_topic(f"{ns}-{name}")
@@ -67,9 +70,13 @@ class App:
         self.file.write_text(yaml.safe_dump({**about, "agents": {"sums": rule}}))
         for number in (0, 1):
             send(kafka, f"{ns}-in", number, [f"{number}-before-{n}" for n in range(3)])
-        one_batch(kafka, f"{ns}-in", codec)
+        if at_once:
+            self.attack()
+
+    def attack(self) -> None:
+        one_batch(self.kafka, f"{self.ns}-in", self.codec)
         for number in (0, 1):
-            send(kafka, f"{ns}-in", number, [f"{number}-after-{n}" for n in range(3)])
+            send(self.kafka, f"{self.ns}-in", number, [f"{number}-after-{n}" for n in range(3)])
 
     def results(self) -> list[str]:
         return keys(self.kafka, f"{self.ns}-out")
@@ -148,6 +155,26 @@ def test_at_a_memory_limit_of_the_kernel_the_partition_halts_and_all_others_go_o
         ]
         wait_until(lambda: app.results() == sorted(names), 60, "the results of all records beside the batch")
         assert len(worker.events("worker.ended")) == ends
+    finally:
+        worker.close()
+
+
+@pytest.mark.timeout(400)
+def test_one_death_at_a_memory_limit_of_the_kernel_is_enough_if_the_partition_had_records_before(
+    tmp_path: Path, kafka: str, ns: str, make_topic: Callable[..., str], memory_group: MemoryGroup
+) -> None:
+    app = App(tmp_path, kafka, ns, make_topic, "lz4", at_once=False)
+    worker = Worker(app.file, "sums", "w", enter=memory_group.join)
+    try:
+        for turn in range(8):  # more commits than those of a first fetch
+            send(kafka, f"{ns}-in", 0, [f"0-turn-{turn}"])
+            wait_until(lambda turn=turn: f"0-turn-{turn}" in app.results(), 60, f"the result of turn {turn}")
+        app.attack()
+        (event,) = worker.wait("partition.halted", timeout=150)
+        assert event["code"] == "unfetchable"
+        assert [end["code"] for end in worker.events("worker.ended")] == [-9]
+        assert len(worker.events("worker.out_of_memory")) == 1
+        wait_until(lambda: "1-after-2" in app.results(), 60, "the other partition goes on")
     finally:
         worker.close()
 

@@ -180,7 +180,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
         Edit("streams/ownership/crash.py", "        if trying is None or trying.offset != offset:", "        if True:"),
     ),
     "probe": (
-        Edit("streams/ownership/probing.py", "            if not owner.marks.suspected and", "            if True or"),
+        Edit("streams/ownership/probing.py", "            if not self._suspected(owner):", "            if True:"),
     ),
     "probe-bound": (
         Edit("streams/ownership/probing.py", "            self._source.bound(*place, until)", "            pass"),

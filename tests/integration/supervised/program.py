@@ -5,10 +5,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from sluicegate.streams.agent import Agent, Aggregation, App, Destination, Http, Outbox
 from sluicegate.streams.errors import SystemNotReady
 from sluicegate.streams.processes import supervisor
+from sluicegate.streams.processes.process import out_of_memory_kills
 from sluicegate.streams.processes.supervisor import Pace, Pause, run
 
 
@@ -29,6 +31,8 @@ def main(settings: dict) -> int:
 
     command = (sys.executable, "-m", "tests.integration.supervised.worker")
     supervisor.SAME_SIGNAL = settings.get("same_signal", supervisor.SAME_SIGNAL)
+    if "counters" in settings:
+        supervisor.out_of_memory_kills = lambda: out_of_memory_kills(Path(settings["counters"]))
     pace = Pace(**settings.get("pace", {}))
     return run(app, settings.get("only", ()), settings.get("workers", 1), prepare=prepare, command=command, pace=pace)
 

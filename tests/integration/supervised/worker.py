@@ -43,6 +43,9 @@ class Behaved:
         return getattr(self, self.place.agent.name.partition("-")[0])(stop)
 
     def steady(self, stop: Callable[[], bool]) -> int:
+        """If it probes first, a file says so."""
+        if self.place.probes_first:
+            Path(self.place.app.folder, f"{self.name}-{os.getpid()}-probes-first").touch()
         while not stop():
             self.say(ready=True)
             threading.Event().wait(0.05)

@@ -38,6 +38,7 @@ class Driver:
         deployed: Deployed = UNVERSIONED,
         mac: Mac | None = None,
         member: str = "member",
+        probes_first: bool = False,
     ) -> None:
         self.agent, self.store, self.log, self.clock = agent, store, log, clock or ManualClock()
         self.app = App(app, "memory://", (agent,))
@@ -60,6 +61,7 @@ class Driver:
             transactions=self.shard,
             table=partial(LogTable, log),
             mac=mac,
+            probes_first=probes_first,
         )
         self.worker: Worker = build(self.app, agent, 0, member, on_rule_change, parts, deployed)
 

@@ -88,9 +88,9 @@ class Scene:
             feed(self.log, *[(f"{number}-{n}", n) for n in range(20)], number=number)
         self.start()
 
-    def start(self) -> None:
+    def start(self, probes_first: bool = False) -> None:
         self.clock.now += 10
-        self.driver = Driver(self.agent, self.store, self.log, self.clock)
+        self.driver = Driver(self.agent, self.store, self.log, self.clock, probes_first=probes_first)
         source = self.driver.input
         source.__class__ = BombInput
         assert isinstance(source, BombInput)
@@ -258,6 +258,48 @@ def test_a_process_that_lets_go_or_commits_is_no_suspect() -> None:
     scene.start()
     scene.driver.turns(8)
     assert scene.keys == before(20)
+    assert scene.source.probes == []
+
+
+def long_lived(scene: Scene) -> None:
+    """All records are processed, and more commits are made than those of a first fetch; then more records come."""
+    for _ in range(12):
+        scene.driver.later(6.0).turns(4)
+    assert scene.keys == before(20)
+    for number in (0, 1):
+        feed(scene.log, *[(f"{number}-late-{n}", n) for n in range(5)], number=number)
+
+
+@pytest.mark.parametrize(("probes_first", "deaths"), [(True, 0), (False, 1)])
+def test_after_a_death_for_lack_of_memory_each_partition_with_records_is_probed_before_another_process_dies(
+    probes_first: bool, deaths: int
+) -> None:
+    scene = Scene()
+    long_lived(scene)
+    scene.bombs = (22,)
+    scene.start(probes_first)
+    assert scene.deaths() == deaths
+    assert shown(scene.driver)[1]["in", 0] == ("halted", "unfetchable")
+    assert {"0-late-0", "0-late-1", "1-late-4"} <= set(scene.keys)
+    assert "0-late-2" not in scene.keys
+
+
+def test_after_a_death_for_lack_of_memory_each_partition_is_probed_once_and_none_without_records() -> None:
+    scene = Scene()
+    long_lived(scene)
+    scene.start(probes_first=True)
+    scene.driver.turns(8)
+    assert len(scene.keys) == 50
+    assert [probe.asked for probe in scene.source.probes] == [2, 2]
+    scene.driver.input.take(("in", 0))
+    scene.driver.turns(2)
+    scene.driver.give(0)
+    scene.driver.turns(4)
+    scene.start(probes_first=True)
+    scene.driver.turns(8)
+    feed(scene.log, ("0-last", 1), number=0)
+    scene.driver.turns(4)
+    assert "0-last" in scene.keys
     assert scene.source.probes == []
 
 
