@@ -7,6 +7,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.waiting import wait_until
+
 CONTROLLERS = Path("/sys/fs/cgroup")
 
 
@@ -42,8 +44,14 @@ class MemoryGroup:
         return int(counts["oom_kill"])
 
     def close(self) -> None:
-        with suppress(OSError):
-            self._folder.rmdir()
+        """A process that has just ended is in its group for a moment longer."""
+
+        def removed() -> bool:
+            with suppress(OSError):
+                self._folder.rmdir()
+            return not self._folder.exists()
+
+        wait_until(removed, 10, f"the end of the group {self._folder}")
 
 
 class Watcher(threading.Thread):

@@ -113,7 +113,7 @@ class Attack:
         group: MemoryGroup | None = None
         if bounded:
             with suppress(OSError):
-                group = opened.enter_context(closing(MemoryGroup(self.name, self.plan.memory << 20)))
+                group = opened.enter_context(closing(MemoryGroup(f"{self.name}-{os.getpid()}", self.plan.memory << 20)))
                 enter = group.join
         worker = Worker(self.folder / "app.yaml", "", name, without=self.plan.without, enter=enter, options=options)
         opened.enter_context(closing(worker))

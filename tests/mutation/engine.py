@@ -16,7 +16,40 @@ READ_AGAIN = ("tests/unit/testing/test_shared.py::test_without_the_watermark_wha
 OWNERSHIP, SEEK_AGAIN = (f"{E}test_ownership.py", f"{E}test_worker.py"), (f"{E}test_seek_again.py",)
 SPANS = (f"{E}test_spans.py",)
 
+OUT_OF_MEMORY = (
+    "tests/integration/test_supervisor.py::test_a_worker_that_the_kernel_ends_for_lack_of_memory_probes_first_once"
+)
+FETCH_CRASH = (f"{E}test_fetch_crash.py",)
+
 GUARDS = (
+    Guard(
+        "a process that the kernel ended for lack of memory is followed by one that probes first",
+        "streams/processes/supervisor.py",
+        "probes_first=out_of_memory)",
+        "probes_first=False)",
+        (OUT_OF_MEMORY,),
+    ),
+    Guard(
+        "a process that was killed for another reason raises no suspicion of its memory",
+        "streams/processes/supervisor.py",
+        " and out_of_memory_kills() > slot.kills",
+        "",
+        (OUT_OF_MEMORY,),
+    ),
+    Guard(
+        "after a death for lack of memory each partition with records is probed",
+        "streams/ownership/probing.py",
+        "        return first or owner.marks.suspected",
+        "        return owner.marks.suspected",
+        FETCH_CRASH,
+    ),
+    Guard(
+        "after a death for lack of memory a partition is probed once",
+        "streams/ownership/probing.py",
+        " and unread and owner.place not in self._passed",
+        " and unread",
+        FETCH_CRASH,
+    ),
     Guard(
         "the counts of a worker that was started again begin anew for OpenTelemetry",
         "streams/observe/otel_metrics.py",

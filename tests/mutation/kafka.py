@@ -23,8 +23,8 @@ GUARDS = (
     Guard(
         "the processes of a worker are one member of its group",
         "streams/processes/child.py",
-        "job.on_rule_change, job.drain, job.run)",
-        "job.on_rule_change, job.drain)",
+        "job.on_rule_change, job.drain, job.run, job.probes_first)",
+        'job.on_rule_change, job.drain, "", job.probes_first)',
         (f"{NEXT}::test_the_next_process_of_a_worker_does_not_wait_for_the_session_of_the_dead_one",),
     ),
     Guard(

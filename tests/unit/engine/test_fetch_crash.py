@@ -293,8 +293,11 @@ def test_after_a_death_for_lack_of_memory_each_partition_is_probed_once_and_none
     assert [probe.asked for probe in scene.source.probes] == [2, 2]
     scene.driver.input.take(("in", 0))
     scene.driver.turns(2)
+    feed(scene.log, ("0-again", 1), number=0)
     scene.driver.give(0)
-    scene.driver.turns(4)
+    scene.driver.turns(6)
+    assert "0-again" in scene.keys
+    assert len(scene.source.probes) == 2
     scene.start(probes_first=True)
     scene.driver.turns(8)
     feed(scene.log, ("0-last", 1), number=0)
