@@ -88,10 +88,9 @@ def _runtime(
     except ValueError as error:
         raise ConfigurationError(f"agent {agent.name}: {error}") from error
     rule, outputs = Rule(agent, reads), output_target(app, agent, reads)
-    shared = agent.scope == "shared"
     processor: RecordProcessor
     slow: Slow | None = None
-    if shared:
+    if agent.scope == "shared":
         processor = intake(app.name, agent, rule, reads, writes, outputs, parts, lookups)
     else:
         processor, slow = _processor(app.name, agent, rule, reads, outputs, parts, lookups)
@@ -107,7 +106,7 @@ def _runtime(
         processor,
         slow,
         _rows_of(agent, writes, parts, outputs.most),
-        IdRule(agent, reads) if agent.dedupe and not shared else None,
+        IdRule(agent, reads) if agent.dedupe and agent.scope != "shared" else None,
         RegisteredSchemas(agent),
         deployed,
         parts.mac,
