@@ -23,11 +23,11 @@ class KnownIds:
     do not count. `accepted` has the time of each id. `early` counts the ids that were forgotten before their horizon.
     The reader resets it to 0."""
 
-    __slots__ = ("_fresh", "_order", "_when", "accepted", "bytes", "early", "horizon", "most", "source")
+    __slots__ = ("_fresh", "_order", "_when", "accepted", "early", "horizon", "most", "source")
 
     def __init__(self, source: str, horizon: float, most: int) -> None:
         self.source, self.horizon, self.most = source, horizon, most
-        self.bytes = self.early = 0
+        self.early = 0
         self.accepted: dict[bytes, float] = {}
         # in order of acceptance; an id that was accepted again after its horizon occurs twice
         self._order: deque[bytes] = deque()
@@ -38,6 +38,11 @@ class KnownIds:
     def size(self) -> int:
         """The number of known ids."""
         return len(self.accepted)
+
+    @property
+    def log_bytes(self) -> int:
+        """The approximate size of the known ids in the log."""
+        return weight(self._order)
 
     def holds(self, identity: bytes, now: float) -> bool:
         """Whether this id was accepted within the horizon."""
@@ -54,7 +59,6 @@ class KnownIds:
         if ids:
             self._order.extend(ids)
             self._when.extend(repeat(now, len(ids)))
-            self.bytes += weight(ids)
             self._fresh.append((now, ids))
             self._keep_to_limit(now)
 
@@ -108,7 +112,6 @@ class KnownIds:
         """After the last entry, restore the order by time. `now` is the time of that entry."""
         order = sorted(self.accepted, key=self.accepted.__getitem__)
         self._order, self._when = deque(order), deque(map(self.accepted.__getitem__, order))
-        self.bytes = weight(order)
         self._keep_to_limit(now)
         self.early = 0
 
@@ -120,7 +123,6 @@ class KnownIds:
     def _forget(self) -> float | None:
         """Forget the oldest id. Returns its time, or None if the id was accepted again later and stays."""
         identity, at = self._order.popleft(), self._when.popleft()
-        self.bytes -= len(identity) + LOGGED
         if self.accepted.get(identity) != at:
             return None
         del self.accepted[identity]

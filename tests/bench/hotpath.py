@@ -8,6 +8,7 @@ is the body of the tuned loop.
 """
 
 import argparse
+import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,7 @@ from sluicegate.streams.agent import (
 )
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.taking import fill, taken
+from sluicegate.streams.cli.child import COLLECTIONS
 from sluicegate.streams.windows.opening import accept_into, groups_of
 from tests.bench import load
 from tests.bench.loop import Order
@@ -211,6 +213,7 @@ def measure(consumer: Consumer, part: Part, records: int) -> tuple[list[float], 
 
 
 def main() -> None:
+    gc.set_threshold(*COLLECTIONS)
     parser = argparse.ArgumentParser(prog="python -m tests.bench.hotpath")
     parser.add_argument("--records", type=int, default=1_000_000, help="a multiple of 100")
     parser.add_argument("--passes", type=int, default=3)

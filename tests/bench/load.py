@@ -29,13 +29,13 @@ class Expected(NamedTuple):
     number: int = PER_KEY
 
 
-def orders(records: int, seed: int = 7) -> Iterator[tuple[str, int, bytes]]:
+def orders(records: int, seed: int = 7, per_key: int = PER_KEY) -> Iterator[tuple[str, int, bytes]]:
     """(key, amount, value) in the order in which they are sent."""
     rnd = random.Random(seed)
     moments: list[tuple[float, int]] = []
-    for key in range(records // PER_KEY):
+    for key in range(records // per_key):
         start = rnd.random() * 0.5
-        moments += [(start + rnd.random() * 0.5, key) for _ in range(PER_KEY)]
+        moments += [(start + rnd.random() * 0.5, key) for _ in range(per_key)]
     moments.sort()
     for number, (_, key) in enumerate(moments):
         amount = rnd.randrange(1000)
@@ -44,7 +44,7 @@ def orders(records: int, seed: int = 7) -> Iterator[tuple[str, int, bytes]]:
         yield f"k{key}", amount, (head + pad[: SIZE - len(head) - 2] + '"}').encode()
 
 
-def fill(bootstrap: str, topic: str, records: int, named: bool = False) -> dict[str, Expected]:
+def fill(bootstrap: str, topic: str, records: int, named: bool = False, per_key: int = PER_KEY) -> dict[str, Expected]:
     """Make the topic, send the orders, wait until all are there; what each key must give. `named`: each with an id of
     36 bytes in the header `message-id`."""
     sums: dict[str, int] = {}
@@ -52,7 +52,7 @@ def fill(bootstrap: str, topic: str, records: int, named: bool = False) -> dict[
     digests: dict[str, Any] = {}
 
     def noted() -> Iterator[tuple[str, bytes]]:
-        for key, amount, value in orders(records):
+        for key, amount, value in orders(records, per_key=per_key):
             sums[key] = sums.get(key, 0) + amount
             most[key] = max(most.get(key, amount), amount)
             digests.setdefault(key, blake2b(digest_size=16)).update(value)

@@ -1,6 +1,6 @@
 """CPU time of a worker under J1 and under other rules, in turn.
 
-    python -m tests.bench.rules [--records 100000] [--rounds 5]
+    python -m tests.bench.rules [--records 100000] [--rounds 5] [--only WORD]
 
 One worker in this process, on one partition of a log in memory, and a store in memory. The records are those of J1,
 1 ms of event time apart. The clock of the worker is the CPU time of this process, so other programs do not change the
@@ -20,11 +20,19 @@ from sluicegate.streams.agent import Agent, Destination, Emit
 from sluicegate.streams.cli.child import COLLECTIONS
 from sluicegate.streams.testing.log import Log, ManualClock
 from tests.bench import load
-from tests.bench.hotpath import J1, SLIDING
+from tests.bench.dedupe import FIELD, HEADER
+from tests.bench.hotpath import AGENTS, J1, SLIDING
 from tests.unit.engine.driver import Driver, memory
 
 MILLION, BEGIN = 1_000_000, 1_700_000_000_000
 SHORT = replace(SLIDING, size=10.0, grace=10.0)  # ten records of a key, with 100,000 records
+IN_THE_LOOP = (
+    "over a computed field",
+    "where that computes",
+    "where of a text made of a computed field",
+    "until an expression",
+)
+"""Rules of hotpath that have the results of J1."""
 
 
 class Spent(NamedTuple):
@@ -48,8 +56,13 @@ def rules(records: int) -> dict[str, Agent]:
     plain = Agent("bench", ("in",), J1, Destination("out"), "dead")
     sliding = replace(plain, aggregation=replace(J1, count=None, since_first=None, window=SHORT))
     early = Emit(every=records / MILLION)
+    looped = {f"J1, {name}": replace(AGENTS[f"the same, {name}"], topics=plain.topics) for name in IN_THE_LOOP}
     return {
         "J1": plain,
+        **looped,
+        "sum, first and last": replace(plain, aggregation=AGENTS["sum, first and last"].aggregation),
+        "J1, dedupe by header": replace(plain, dedupe=HEADER),
+        "J1, dedupe by field": replace(plain, dedupe=FIELD),
         "J1, emit: {every: 1s}": replace(plain, aggregation=replace(J1, emit=early)),
         "J1, emit: {count: 50}": replace(plain, aggregation=replace(J1, emit=Emit(count=50))),
         "forwarded": replace(plain, aggregation=None),
@@ -65,7 +78,7 @@ def spent(agent: Agent, orders: Sequence[tuple[str, int, bytes]]) -> Spent:
     for topic in ("in", "out", "dead"):
         log.create(topic)
     for number, (key, _, value) in enumerate(orders):
-        log.append("in", 0, key.encode(), value, None, BEGIN + number)
+        log.append("in", 0, key.encode(), value, [("message-id", b"%036d" % number)], BEGIN + number)
     driver = Driver(agent, memory(clock), log, clock).give(0).turns(3)
     begin = time.process_time()
     driver.turns(len(orders) // 250 + 20)
@@ -77,8 +90,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="part of the name of a rule; J1 runs as well")
     options = parser.parse_args()
     orders, agents = [*load.orders(options.records)], rules(options.records)
+    agents = {name: agent for name, agent in agents.items() if name == "J1" or options.only in name}
     runs: dict[str, list[Spent]] = {name: [] for name in agents}
     for turn in range(options.rounds):
         for name in agents if turn % 2 == 0 else reversed(agents):

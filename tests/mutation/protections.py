@@ -336,7 +336,7 @@ PROTECTIONS: dict[str, tuple[Edit, ...]] = {
     ),
     "dedupe": (
         Edit("streams/reading/dedupe.py", "            elif known:\n", "            elif False:\n"),
-        Edit("streams/aggregation/compiled/dedupe.py", "if since is not None and now - since < horizon:", "if False:"),
+        Edit("streams/aggregation/compiled/dedupe.py", "if identity in accepted:", "if False:"),
     ),
     # -- what a person does --------------------------------------------------------------------------------------------
     "retried": (

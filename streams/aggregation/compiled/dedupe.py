@@ -10,24 +10,23 @@ START_OF_IDS = """
 exactly = with_care(duplicates=duplicates)
 seen = duplicates.seen
 accepted, horizon, ids = seen.accepted, seen.horizon, []
-accepted_at = accepted.get
 """
 _HEADER = """
 identity = None
-for header, content in record.headers() or ():
+for header, content in record.headers():
     if header == N:
         identity = content
 """
 _ID = """
 if not 0 < len(identity) <= longest_id:
     unproven()
-since = accepted_at(identity)
-if since is not None and now - since < horizon:
-    if seen.size > seen.most:
+if identity in accepted:
+    if now - accepted[identity] >= horizon or seen.size > seen.most:
         unproven()
     duplicates.dropped += 1
     continue
 """
+_TEXT = "identity = N.encode() if type(N) is str else unproven() if N is None else key_text(N)"
 NOTED = """
 accepted[identity] = now
 ids.append(identity)
@@ -44,8 +43,7 @@ def identity_code(values: RecordValues) -> list[ast.stmt]:
     if dedupe is None:
         return []
     if dedupe.by == "field":
-        local = values.local(dedupe.name or "", "any", False)
-        code = statements("identity = N.encode() if type(N) is str else key_text(N)", N=local)
+        code = statements(_TEXT, N=values.local(dedupe.name or "", "any", True))
     else:
         code = statements("identity = record.key()" if dedupe.by == "key" else _HEADER, N=ast.Constant(dedupe.name))
     return [stage("dedupe"), *code, *statements(_ID)]

@@ -288,7 +288,7 @@ class Changelog:
             self._live += sum(groups.weight(key, state) for key, state in groups.states.items())
         if self._seen is not None:
             self._seen.settle(at)
-            self._live += self._seen.bytes
+            self._live += self._seen.log_bytes
 
 
 def _chosen(known: Mapping[bytes, T], keys: Iterable[bytes]) -> dict[bytes, T]:

@@ -314,7 +314,7 @@ def known(drops: DuplicateFilter | None) -> list[Any]:
     if drops is None:
         return []
     ids = drops.seen
-    return [drops.dropped, ids.remembered(), ids.size, ids.bytes, ids.early]
+    return [drops.dropped, ids.remembered(), ids.size, ids.log_bytes, ids.early]
 
 
 def seen(groups: Groups, in_order: bool) -> list[str]:

@@ -199,4 +199,4 @@ def test_an_id_that_was_accepted_again_is_known_from_then_on() -> None:
     ids.note([b"a"], 51.0)
     ids.changes(80.0)
     assert [ids.holds(name, 100.0) for name in (b"a", b"b")] == [True, False]
-    assert ids.bytes == len(b"a") + seen.LOGGED
+    assert ids.log_bytes == len(b"a") + seen.LOGGED
