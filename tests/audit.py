@@ -35,11 +35,12 @@ def judged(output: str, errors: str) -> Verdict:
     except (ValueError, LookupError, TypeError):
         why = next((line for line in reversed(errors.splitlines()) if line.strip()), "no answer").strip()
         return Verdict([f"packages: not audited: pip-audit could not ask its service ({why})"], False, True)
-    skipped = [each for each in packages if "skip_reason" in each]
-    bad = [(each, one) for each in packages for one in each.get("vulns", ())]
+    skipped = [package for package in packages if "skip_reason" in package]
+    bad = [(package, one) for package in packages for one in package.get("vulns", ())]
     lines = [
-        f"packages: {each['name']} {each['version']}: {one['id']}, mended in {', '.join(one['fix_versions']) or 'none'}"
-        for each, one in bad
+        f"packages: {package['name']} {package['version']}: {one['id']}, mended in "
+        f"{', '.join(one['fix_versions']) or 'none'}"
+        for package, one in bad
     ]
     if packages and len(skipped) == len(packages):
         lines.append(f"packages: not audited: the service knows none of the {len(packages)} packages; is it reached?")

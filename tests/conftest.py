@@ -236,5 +236,5 @@ def proxy() -> Iterator[Callable[..., Proxy]]:
         return made[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for store in made:
+        store.close()

@@ -82,10 +82,10 @@ def tests_of(key: KeyReference) -> str:
     named = [part for part in key.path if part != "*"]
     last, holder = named[-1], named[-2] if len(named) > 1 else ""
     written = re.compile(rf"(?<![\w.]){re.escape(last)}[\"']?:|\b{re.escape(last)}=|[\"']{re.escape(last)}[\"']")
-    held = re.compile(rf"\b{re.escape(holder)}\b")
+    pattern = re.compile(rf"\b{re.escape(holder)}\b")
     ranked = []
     for path, text in _test_files().items():
-        if last in text and holder in text and written.search(text) and held.search(text):  # the first two are fast
+        if last in text and holder in text and written.search(text) and pattern.search(text):  # the first two are fast
             words = re.split(r"[_/.]", path)
             stems = [any(part and part.rstrip("s") == word.rstrip("s") for word in words) for part in (last, holder)]
             ranked.append((not stems[0], not stems[1], "/config/" not in path, path))
@@ -123,7 +123,9 @@ def commands() -> str:
     for name, command in each_command(typer.main.get_command(main), "sluicegate"):
         text += f"\n## `{name}`\n\n{inspect.cleandoc(command.help or '')}\n"
         kinds = inspect.signature(command.callback).parameters
-        rows = [(code(word), told(each, kinds[each.name].annotation)) for word, each in parameters(command)]
+        rows = [
+            (code(word), told(parameter, kinds[parameter.name].annotation)) for word, parameter in parameters(command)
+        ]
         text += "\n" + table(["parameter", "meaning"], rows) if rows else ""
         fields = FIELDS.get(name.removeprefix("sluicegate "))
         text += f"\nThe document of `--json`: {fields}.\n" if fields else ""
@@ -131,17 +133,20 @@ def commands() -> str:
 
 
 def each_command(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-    for word, each in getattr(command, "commands", {}).items():
-        if getattr(each, "commands", None):
-            yield from each_command(each, f"{name} {word}")
+    for word, part in getattr(command, "commands", {}).items():
+        if getattr(part, "commands", None):
+            yield from each_command(part, f"{name} {word}")
         else:
-            yield f"{name} {word}", each
+            yield f"{name} {word}", part
 
 
 def parameters(command: Any) -> Iterator[tuple[str, Any]]:
-    for each in command.params:
-        options = ", ".join(sorted(each.opts, key=len))
-        yield options if each.param_type_name == "option" else each.metavar or each.name.upper(), each
+    for parameter in command.params:
+        options = ", ".join(sorted(parameter.opts, key=len))
+        yield (
+            options if parameter.param_type_name == "option" else parameter.metavar or parameter.name.upper(),
+            parameter,
+        )
 
 
 def told(parameter: Any, annotation: Any) -> str:
@@ -155,7 +160,7 @@ def told(parameter: Any, annotation: Any) -> str:
 def choices(annotation: Any) -> list[list[str]]:
     """The words of an enumeration in the annotation."""
     if inspect.isclass(annotation) and issubclass(annotation, Enum):
-        return [[each.value for each in annotation]]
+        return [[member.value for member in annotation]]
     return [words for part in get_args(annotation) for words in choices(part)]
 
 
@@ -166,17 +171,17 @@ LEVELS = ("debug", "info", "warning", "error", "exception", ANY_LEVEL)
 
 def logged() -> dict[str, tuple[set[str], set[str]]]:
     """The levels and the fields of each event, by its name, as the calls have them. Connectors log sentences."""
-    found: dict[str, tuple[set[str], set[str]]] = {}
+    lines: dict[str, tuple[set[str], set[str]]] = {}
     for file, tree in sources(PROJECT):
         if file.startswith("streams/"):
             for call in filter(_logs, ast.walk(tree)):
                 level = call.func.attr.replace("exception", "error")  # type: ignore[attr-defined]
                 first = call.args[level == ANY_LEVEL]  # type: ignore[attr-defined]
                 for name in _events(first):
-                    levels, fields = found.setdefault(name, (set(), set()))
+                    levels, fields = lines.setdefault(name, (set(), set()))
                     levels |= {"warning", "error"} if level == ANY_LEVEL else {level}
-                    fields.update(each.arg for each in call.keywords if each.arg)  # type: ignore[attr-defined]
-    return found
+                    fields.update(keyword.arg for keyword in call.keywords if keyword.arg)  # type: ignore[attr-defined]
+    return lines
 
 
 def _logs(node: ast.AST) -> bool:
@@ -202,12 +207,12 @@ def events() -> str:
 def metrics() -> str:
     rows = [
         (
-            code(PREFIX + each.name + ("_total" if each.kind == "counter" else "")),
-            each.kind,
-            each.meaning,
-            ", ".join(map(code, each.labels)),
+            code(PREFIX + metric.name + ("_total" if metric.kind == "counter" else "")),
+            metric.kind,
+            metric.meaning,
+            ", ".join(map(code, metric.labels)),
         )
-        for each in METRICS
+        for metric in METRICS
     ]
     return f"# Metrics\n\n{MADE}\n" + table(["metric", "kind", "meaning", "labels of its own"], rows)
 
@@ -221,8 +226,8 @@ def letter_schema() -> dict[str, Any]:
         "are kept, those that begin with sluicegate- as dead-sluicegate-... A group that timed out or could not be "
         "written carries the headers of a result, too.",
         "type": "object",
-        "properties": {each.name: {"description": each.meaning, **each.schema} for each in LETTER_HEADERS},
-        "required": [each.name for each in LETTER_HEADERS if each.always],
+        "properties": {header.name: {"description": header.meaning, **header.schema} for header in LETTER_HEADERS},
+        "required": [header.name for header in LETTER_HEADERS if header.always],
         "$defs": {
             "uuid": {
                 "type": "string",
@@ -243,12 +248,12 @@ def letter_avro() -> dict[str, Any]:
         "and value of the message are those of the record, byte for byte.",
         "fields": [
             {
-                "name": each.name.replace("-", "_"),
-                "header": each.name,
-                **({"type": "string"} if each.always else {"type": ["null", "string"], "default": None}),
-                "doc": each.meaning,
+                "name": header.name.replace("-", "_"),
+                "header": header.name,
+                **({"type": "string"} if header.always else {"type": ["null", "string"], "default": None}),
+                "doc": header.meaning,
             }
-            for each in LETTER_HEADERS
+            for header in LETTER_HEADERS
         ],
     }
 
@@ -262,9 +267,9 @@ def written(document: dict[str, Any]) -> str:
     for name, value in document.items():
         entries = []
         if isinstance(value, dict):
-            entries = [f"    {json.dumps(key)}: {json.dumps(each)}" for key, each in value.items()]
+            entries = [f"    {json.dumps(key)}: {json.dumps(part)}" for key, part in value.items()]
         elif isinstance(value, list):
-            entries = [f"    {json.dumps(each)}" for each in value]
+            entries = [f"    {json.dumps(part)}" for part in value]
         inside = ",\n".join(entries)
         open_, close = "{}" if isinstance(value, dict) else "[]"
         text = f"{open_}\n{inside}\n  {close}" if entries else json.dumps(value)
@@ -291,8 +296,8 @@ def headers() -> str:
 
 
 def error_classes() -> list[type[Exception]]:
-    found = [each for each in vars(errors).values() if inspect.isclass(each) and each.__module__ == errors.__name__]
-    return [each for each in found if issubclass(each, errors.SluicegateError)]
+    kinds = [value for value in vars(errors).values() if inspect.isclass(value) and value.__module__ == errors.__name__]
+    return [kind for kind in kinds if issubclass(kind, errors.SluicegateError)]
 
 
 def exits() -> str:
@@ -300,11 +305,11 @@ def exits() -> str:
     text += table(["code", "meaning"], outcome.EXIT_CODES.items())
     rows = [
         (
-            code(each.__name__),
-            ", ".join(code(kind.__name__) for kind in each.__bases__ if kind is not Exception),
-            inspect.cleandoc(vars(each).get("__doc__") or ""),
+            code(error_class.__name__),
+            ", ".join(code(kind.__name__) for kind in error_class.__bases__ if kind is not Exception),
+            inspect.cleandoc(vars(error_class).get("__doc__") or ""),
         )
-        for each in error_classes()
+        for error_class in error_classes()
     ]
     return text + "\n## Errors\n\n" + table(["error", "kind of", "meaning"], rows)
 
@@ -314,10 +319,10 @@ def rooms() -> str:
     rows = []
     for room, allowed in ARROWS.items():
         if room not in (COMMON, DOOR):
-            said = ast.get_docstring(
+            text = ast.get_docstring(
                 ast.parse((PROJECT / "streams" / room / "__init__.py").read_text(encoding="utf-8"))
             )
-            first = " ".join((said or "").split("\n\n")[0].split())
+            first = " ".join((text or "").split("\n\n")[0].split())
             every = {*ARROWS} - {COMMON, room}
             rows.append((code(room), first, "every room" if allowed >= every - {"app"} else ", ".join(sorted(allowed))))
     return table(["room", "what is in it", "imports"], rows)

@@ -53,22 +53,22 @@ def where(fault: Fault) -> str:
 
 def _in_core(test: str) -> bool:
     """Does the core have the test, or a case of it?"""
-    return is_core(f"tests/{test}") or any(each.startswith(f"tests/{test}[") for each in CORE)
+    return is_core(f"tests/{test}") or any(item.startswith(f"tests/{test}[") for item in CORE)
 
 
 def problems(faults: dict[int, Fault]) -> list[str]:
     """Numbers that are missing, tests that are not there, and too few that run."""
-    said = [f"{number}: is not in the catalogue" for number in range(1, LAST + 1) if number not in faults]
+    complaints = [f"{number}: is not in the catalogue" for number in range(1, LAST + 1) if number not in faults]
     unclear = [number for number, fault in faults.items() if bool(fault.tests) == bool(fault.not_here)]
-    said += [f"{number}: needs tests or a reason, one of them" for number in unclear]
-    said += [
+    complaints += [f"{number}: needs tests or a reason, one of them" for number in unclear]
+    complaints += [
         f"{number}: there is no {test}"
         for number, fault in faults.items()
         for test in fault.tests
         if not _is_there(test)
     ]
     run = sum(bool(fault.tests) and not fault.runs for fault in faults.values())
-    return said + ([f"only {run} of them are provoked"] if run < LEAST else [])
+    return complaints + ([f"only {run} of them are provoked"] if run < LEAST else [])
 
 
 def _is_there(test: str) -> bool:
@@ -87,10 +87,10 @@ def _row(fault: Fault) -> str:
 
 
 def main() -> int:
-    found = problems(catalogue())
-    print(*found, sep="\n", file=sys.stderr)
+    complaints = problems(catalogue())
+    print(*complaints, sep="\n", file=sys.stderr)
     TABLE.write_text(table(catalogue()))
-    return 1 if found else 0
+    return 1 if complaints else 0
 
 
 if __name__ == "__main__":

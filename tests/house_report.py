@@ -11,21 +11,21 @@ ATTRIBUTES = 12
 
 def report(root: Path) -> list[str]:
     """One line for each file of more than 400 lines, and for each class of more than 12 attributes."""
-    found = []
+    problems = []
     for path in files(root, "*.py"):
         if (lines := len(path.read_text().splitlines())) > FILE_LINES:
-            found.append(f"{path.relative_to(root)}: {lines} lines, more than {FILE_LINES}")
+            problems.append(f"{path.relative_to(root)}: {lines} lines, more than {FILE_LINES}")
     for path, tree in sources(root):
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and (count := len(_fields(node) | attributes(node))) > ATTRIBUTES:
-                found.append(f"{path}:{node.lineno}: {node.name} has {count} attributes, more than {ATTRIBUTES}")
-    return found
+                problems.append(f"{path}:{node.lineno}: {node.name} has {count} attributes, more than {ATTRIBUTES}")
+    return problems
 
 
 def _fields(node: ast.ClassDef) -> set[str]:
     """The annotated names of the class."""
     return {
-        each.target.id for each in node.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+        item.target.id for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
     }
 
 

@@ -64,11 +64,11 @@ def install(patch: pytest.MonkeyPatch) -> None:
 
     def judged_row(*fields: Any) -> OutboxRow:
         row = OutboxRow(*fields)
-        told = texts(row)
-        if "sluicegate-dead-stage" in told:
-            judge("dead-letter-headers", told, "sluicegate-dead-reason", "sluicegate-dead-stage")
-        elif told.get("sluicegate-reason", UNPUBLISHED) != UNPUBLISHED:
-            judge("result-headers", told, "sluicegate-reason")
+        text = texts(row)
+        if "sluicegate-dead-stage" in text:
+            judge("dead-letter-headers", text, "sluicegate-dead-reason", "sluicegate-dead-stage")
+        elif text.get("sluicegate-reason", UNPUBLISHED) != UNPUBLISHED:
+            judge("result-headers", text, "sluicegate-reason")
         return row
 
     patch.setattr(rows, "document", judged_document)

@@ -50,11 +50,11 @@ def kind(node: dict[str, Any]) -> list[str]:
     if "$ref" in node:
         return ["FileKeys"]
     if "anyOf" in node:
-        return [each for one in node["anyOf"] for each in kind(one)]
+        return [types for one in node["anyOf"] for types in kind(one)]
     if "enum" in node or "const" in node:
         return [f"Literal[{', '.join(map(repr, node.get('enum', [node.get('const')])))}]"]
     if isinstance(node.get("type"), list):
-        return [SCALARS[each] for each in node["type"]]
+        return [SCALARS[name] for name in node["type"]]
     if node.get("type") == "array":
         return [f"Sequence[{union(node.get('items', {}))}]"]
     if node.get("type") == "object":
@@ -62,14 +62,14 @@ def kind(node: dict[str, Any]) -> list[str]:
         return [
             f"Mapping[str, {union(values)}]" if isinstance(values, dict) and "properties" not in node else "FileKeys"
         ]
-    found = PATTERNS.get(node.get("pattern", ""))
-    return [found or SCALARS.get(node.get("type", ""), "Any")]
+    name = PATTERNS.get(node.get("pattern", ""))
+    return [name or SCALARS.get(node.get("type", ""), "Any")]
 
 
 def union(node: dict[str, Any]) -> str:
-    found = [each for types in kind(node) for each in types.split(" | ") if types]
-    known = [each for each in dict.fromkeys(found) if each != "None"]
-    return " | ".join([*known, "None"] if "None" in found else known) or "Any"
+    names = [word for types in kind(node) for word in types.split(" | ") if types]
+    known = [name for name in dict.fromkeys(names) if name != "None"]
+    return " | ".join([*known, "None"] if "None" in names else known) or "Any"
 
 
 def written(name: str, base: str, intro: str, model: dict[str, Any], left_out: tuple[str, ...]) -> str:
@@ -82,8 +82,8 @@ def written(name: str, base: str, intro: str, model: dict[str, Any], left_out: t
         types = union(node)
         lines.append(f"    {word}: {f'Required[{types}]' if key in model.get('required', ()) else types}")
         default = node.get("default")
-        said = [f"`{word}`", f"({types}" + (f"; {default!r} by default)" if default not in (None, {}, []) else ")")]
-        text = f"- {' '.join(said)}: {node['description']}"
+        words = [f"`{word}`", f"({types}" + (f"; {default!r} by default)" if default not in (None, {}, []) else ")")]
+        text = f"- {' '.join(words)}: {node['description']}"
         docs.append(textwrap.fill(text, 116, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False))
     doc = textwrap.indent("\n".join(docs), "    ").replace("\\", "\\\\")
     return f'\n\nclass {name}({base}, total=False):\n    """{intro}\n\n{doc}\n    """\n\n' + "\n".join(lines) + "\n"

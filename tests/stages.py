@@ -136,12 +136,12 @@ def faults(report: Path) -> list[str]:
     """Each failed test of a report: its name, then the last lines of what pytest says about it."""
     if not report.exists():
         return [f"{report.stem}: pytest ended without a report"]
-    found = []
+    strs = []
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         for fault in [*case.iter("failure"), *case.iter("error")]:
-            said = [f"    {line[:200]}" for line in (fault.text or "").splitlines()[-SAID:]]
-            found.append("\n".join([f"{case.get('classname')}::{case.get('name')}", *said]))
-    return found
+            problems = [f"    {line[:200]}" for line in (fault.text or "").splitlines()[-SAID:]]
+            strs.append("\n".join([f"{case.get('classname')}::{case.get('name')}", *problems]))
+    return strs
 
 
 def stages(run: str, day: int = 0) -> dict[str, list[str]]:

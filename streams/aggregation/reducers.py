@@ -139,11 +139,11 @@ def together(adders: Sequence[Add]) -> Add | None:
 
         return both
 
-    def each(state: GroupState, record: Any) -> None:
+    def chain(state: GroupState, record: Any) -> None:
         for add in adders:
             add(state, record)
 
-    return each
+    return chain
 
 
 def apply(fold: Fold, state: GroupState, message: Any) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from sluicegate.streams.agent import Reducer
 from sluicegate.streams.errors import ConfigurationError
-from sluicegate.streams.handlers.types import converter, each
+from sluicegate.streams.handlers.types import conversions, converter
 from sluicegate.streams.handlers.values import NEEDS_SESSION, NOT_OF_GROUPS, Batch, Context, Message
 from sluicegate.streams.hints import did_you_mean
 from sluicegate.streams.importing import imported, yields
@@ -212,7 +212,7 @@ def _computed(path: str, reducer: Reducer, hint: Any) -> Call:
         return lambda item, context: item.value.get(name)
     if keeps_messages(reducer) and get_origin(hint) is list:
         one = converter(get_args(hint)[0])
-        return lambda item, context: each(one, item.value.get(name, ()))
+        return lambda item, context: conversions(one, item.value.get(name, ()))
     convert = converter(hint)
     return lambda item, context: convert(item.value.get(name))
 

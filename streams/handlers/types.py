@@ -32,7 +32,7 @@ def converter(value_type: Any) -> ConvertValue:
     return lambda value: msgspec.convert(value, value_type)
 
 
-def each(convert: ConvertValue, values: Sequence[Any]) -> list[Any]:
+def conversions(convert: ConvertValue, values: Sequence[Any]) -> list[Any]:
     """Convert all values. Raises Misfits for the values that do not fit."""
     converted, reasons, words = [], {}, {}
     for index, value in enumerate(values):

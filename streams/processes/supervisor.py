@@ -216,7 +216,7 @@ class Supervisor:
             return None
 
     def _start(self, slot: Slot) -> None:
-        def heard(report: WorkerReport) -> None:
+        def receive(report: WorkerReport) -> None:
             slot.was_ready |= report.ready
             self._board.put(report)
 
@@ -224,7 +224,7 @@ class Supervisor:
             if slot.since:
                 slot.job = msgspec.structs.replace(slot.job, app=self._fresh(slot.job.app))
             slot.kills = out_of_memory_kills()
-            slot.process = spawn(self._command, slot.job, self._events, heard)
+            slot.process = spawn(self._command, slot.job, self._events, receive)
         except OSError as error:
             self._log.error("worker.not_started", workers=slot.workers, error=str(error))
             self._restart_later(slot)

@@ -75,16 +75,16 @@ def main(argv: list[str] | None = None) -> int:
             print(error, file=sys.stderr)
             return 3
         opened.callback(server.destroy)
-        found = [
+        outcomes = [
             *throughput(server.url, TOPIC, options),
             *latencies(server.url, options),
             *handlers(server.url, TOPIC, options),
         ]
-        found += failures(server.url, options)
+        outcomes += failures(server.url, options)
         broker = getattr(server, "pid", 0)  # 0: in a container
-        found += [*dispatcher(server.url, broker, options), *sharing(server.url, broker, options)]
+        outcomes += [*dispatcher(server.url, broker, options), *sharing(server.url, broker, options)]
         recoveries(server.url, options)
-        return verdict(found)
+        return verdict(outcomes)
 
 
 def verdict(problems: list[str]) -> int:
@@ -104,15 +104,17 @@ def throughput(bootstrap: str, topic: str, options: argparse.Namespace) -> Itera
     say("warming up")
     jobs.once(LOOP, Work(bootstrap, topic), options.records, expected)
     for name in names:
-        found: dict[str, list[jobs.Outcome]] = {}
+        outcomes: dict[str, list[jobs.Outcome]] = {}
         for turn, system in alternating((LOOP, *options.stores), options.rounds):
             ending = {"ending": ENDINGS[name]} if name in ENDINGS else {}
             work = Work(bootstrap, topic, rows=name == "J2", where=WHERES.get(name, ""), **ending)
             outcome = jobs.once(system, work, options.records, expected)
-            found.setdefault(system, []).append(outcome)
+            outcomes.setdefault(system, []).append(outcome)
             say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")
             yield from (f"{name}, {system}: {problem}" for problem in outcome.problems)
-        print(table.throughput(f"{name} {JOBS[name]}; {options.records} records", options.records, found), flush=True)
+        print(
+            table.throughput(f"{name} {JOBS[name]}; {options.records} records", options.records, outcomes), flush=True
+        )
 
 
 def latencies(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
@@ -121,13 +123,13 @@ def latencies(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
         return
     say("warming up")
     latency.once(LOOP, bootstrap, options.seconds)
-    found: dict[str, list[latency.Latency]] = {}
+    results: dict[str, list[latency.Latency]] = {}
     for turn, system in alternating((LOOP, *options.stores), options.rounds):
         outcome = latency.once(system, bootstrap, options.seconds)
-        found.setdefault(system, []).append(outcome)
+        results.setdefault(system, []).append(outcome)
         say(f"latency round {turn + 1}: {system} p50 {outcome.p50:.1f} ms, p99 {outcome.p99:.1f} ms")
         yield from (f"latency, {system}: {problem}" for problem in outcome.problems)
-    print(table.latency(f"latency at {latency.RATE} records a second, a result each", found), flush=True)
+    print(table.latency(f"latency at {latency.RATE} records a second, a result each", results), flush=True)
 
 
 def handlers(bootstrap: str, topic: str, options: argparse.Namespace) -> Iterator[str]:
@@ -142,17 +144,17 @@ def handlers(bootstrap: str, topic: str, options: argparse.Namespace) -> Iterato
                 opened.callback(server.destroy)
                 stores, database = ("postgresql",), str(server.url)
             own = f"{topic}-{name}"
-            total = sum(each.total for each in load.fill(bootstrap, own, records).values())
+            total = sum(result.total for result in load.fill(bootstrap, own, records).values())
             opened.callback(load.delete, bootstrap, own)
-            found: dict[str, list[jobs.Outcome]] = {}
+            outcomes: dict[str, list[jobs.Outcome]] = {}
             for turn, system in alternating((LOOP, *stores), options.rounds):
                 outcome = handled.once(
                     system, handled.Task(name, bootstrap, own, database or handled.STORES[system], records, total)
                 )
-                found.setdefault(system, []).append(outcome)
+                outcomes.setdefault(system, []).append(outcome)
                 say(f"{name} round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s")
                 yield from (f"{name}, {system}: {problem}" for problem in outcome.problems)
-        print(table.throughput(f"{name} {title}; {records} records", records, found), flush=True)
+        print(table.throughput(f"{name} {title}; {records} records", records, outcomes), flush=True)
 
 
 def failures(bootstrap: str, options: argparse.Namespace) -> Iterator[str]:
@@ -179,9 +181,9 @@ def dispatcher(bootstrap: str, broker: int, options: argparse.Namespace) -> Iter
         rows = max(100, options.records // sendings.JOBS[name].part)
         for store in [store for store in options.stores if store in sendings.STORES]:
             for _ in range(options.rounds):
-                found = sendings.once(name, (bootstrap, broker), store, rows)
-                print(sendings.line(name, store, rows, found), flush=True)
-                yield from (f"{name}, {store}: {problem}" for problem in found.problems)
+                outcome = sendings.once(name, (bootstrap, broker), store, rows)
+                print(sendings.line(name, store, rows, outcome), flush=True)
+                yield from (f"{name}, {store}: {problem}" for problem in outcome.problems)
 
 
 def sharing(bootstrap: str, broker: int, options: argparse.Namespace) -> Iterator[str]:
@@ -192,9 +194,9 @@ def sharing(bootstrap: str, broker: int, options: argparse.Namespace) -> Iterato
     say(f"sending {options.records} records")
     expected = load.fill(bootstrap, topic, options.records)
     for _ in range(options.rounds):
-        found = shared.once(bootstrap, broker, topic, options.records, expected)
-        print(shared.line(options.records, found), flush=True)
-        yield from (f"{shared.JOB}: {problem}" for problem in found.problems)
+        outcome = shared.once(bootstrap, broker, topic, options.records, expected)
+        print(shared.line(options.records, outcome), flush=True)
+        yield from (f"{shared.JOB}: {problem}" for problem in outcome.problems)
 
 
 def recoveries(bootstrap: str, options: argparse.Namespace) -> None:

@@ -84,10 +84,10 @@ def once(broker: tuple[str, int], store: str, chain: str, expected: Mapping[str,
         environ = twins.environment("keys", log) if kind == NO_KEYS else {}
         command = started(store, bootstrap, app, lambda out, folder: command_of(text, folder), **environ)
         run = cleaning.enter_context(command)
-        found = _measured(run, reader(bootstrap, run.out), [pid for pid in (broker_pid, server) if pid], expected)
+        costs = _measured(run, reader(bootstrap, run.out), [pid for pid in (broker_pid, server) if pid], expected)
         if kind == NO_KEYS:
             twins.check("keys", log, run.process.workers)
-        return found
+        return costs
 
 
 def _measured(run: Running, consumer: Consumer, servers: Sequence[int], expected: Mapping[str, load.Expected]) -> Spent:
@@ -134,28 +134,28 @@ def on_a_log(records: int, chain: str, kind: str) -> Spent:
         driver.turns(records // TURN + 20)
     spent = time.thread_time() - cpu
     results = sum(map(len, log.topics["out"]))
-    signed = sum(any(name == "sluicegate-mac" for name, _ in each.h or ()) for each in log.topics["between"][0])
+    signed = sum(any(name == "sluicegate-mac" for name, _ in message.h or ()) for message in log.topics["between"][0])
     problems = [] if results == records // load.PER_KEY and bool(signed) == (kind == KEYS) else [f"{results} results"]
     return Spent(time.monotonic() - begin, spent, spent, problems)
 
 
 def compared(title: str, records: int, rounds: int, run: Callable[[str], Spent]) -> bool:
     """Prints what both kinds cost. Whether all results were right."""
-    found: dict[str, list[Spent]] = {KEYS: [], NO_KEYS: []}
+    costs: dict[str, list[Spent]] = {KEYS: [], NO_KEYS: []}
     for turn, kind in alternating((KEYS, NO_KEYS), rounds):
-        found[kind].append(spent := run(kind))
+        costs[kind].append(spent := run(kind))
         say(f"{title}, round {turn + 1}, {kind}: {spent.seconds:.2f} s, {spent.workers:.2f} CPU-s of workers")
     rows = [("", "wall s", "workers µs", "chain µs", "right")]
-    for kind, runs in found.items():
-        micros = [[each.workers / records * 1e6 for each in runs], [each.chain / records * 1e6 for each in runs]]
-        right = sum(not each.problems for each in runs)
-        walls = spread([each.seconds for each in runs], "{:.2f}")
-        rows.append((kind, walls, *(spread(each, "{:.2f}") for each in micros), f"{right}/{rounds}"))
-    pairs = list(zip(found[KEYS], found[NO_KEYS], strict=True))
+    for kind, runs in costs.items():
+        micros = [[run.workers / records * 1e6 for run in runs], [run.chain / records * 1e6 for run in runs]]
+        right = sum(not outcome.problems for outcome in runs)
+        walls = spread([outcome.seconds for outcome in runs], "{:.2f}")
+        rows.append((kind, walls, *(spread(times, "{:.2f}") for times in micros), f"{right}/{rounds}"))
+    pairs = list(zip(costs[KEYS], costs[NO_KEYS], strict=True))
     ratios = [[one[part] / other[part] - 1 for one, other in pairs] for part in range(3)]
-    rows.append(("keys / no keys - 1", *(spread(each, "{:.1%}") for each in ratios), ""))
+    rows.append(("keys / no keys - 1", *(spread(ratio, "{:.1%}") for ratio in ratios), ""))
     print(f"\n{title}; {records} records\n{aligned(rows)}", flush=True)
-    problems = [problem for runs in found.values() for each in runs for problem in each.problems]
+    problems = [problem for runs in costs.values() for outcome in runs for problem in outcome.problems]
     print(*problems, sep="\n", end="")
     return not problems
 

@@ -89,7 +89,7 @@ class _Scale:
         """Powers of ten; with twos and fives where there are few of them."""
         steps = (1,) if most - least > 2 else (1, 2, 5)
         values = [step * 10.0**power for power in range(floor(least) - 1, ceil(most) + 1) for step in steps]
-        return [each for each in values if self._least <= log10(each) <= self._least + self._span]
+        return [value for value in values if self._least <= log10(value) <= self._least + self._span]
 
 
 def _text(x: float, y: float, words: str, kind: str) -> str:

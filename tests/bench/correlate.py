@@ -75,7 +75,7 @@ def main() -> None:
         end = time.monotonic() + QUIET
         wait_until(lambda: scene.read() > 0 and time.monotonic() > end, 2 * QUIET, "the end of the silence")
         judge(scene, asked.orders, paid)
-        counts = {name: len(found) for name, found in scene.found.items()}
+        counts = {name: len(finding) for name, finding in scene.found.items()}
         say(f"all right: {counts}, {asked.kills} kills of all workers, one rebalance")
 
 

@@ -117,14 +117,14 @@ def memory(count: int) -> list[tuple[str, str]]:
     for first in range(0, count, BATCH):
         seen.note([b"%036d" % number for number in range(first, first + BATCH)], NOW + first / 1e6)
         blobs += log.entries({}, dict, NOW)[0]
-    held = tracemalloc.get_traced_memory()[0] - sum(map(len, blobs))
+    size = tracemalloc.get_traced_memory()[0] - sum(map(len, blobs))
     tracemalloc.stop()
     begin = time.monotonic()
     fresh()[1].replay(blobs, 1, len(blobs), ReceivedShards(TOPIC))
     restored = time.monotonic() - begin
     kept = sum(map(len, blobs[log.kept[0][0] - 1 :]))
     return [
-        ("bytes of memory per id", f"{held / count:.0f}"),
+        ("bytes of memory per id", f"{size / count:.0f}"),
         ("bytes of the log per id", f"{kept / count:.0f}"),
         (f"seconds to restore {count} ids", f"{restored:.2f}"),
     ]

@@ -75,16 +75,19 @@ def _measured(run: Running, bootstrap: str, records: int, expected: int) -> Outc
     )
 
 
-def table(store: str, records: int, found: dict[int, list[Outcome]]) -> str:
+def table(store: str, records: int, results: dict[int, list[Outcome]]) -> str:
     """Ratios are taken within a round: what slows a round slows all rates."""
     rows = [("failing", "k/s", "wall / 0 %", "CPU / 0 %", "right")]
-    for rate, outcomes in found.items():
-        wall = [each.seconds / none.seconds for each, none in zip(outcomes, found[0], strict=True)]
-        cpu = [max(each.worker, 0.01) / max(none.worker, 0.01) for each, none in zip(outcomes, found[0], strict=True)]
-        speed = spread([records / 1e3 / each.seconds for each in outcomes], "{:.1f}")
-        right = sum(not each.problems for each in outcomes)
+    for rate, outcomes in results.items():
+        wall = [outcome.seconds / none.seconds for outcome, none in zip(outcomes, results[0], strict=True)]
+        cpu = [
+            max(outcome.worker, 0.01) / max(none.worker, 0.01)
+            for outcome, none in zip(outcomes, results[0], strict=True)
+        ]
+        speed = spread([records / 1e3 / outcome.seconds for outcome in outcomes], "{:.1f}")
+        right = sum(not outcome.problems for outcome in outcomes)
         rows.append((f"{rate} %", speed, spread(wall, "{:.2f}"), spread(cpu, "{:.2f}"), f"{right}/{len(outcomes)}"))
-    others = median(each.others for outcomes in found.values() for each in outcomes)
+    others = median(outcome.others for outcomes in results.values() for outcome in outcomes)
     return (
         f"\n{JOB} {store}: a handler that raises for some messages, 2 attempts; {records} "
         f"records\n{aligned(rows)}\nothers: {others:.0%}"
@@ -93,13 +96,13 @@ def table(store: str, records: int, found: dict[int, list[Outcome]]) -> str:
 
 def run(bootstrap: str, topic: str, store: str, records: int, rounds: int) -> list[str]:
     """Print the table of one store; returns what was wrong. The rates alternate, each round in the other direction."""
-    found: dict[int, list[Outcome]] = {rate: [] for rate in RATES}
+    outcomes: dict[int, list[Outcome]] = {rate: [] for rate in RATES}
     problems = []
     for turn in range(rounds):
         for rate in RATES if turn % 2 == 0 else RATES[::-1]:
             outcome = once(store, bootstrap, topic, records, rate)
-            found[rate].append(outcome)
+            outcomes[rate].append(outcome)
             print(f"{JOB} round {turn + 1}: {store}, {rate} % {outcome.seconds:.2f} s", file=sys.stderr, flush=True)
             problems += [f"{JOB}, {store}, {rate} %: {problem}" for problem in outcome.problems]
-    print(table(store, records, found), flush=True)
+    print(table(store, records, outcomes), flush=True)
     return problems

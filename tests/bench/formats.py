@@ -74,7 +74,7 @@ def folding(name: str, rule: Aggregation) -> Callable[[], object]:
     return fold
 
 
-def each(decode: Callable[[bytes], Any], values: Sequence[bytes]) -> Callable[[], object]:
+def loop(decode: Callable[[bytes], Any], values: Sequence[bytes]) -> Callable[[], object]:
     return lambda: [decode(value) for value in values]
 
 
@@ -93,11 +93,11 @@ def rows() -> dict[str, Callable[[], object]]:
         "Avro: count, sum, max": folding("avro", folds),
         "JSON: collect": folding("json", collects),
         "Avro: collect": folding("avro", collects),
-        "JSON: one field (msgspec)": each(wanted, plain),
-        "JSON: whole (msgspec)": each(text.decode, plain),
-        "Avro: whole, as JSON values": each(form.decode, binary),
-        "Avro: fastavro alone": each(lambda value: read(BytesIO(value), schema, None), binary),
-        "Avro: fastavro alone, one field": each(lambda value: read(BytesIO(value), schema, narrow), binary),
+        "JSON: one field (msgspec)": loop(wanted, plain),
+        "JSON: whole (msgspec)": loop(text.decode, plain),
+        "Avro: whole, as JSON values": loop(form.decode, binary),
+        "Avro: fastavro alone": loop(lambda value: read(BytesIO(value), schema, None), binary),
+        "Avro: fastavro alone, one field": loop(lambda value: read(BytesIO(value), schema, narrow), binary),
     }
 
 
@@ -105,17 +105,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.formats")
     parser.add_argument("--passes", type=int, default=5)
     options = parser.parse_args()
-    found: dict[str, list[float]] = {}
+    results: dict[str, list[float]] = {}
     jobs = rows()
     for _ in range(options.passes):
         for name, job in jobs.items():
             for _ in range(BATCHES):
                 begin = time.thread_time()
                 job()
-                found.setdefault(name, []).append(BATCH / (time.thread_time() - begin))
+                results.setdefault(name, []).append(BATCH / (time.thread_time() - begin))
     lines = [
         (name, f"{quantiles(rates, n=10)[-1]:,.0f}", f"{quantiles(rates, n=2)[0]:,.0f}")
-        for name, rates in found.items()
+        for name, rates in results.items()
     ]
     print(aligned([("records a second", "90 %", "median"), *lines]))
 

@@ -43,8 +43,13 @@ class Tally:
         self.seen += 1
         self.total += amount
         if self.seen == self.most:
-            said = {"event": "handler.last", "at": time.monotonic(), "cpu": time.process_time(), "total": self.total}
-            print(json.dumps(said), file=sys.stderr, flush=True)
+            document = {
+                "event": "handler.last",
+                "at": time.monotonic(),
+                "cpu": time.process_time(),
+                "total": self.total,
+            }
+            print(json.dumps(document), file=sys.stderr, flush=True)
 
 
 FAILING = int(os.environ.get("BENCH_FAILING", "0"))
@@ -83,8 +88,8 @@ def enter_together(value: Order, together: Callable[[Callable[..., None], object
 
 def insert_all(orders: Sequence[Order], session: SqlSession) -> None:
     columns = {
-        "ids": [each.id for each in orders],
-        "keys": [each.key for each in orders],
-        "amounts": [each.amount for each in orders],
+        "ids": [order.id for order in orders],
+        "keys": [order.key for order in orders],
+        "amounts": [order.amount for order in orders],
     }
     session.connection.execute(INSERT_ALL, columns)

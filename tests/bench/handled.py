@@ -118,24 +118,24 @@ def _metrics(system: str, process: Measured, task: Task) -> list[str]:
 
 def _books(run: Running, task: Task) -> list[str]:
     """Sums of what was sent while it runs; what is where after a clean end."""
-    found: dict[str, tuple[object, object]] = {}
+    results: dict[str, tuple[object, object]] = {}
     consumer = reader(task.bootstrap, run.out)
     try:
         if task.sends:
             decode = msgspec.json.Decoder().decode
             _, values = await_results(consumer, task.records, run.process, TIMEOUT)
-            found["sum of outputs"] = sum(decode(value)["amount"] for value in values), task.total
-        found["exit code"] = run.process.stop(), 0
-        found["sum of calls"] = run.process.total, task.total
-        found["outputs"] = written(consumer, run.out), task.records * task.sends
-        found["dead letters"] = written(consumer, run.dead), 0
+            results["sum of outputs"] = sum(decode(value)["amount"] for value in values), task.total
+        results["exit code"] = run.process.stop(), 0
+        results["sum of calls"] = run.process.total, task.total
+        results["outputs"] = written(consumer, run.out), task.records * task.sends
+        results["dead letters"] = written(consumer, run.dead), 0
     finally:
         consumer.close()
     if task.database:
         with psycopg.connect(task.store) as connection:
             [row] = connection.execute("select count(*), sum(amount) from bench_orders").fetchall()
-        found["rows"] = tuple(row), (task.records, task.total)
-    return [f"{what}: {is_}, not {wanted}" for what, (is_, wanted) in found.items() if is_ != wanted]
+        results["rows"] = tuple(row), (task.records, task.total)
+    return [f"{what}: {is_}, not {wanted}" for what, (is_, wanted) in results.items() if is_ != wanted]
 
 
 def running(system: str, task: Task) -> AbstractContextManager[Running]:

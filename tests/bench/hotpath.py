@@ -241,14 +241,14 @@ def table(consumer: Consumer, options: argparse.Namespace) -> str:
     """Every row in turn, so many times."""
     makers: dict[str, Callable[[], Part]] = {name: partial(dict.__getitem__, parts(), name) for name in parts()}
     makers |= {f"accept: {name}": partial(accepting, agent) for name, agent in AGENTS.items()}
-    found: dict[str, list[float]] = {CONSUME: []}
+    results: dict[str, list[float]] = {CONSUME: []}
     for _ in range(options.passes):
         for name, make in makers.items():
             if options.only in name:
                 consuming, taking = measure(consumer, make(), options.records)
-                found[CONSUME] += consuming
-                found.setdefault(name, []).extend(taking)
-    lines = [(name, *(f"{part:.0f}" for part in quantiles(each, n=20)[1::8])) for name, each in found.items()]
+                results[CONSUME] += consuming
+                results.setdefault(name, []).extend(taking)
+    lines = [(name, *(f"{part:.0f}" for part in quantiles(result, n=20)[1::8])) for name, result in results.items()]
     return aligned([("ns per record", "10 %", "median", "90 %"), *lines])
 
 

@@ -31,7 +31,7 @@ def run(records: int) -> None:
     log, clock, chance = Log(), ManualClock(), random.Random(1)
     for topic in ("in", "out", "dead"):
         log.create(topic, PARTITIONS)
-    for number in sorted(range(RECORDS), key=lambda each: each / RECORDS + chance.random()):
+    for number in sorted(range(RECORDS), key=lambda number: number / RECORDS + chance.random()):
         key, pad = number // PER_GROUP, "x" * 130
         value = {"id": f"{number:032x}", "amount": number % 997, "pad": pad, "key": f"k{key}"}
         log.append("in", key % PARTITIONS, b"k%d" % key, json.dumps(value).encode())
@@ -44,20 +44,20 @@ def count(tree: Path, records: int) -> int:
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, __file__, f"{records}"]
     environ = {**os.environ, "PYTHONPATH": str(tree), "PYTHONHASHSEED": "0", "SLUICEGATE_NATIVE": "off"}
     done = subprocess.run(command, cwd=tree, env=environ, capture_output=True, text=True, check=True)
-    found = COUNTED.search(done.stderr)
-    assert found is not None, done.stderr
-    return int(found[1])
+    match = COUNTED.search(done.stderr)
+    assert match is not None, done.stderr
+    return int(match[1])
 
 
 def main(trees: list[Path]) -> None:
     for tree in trees:
         count(tree, 1)  # compiles the modules
-        found = (count(tree, RECORDS) - count(tree, 1)) / RECORDS
-        print(f"{found:,.0f} instructions a record: {tree}", flush=True)
+        cost = (count(tree, RECORDS) - count(tree, 1)) / RECORDS
+        print(f"{cost:,.0f} instructions a record: {tree}", flush=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] in (["1"], [f"{RECORDS}"]):
         run(int(sys.argv[1]))
     else:
-        main([Path(each).resolve() for each in sys.argv[1:]] or [PROJECT])
+        main([Path(argument).resolve() for argument in sys.argv[1:]] or [PROJECT])

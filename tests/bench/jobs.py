@@ -65,9 +65,11 @@ def extra(run: Running, work: Work, many: int) -> list[str]:
     """After a clean end nothing more comes."""
     if code := run.process.stop():
         return [f"it ended with {code}"]
-    found = committed(work.bootstrap, run.out), committed(work.bootstrap, run.dead)
+    counts = committed(work.bootstrap, run.out), committed(work.bootstrap, run.dead)
     return (
-        [] if found == (many, 0) else [f"{found[0]} results and {found[1]} dead letters were written, not {many} and 0"]
+        []
+        if counts == (many, 0)
+        else [f"{counts[0]} results and {counts[1]} dead letters were written, not {many} and 0"]
     )
 
 

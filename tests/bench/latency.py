@@ -74,9 +74,9 @@ def measured(
     while len(taken) < many and time.monotonic() < deadline:
         message = consumer.poll(0.1)
         now = time.time() * 1e6
-        for each in [] if message is None else [message, *consumer.consume(500, 0)]:
-            if each.error() is None:
-                result = decode(each.value())
+        for fetched_message in [] if message is None else [message, *consumer.consume(500, 0)]:
+            if fetched_message.error() is None:
+                result = decode(fetched_message.value())
                 wrong += result.n != 1
                 taken.append((result.sum, (now - result.sum) / 1e3))
         if message is None:

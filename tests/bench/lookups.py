@@ -141,11 +141,11 @@ def main() -> None:
                 json.dumps({"id": n, "customer_id": f"c-{chosen.randrange(CUSTOMERS)}", "text": "x" * 140}).encode()
                 for n in range(MESSAGES)
             ]
-            for each in timed.values():
-                each.commit(values)
+            for times in timed.values():
+                times.commit(values)
         for what in ("seconds", "cpu"):
-            least = {name: quantiles(getattr(each, what)[5:], n=10)[0] * 1000 for name, each in timed.items()}
-            usual = {name: median(getattr(each, what)[5:]) * 1000 for name, each in timed.items()}
+            least = {name: quantiles(getattr(times, what)[5:], n=10)[0] * 1000 for name, times in timed.items()}
+            usual = {name: median(getattr(times, what)[5:]) * 1000 for name, times in timed.items()}
             for name in timed:
                 print(f"{what}: {name} {least[name]:.2f} ms a commit, median {usual[name]:.2f}")
             for name in [name for name in timed if name != "plain"]:

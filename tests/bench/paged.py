@@ -327,9 +327,9 @@ def once(system: str, name: str, options: argparse.Namespace) -> Figures:
         figures = apart(measured, case)
         takeover = apart(taken_over, case)
         size = sum(file.stat().st_size for file in Path(folder).iterdir()) / 1024**2
-        found = Figures(*figures, takeover)
-        print(f"{name}: {found}, {size:.0f} MiB of file", flush=True)
-        return found
+        measurement = Figures(*figures, takeover)
+        print(f"{name}: {measurement}, {size:.0f} MiB of file", flush=True)
+        return measurement
 
 
 def main() -> None:
@@ -355,11 +355,11 @@ def main() -> None:
             print(apart(windows, case), apart(closes, case), sep="; ")
         return
     names = options.cases.split(",")
-    found: dict[str, list[Figures]] = {name: [] for name in names}
+    figures_by_name: dict[str, list[Figures]] = {name: [] for name in names}
     for _ in range(options.rounds):
         for name in names:
-            found[name].append(once(options.store, name, options))
-    for name, figures in found.items():
+            figures_by_name[name].append(once(options.store, name, options))
+    for name, figures in figures_by_name.items():
         parts = [
             f"{field} {median(values):.1f}"
             for field, values in zip(Figures._fields, zip(*figures, strict=True), strict=True)

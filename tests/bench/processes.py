@@ -95,32 +95,32 @@ class Measured:
         with self._process.stderr as lines:
             for line in lines:
                 try:
-                    said = json.loads(line)
-                    event = said["event"]
+                    document = json.loads(line)
+                    event = document["event"]
                 except (ValueError, KeyError, TypeError):
-                    event, said = "", {}
+                    event, document = "", {}
                 self._tail.append(line.rstrip())
-                self._hear(event, said)
+                self._hear(event, document)
 
-    def _hear(self, event: str, said: dict[str, Any]) -> None:
+    def _hear(self, event: str, fields: dict[str, Any]) -> None:
         if event == "worker.started":
-            self.worker = said["pid"]
+            self.worker = fields["pid"]
             self.workers.append(self.worker)
         elif event == "http.listening":
-            self.port = said["port"]
+            self.port = fields["port"]
         elif event == "loop.assigned":
             self.claims = PARTITIONS
         elif event == "loop.first":
-            self.begun = self.begun or self._first(**said)
+            self.begun = self.begun or self._first(**fields)
         elif event == "partition.claimed":
             self.claims += 1
             self.begun = self.begun or self.mark()
         elif event == "handler.last":
-            self.ended, self.total = self.mark()._replace(at=said["at"], worker=said["cpu"]), said["total"]
+            self.ended, self.total = self.mark()._replace(at=fields["at"], worker=fields["cpu"]), fields["total"]
 
     def _first(self, pid: int, at: float, cpu: float, event: str) -> Mark:
         """The worker `pid` said when its first record was at hand, and its own CPU seconds then."""
-        rest = sum(cpu_seconds(each) for each in self.workers if each != pid)
+        rest = sum(cpu_seconds(worker) for worker in self.workers if worker != pid)
         return self.mark()._replace(at=at, worker=cpu + rest)
 
     def mark(self) -> Mark:

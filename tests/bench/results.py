@@ -58,9 +58,9 @@ def await_results(consumer: Consumer, many: int, process: Measured, timeout: flo
     deadline = time.monotonic() + timeout
     while len(values) < many:
         message = consumer.poll(0.05)
-        for each in [] if message is None else [message, *consumer.consume(1000, 0)]:
-            if each.error() is None:
-                values.append(each.value())
+        for fetched_message in [] if message is None else [message, *consumer.consume(1000, 0)]:
+            if fetched_message.error() is None:
+                values.append(fetched_message.value())
         if message is None:
             process.check()
             if time.monotonic() > deadline:
@@ -85,18 +85,18 @@ def written(consumer: Consumer, topic: str) -> int:
 def committed(bootstrap: str, topic: str) -> int:
     """How many committed records the topic has: its offsets also count the markers of transactions."""
     consumer = _reader(bootstrap, topic, **{"enable.partition.eof": True})
-    found, ends, deadline = 0, set[int](), time.monotonic() + 60
+    count, ends, deadline = 0, set[int](), time.monotonic() + 60
     while len(ends) < PARTITIONS:
-        for each in consumer.consume(1000, 0.2):
-            error = each.error()
+        for message in consumer.consume(1000, 0.2):
+            error = message.error()
             if error is None:
-                found += 1
+                count += 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                ends.add(each.partition())
+                ends.add(message.partition())
         if time.monotonic() > deadline:
             raise TimeoutError(f"the end of {topic} was not reached in 60 s")
     consumer.close()
-    return found
+    return count
 
 
 def judge(values: Sequence[bytes], expected: Mapping[str, Expected], rows: bool) -> list[str]:

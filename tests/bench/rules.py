@@ -100,8 +100,8 @@ def main() -> None:
             runs[name].append(spent(agents[name], orders))
     for name, every in runs.items():
         ratios = sorted(one.seconds / base.seconds for one, base in zip(every, runs["J1"], strict=True))
-        micros = median(each.seconds for each in every) / options.records * 1e6
-        many = median(each.results for each in every)
+        micros = median(outcome.seconds for outcome in every) / options.records * 1e6
+        many = median(outcome.results for outcome in every)
         span = f"{median(ratios):.2f} [{ratios[0]:.2f}-{ratios[-1]:.2f}]"
         print(f"{name}: {micros:.2f} us of CPU a record, {span} of J1; {many:,.0f} results", flush=True)
 

@@ -53,9 +53,9 @@ def taken(
     while len(values) < len(completed):
         message = consumer.poll(0.05)
         values += [
-            each.value()
-            for each in ([] if message is None else [message, *consumer.consume(1000, 0)])
-            if each.error() is None
+            fetched_message.value()
+            for fetched_message in ([] if message is None else [message, *consumer.consume(1000, 0)])
+            if fetched_message.error() is None
         ]
         now = time.monotonic()
         if len(values) > sampled and (message is None or now - last > EVERY or len(values) >= len(completed)):
@@ -79,7 +79,7 @@ def part(samples: Sequence[Sample], begin: float, end: float, cores: int) -> Par
 
 
 def _at(samples: Sequence[Sample], records: float) -> Sample:
-    place = min(max(bisect_left([each.records for each in samples], records), 1), len(samples) - 1)
+    place = min(max(bisect_left([sample.records for sample in samples], records), 1), len(samples) - 1)
     before, after = samples[place - 1], samples[place]
     share = (records - before.records) / max(after.records - before.records, 1e-9)
     values = [one + (other - one) * share for one, other in zip(before.mark, after.mark, strict=True)]

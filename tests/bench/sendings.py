@@ -121,13 +121,13 @@ def late(bootstrap: str, kind: str, armed: int, seconds: float = 20.0) -> list[f
             store, [_timeout(f"{app}.t", soon + timedelta(seconds=number * seconds / count)) for number in range(count)]
         )
         consumer = _reader(bootstrap, f"{app}.t")
-        found: list[float] = []
-        while len(found) < count:
+        timestamps: list[float] = []
+        while len(timestamps) < count:
             for record in consumer.consume(1000, 0.5):
                 if record.error() is None:
-                    found.append(record.timestamp()[1] / 1000 - float(record.value().split(b" ")[0]))
+                    timestamps.append(record.timestamp()[1] / 1000 - float(record.value().split(b" ")[0]))
         consumer.close()
-        return sorted(found)
+        return sorted(timestamps)
 
 
 @contextmanager
@@ -206,13 +206,13 @@ def _ends(bootstrap: str, topic: str) -> Callable[[], int]:
     return count
 
 
-def line(job: str, store: str, rows: int, found: Sent) -> str:
+def line(job: str, store: str, rows: int, sent: Sent) -> str:
     """One line of a table: with the microseconds of CPU that each process spends on a row."""
-    rate, cores = rows / found.seconds, os.cpu_count() or 1
-    costs = "  ".join(f"{name} {spent / rows * 1e6:5.1f}" for name, spent in found.cpu._asdict().items())
-    most = cores * rows / max(sum(found.cpu), 0.01)
+    rate, cores = rows / sent.seconds, os.cpu_count() or 1
+    costs = "  ".join(f"{name} {spent / rows * 1e6:5.1f}" for name, spent in sent.cpu._asdict().items())
+    most = cores * rows / max(sum(sent.cpu), 0.01)
     return (
-        f"{job:10} {store:12} {rate:10,.0f} rows/s  {found.seconds:6.1f} s  us a row: {costs}  "
-        f"(at most {most:,.0f}/s on {cores} cores)  others {found.others:.0%}  "
-        f"{'right' if not found.problems else found.problems}"
+        f"{job:10} {store:12} {rate:10,.0f} rows/s  {sent.seconds:6.1f} s  us a row: {costs}  "
+        f"(at most {most:,.0f}/s on {cores} cores)  others {sent.others:.0%}  "
+        f"{'right' if not sent.problems else sent.problems}"
     )

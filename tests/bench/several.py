@@ -32,19 +32,19 @@ def main(commands: list[list[str]], endings: list[int], environment: dict[str, s
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
     started = [
-        subprocess.Popen(each, env=os.environ | environment, preexec_fn=die_with_parent(signal.SIGKILL))
-        for each in commands
+        subprocess.Popen(process, env=os.environ | environment, preexec_fn=die_with_parent(signal.SIGKILL))
+        for process in commands
     ]
     while not stop:
-        if ended := [code for each in started if (code := each.poll()) is not None]:
+        if ended := [code for process in started if (code := process.poll()) is not None]:
             print(f"one of {len(started)} processes ended by itself, with {ended[0]}", file=sys.stderr)
-            for each in started:
-                each.kill()
+            for process in started:
+                process.kill()
             return 1
         time.sleep(0.1)
-    for each in started:
-        each.terminate()
-    return 0 if all(_ended(each) in endings for each in started) else 1
+    for process in started:
+        process.terminate()
+    return 0 if all(_ended(process) in endings for process in started) else 1
 
 
 def _ended(process: "subprocess.Popen[bytes]") -> int:

@@ -60,10 +60,10 @@ def once(bootstrap: str, broker: int, topic: str, records: int, expected: Mappin
             return [*product(text, folder), "--workers", str(WORKERS)]
 
         run = cleaning.enter_context(started("shared", bootstrap, app, command))
-        found = _measured(bootstrap, run, getattr(server, "pid", 0), broker, expected)
-        if left := store.buffer.count(f"{app}/bench"):
-            found.problems.append(f"{left} records are left in the buffer")
-        return found
+        measurement = _measured(bootstrap, run, getattr(server, "pid", 0), broker, expected)
+        if rest := store.buffer.count(f"{app}/bench"):
+            measurement.problems.append(f"{rest} records are left in the buffer")
+        return measurement
 
 
 def _measured(bootstrap: str, run: Running, redis: int, broker: int, expected: Mapping[str, Expected]) -> Shared:
@@ -79,8 +79,8 @@ def _measured(bootstrap: str, run: Running, redis: int, broker: int, expected: M
         problems = judge(values, expected, rows=False)
         if code := process.stop():
             problems.append(f"it ended with {code}")
-        if (found := (written(consumer, run.out), written(consumer, run.dead))) != (len(expected), 0):
-            problems.append(f"{found[0]} results and {found[1]} dead letters were written, not {len(expected)} and 0")
+        if (counts := (written(consumer, run.out), written(consumer, run.dead))) != (len(expected), 0):
+            problems.append(f"{counts[0]} results and {counts[1]} dead letters were written, not {len(expected)} and 0")
     finally:
         consumer.close()
     return Shared(seconds, workers, after[0] - before[0], after[1] - before[1], rest, max(0.0, share), problems)
@@ -91,16 +91,17 @@ def _spent(pid: int) -> float:
     if not pid:
         return 0.0
     process = psutil.Process(pid)
-    return sum(cpu_seconds(each.pid) for each in [process, *process.children(recursive=True)])
+    return sum(cpu_seconds(item.pid) for item in [process, *process.children(recursive=True)])
 
 
-def line(records: int, found: Shared) -> str:
+def line(records: int, cost: Shared) -> str:
     """As measured, and implied: all CPU time on two cores, of which one at most is Redis's, and one each worker's."""
-    each = [spent / records * 1e6 for spent in (found.workers, found.redis, found.broker, found.rest)]
-    implied = min(CORES / sum(each), 1 / max(each[1], 0.01), WORKERS / each[0]) * 1e6
+    costs = [spent / records * 1e6 for spent in (cost.workers, cost.redis, cost.broker, cost.rest)]
+    implied = min(CORES / sum(costs), 1 / max(costs[1], 0.01), WORKERS / costs[0]) * 1e6
     return (
-        f"{JOB} {TITLE}; {records} records: {records / found.seconds:,.0f} records/s wall (others "
-        f"{found.others:.0%}); CPU µs a record: "
-        f"workers {each[0]:.1f}, redis {each[1]:.1f}, broker {each[2]:.1f}, dispatcher and supervisor {each[3]:.1f}; "
-        f"on {CORES} quiet cores {implied:,.0f} records/s; {'right' if not found.problems else found.problems}"
+        f"{JOB} {TITLE}; {records} records: {records / cost.seconds:,.0f} records/s wall (others "
+        f"{cost.others:.0%}); CPU µs a record: "
+        f"workers {costs[0]:.1f}, redis {costs[1]:.1f}, broker {costs[2]:.1f}, dispatcher and supervisor "
+        f"{costs[3]:.1f}; on {CORES} quiet cores {implied:,.0f} records/s; "
+        f"{'right' if not cost.problems else cost.problems}"
     )

@@ -128,8 +128,8 @@ def file_of(work: Work, app: str, store: str) -> str:
     delivery = f"    delivery: {work.delivery}\n" if work.delivery else ""
     hot = f"      hot_groups: {work.hot}\n" if work.hot else ""
     ending = work.ending or f"timeout: {{after: {work.after}s, since: first}}"
-    given = {"bootstrap": work.bootstrap, "topic": work.topic, "count": work.count, "ending": ending, "hot": hot}
-    return FILE.format(app=app, store=store, compute=compute, where=where, delivery=delivery, **given)
+    settings = {"bootstrap": work.bootstrap, "topic": work.topic, "count": work.count, "ending": ending, "hot": hot}
+    return FILE.format(app=app, store=store, compute=compute, where=where, delivery=delivery, **settings)
 
 
 def product(text: str, folder: Path) -> list[str]:

@@ -16,36 +16,40 @@ that was
 used by processes that are not the bench's (wall times mean little when it is not small). Spread in brackets."""
 
 
-def throughput(title: str, records: int, found: Mapping[str, Sequence[Outcome]]) -> str:
-    """`found` is system -> outcomes, round by round."""
+def throughput(title: str, records: int, results: Mapping[str, Sequence[Outcome]]) -> str:
+    """`results` is system -> outcomes, round by round."""
     head = ("system", "k/s", "k per CPU-s", "wall/loop", "per CPU-s/loop", "peak MiB", "supervisor", "others", "right")
     rows = [head]
-    for system, outcomes in found.items():
-        wall = [records / 1e3 / each.seconds for each in outcomes]
-        cpu = [records / 1e3 / max(each.worker, 0.01) for each in outcomes]
-        right = sum(not each.problems for each in outcomes)
+    for system, outcomes in results.items():
+        wall = [records / 1e3 / outcome.seconds for outcome in outcomes]
+        cpu = [records / 1e3 / max(outcome.worker, 0.01) for outcome in outcomes]
+        right = sum(not outcome.problems for outcome in outcomes)
         rows.append(
             (
                 system,
                 spread(wall, "{:.0f}"),
                 spread(cpu, "{:.0f}"),
-                _ratios(found.get(LOOP, ()), outcomes, lambda each: each.seconds),
-                _ratios(found.get(LOOP, ()), outcomes, lambda each: max(each.worker, 0.01)),
-                f"{max(each.peak for each in outcomes):.0f}",
-                f"{median(each.supervisor for each in outcomes):.2f}",
-                f"{median(each.others for each in outcomes):.0%}",
+                _ratios(results.get(LOOP, ()), outcomes, lambda item: item.seconds),
+                _ratios(results.get(LOOP, ()), outcomes, lambda item: max(item.worker, 0.01)),
+                f"{max(outcome.peak for outcome in outcomes):.0f}",
+                f"{median(outcome.supervisor for outcome in outcomes):.2f}",
+                f"{median(outcome.others for outcome in outcomes):.0%}",
                 f"{right}/{len(outcomes)}",
             )
         )
     return f"\n{title}\n{aligned(rows)}\n{NOTES}"
 
 
-def latency(title: str, found: Mapping[str, Sequence[Latency]]) -> str:
+def latency(title: str, latencies: Mapping[str, Sequence[Latency]]) -> str:
     rows = [("system", "p50 ms", "p99 ms", "worst ms", "others", "right")]
-    for system, outcomes in found.items():
-        right = sum(not each.problems for each in outcomes)
-        others = f"{median(each.others for each in outcomes):.0%}"
-        columns = [[each.p50 for each in outcomes], [each.p99 for each in outcomes], [each.worst for each in outcomes]]
+    for system, outcomes in latencies.items():
+        right = sum(not outcome.problems for outcome in outcomes)
+        others = f"{median(outcome.others for outcome in outcomes):.0%}"
+        columns = [
+            [outcome.p50 for outcome in outcomes],
+            [outcome.p99 for outcome in outcomes],
+            [outcome.worst for outcome in outcomes],
+        ]
         rows.append((system, *(spread(column, "{:.1f}") for column in columns), others, f"{right}/{len(outcomes)}"))
     return f"\n{title}\n{aligned(rows)}"
 

@@ -50,15 +50,15 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--records", type=int, default=20_000)
     arguments.add_argument("--rounds", type=int, default=5)
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     kinds = {"without": None, "throttle": Throttle(limit=10_000), "by key": Throttle(limit=10_000, key="amount % 10")}
     results: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
-    for _ in range(given.rounds):
+    for _ in range(options.rounds):
         for name, throttle in kinds.items():
-            results[name].append(seconds(given.records, throttle))
+            results[name].append(seconds(options.records, throttle))
     for name, times in results.items():
         cpu = sorted(one / other for (one, _), (other, _) in zip(times, results["without"], strict=True))
-        speeds = sorted(given.records / wall for _, wall in times)
+        speeds = sorted(options.records / wall for _, wall in times)
         print(f"{name}: {median(speeds):,.0f} calls/s; CPU {median(cpu):.2f} [{cpu[0]:.2f}-{cpu[-1]:.2f}] of without")
 
 

@@ -95,14 +95,14 @@ def _expected(kind: str, times: Mapping[str, list[int]]) -> Results:
 
 def _found(values: list[bytes]) -> Results:
     """The results of either side, without those of the last records."""
-    found: dict[tuple[str, int], int] = {}
-    for each in map(json.loads, values):
-        start = each.get("start", -1)
-        if "window" in each:
-            start = round(datetime.fromisoformat(each["window"]["start"]).timestamp() * 1000)
-        if not each["key"].startswith("end-"):
-            found[each["key"], start] = found.get((each["key"], start), 0) + each["n"]
-    return found
+    numbers: dict[tuple[str, int], int] = {}
+    for value in map(json.loads, values):
+        start = value.get("start", -1)
+        if "window" in value:
+            start = round(datetime.fromisoformat(value["window"]["start"]).timestamp() * 1000)
+        if not value["key"].startswith("end-"):
+            numbers[value["key"], start] = numbers.get((value["key"], start), 0) + value["n"]
+    return numbers
 
 
 @contextmanager
@@ -118,9 +118,9 @@ def ours(store: str, kind: str, bootstrap: str, topic: str) -> Iterator[Running]
 @contextmanager
 def theirs(commit: int, kind: str, bootstrap: str, topic: str, tools: Tools) -> Iterator[Running]:
     size, advance = (GAP if kind == "session" else SIZE), (EVERY if kind == "hopping" else SIZE)
-    given = {"GUARANTEE": "exactly_once_v2", "COMMIT": str(commit), "KIND": kind}
-    given |= {"SIZE": str(size), "ADVANCE": str(advance)}
-    peer = Peer(ONCE, lambda tools, workers, folder: [tools.java], given)
+    settings = {"GUARANTEE": "exactly_once_v2", "COMMIT": str(commit), "KIND": kind}
+    settings |= {"SIZE": str(size), "ADVANCE": str(advance)}
+    peer = Peer(ONCE, lambda tools, workers, folder: [tools.java], settings)
     app = f"bench-{uuid.uuid4().hex[:8]}"
     with contest.started_peer(app, peer, Work(bootstrap, topic), tools, "Kafka Streams") as run:
         yield run
@@ -141,28 +141,35 @@ def compared(bootstrap: str, options: argparse.Namespace, tools: Tools) -> bool:
     """Prints a table for each kind. Whether all results were right."""
     expected, right = filled(bootstrap, "timed", options.records), True
     for kind in options.kinds:
-        found: dict[str, list[Spent]] = {}
+        costs: dict[str, list[Spent]] = {}
         for _ in range(options.rounds):
             for store in options.stores:
                 with ours(store, kind, bootstrap, "timed") as run:
-                    found.setdefault(store, []).append(spent(run, bootstrap, expected[kind]))
+                    costs.setdefault(store, []).append(spent(run, bootstrap, expected[kind]))
             for commit in COMMITS if kind != "count" else ():
                 with theirs(commit, kind, bootstrap, "timed", tools) as run:
                     name = f"Kafka Streams exactly once {commit} ms"
-                    found.setdefault(name, []).append(spent(run, bootstrap, expected[kind]))
-        print(table(kind, options.records, found), flush=True)
-        right = right and all(each.right for many in found.values() for each in many)
+                    costs.setdefault(name, []).append(spent(run, bootstrap, expected[kind]))
+        print(table(kind, options.records, costs), flush=True)
+        right = right and all(outcome.right for many in costs.values() for outcome in many)
     return right
 
 
-def table(kind: str, records: int, found: Mapping[str, list[Spent]]) -> str:
+def table(kind: str, records: int, costs: Mapping[str, list[Spent]]) -> str:
     """Ratios are those to the best run of Kafka Streams in the same round."""
     lines = [f"\n### {kind}, {records} records\n"]
     lines += ["| system | k/s | k per CPU-s | CPU / Streams | right |", "|---|---|---|---|---|"]
-    theirs = [many for name, many in found.items() if name.startswith("Kafka")]
-    for name, many in found.items():
-        best = [min(each[turn].cpu for each in theirs) / own.cpu for turn, own in enumerate(many)] if theirs else []
-        columns = [[records / 1e3 / each.seconds for each in many], [records / 1e3 / each.cpu for each in many]]
+    theirs = [many for name, many in costs.items() if name.startswith("Kafka")]
+    for name, many in costs.items():
+        best = (
+            [min(outcomes[turn].cpu for outcomes in theirs) / own.cpu for turn, own in enumerate(many)]
+            if theirs
+            else []
+        )
+        columns = [
+            [records / 1e3 / outcome.seconds for outcome in many],
+            [records / 1e3 / outcome.cpu for outcome in many],
+        ]
         rates = [spread(column, "{:.0f}") for column in columns]
         ratio = spread(best, "{:.2f}") if best else ""
         lines.append(f"| {name} | {rates[0]} | {rates[1]} | {ratio} | {sum(e.right for e in many)}/{len(many)} |")

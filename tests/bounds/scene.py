@@ -73,7 +73,7 @@ def now_mib(worker: Worker) -> float:
 def taken(worker: Worker, records: int, timeout: float) -> None:
     """Wait until its partitions have committed so many."""
     wait_until(
-        lambda: sum(max(0, each["offset"]) for each in looked(worker)) >= records,
+        lambda: sum(max(0, place["offset"]) for place in looked(worker)) >= records,
         timeout,
         f"{records} committed records",
         0.25,

@@ -42,10 +42,10 @@ def test_the_memory_of_a_worker_is_bounded_whatever_is_slow_or_away(
         with_everything = peak(worker)
         kafka.kill9()
         wait_until(lambda: fired(worker), PATIENCE, "every group to fall due", 0.25)
-        found = f"slow store {with_slow_store:.0f}, all held {with_everything:.0f}, broker down {peak(worker):.0f}"
-        print(f"{RECORDS} items, peak MiB: {found}; now {now_mib(worker):.0f}")
-        assert with_everything < MOST, found
-        assert peak(worker) < MOST, found
+        text = f"slow store {with_slow_store:.0f}, all held {with_everything:.0f}, broker down {peak(worker):.0f}"
+        print(f"{RECORDS} items, peak MiB: {text}; now {now_mib(worker):.0f}")
+        assert with_everything < MOST, text
+        assert peak(worker) < MOST, text
         assert unsent(worker) >= 1
     finally:
         worker.close()
@@ -55,11 +55,11 @@ def fired(worker: Worker) -> bool:
     """Are all groups closed, and their results stored, with nobody to take them? (The topic of the results is known by
     then: one group was complete.)"""
     places = looked(worker)
-    return bool(places) and not any(each["groups"] for each in places)
+    return bool(places) and not any(place["groups"] for place in places)
 
 
 def unsent(worker: Worker) -> int:
-    return sum(each["unsent"] for each in looked(worker))
+    return sum(place["unsent"] for place in looked(worker))
 
 
 def test_the_records_of_the_test_make_groups_of_one_size() -> None:

@@ -93,13 +93,13 @@ def test_a_long_run_takes_no_more_memory(
     try:
         worker.wait("partition.claimed", 4, timeout=60)
         samples = sampled(worker, kafka, f"{ns}.in", 0.0 if leaks else SECONDS)
-        found = grown(samples, RECORDS)
-        said = (
+        growth = grown(samples, RECORDS)
+        text = (
             f"{len(samples) * RECORDS} records, MiB after each round: "
-            f"{' '.join(f'{each:.0f}' for each in samples)}; {found}"
+            f"{' '.join(f'{sample:.0f}' for sample in samples)}; {growth}"
         )
-        print(f"{said}; {found.bytes_a_record:.1f} bytes a record")
-        assert (found.bytes_a_record > MOST) == leaks, said
+        print(f"{text}; {growth.bytes_a_record:.1f} bytes a record")
+        assert (growth.bytes_a_record > MOST) == leaks, text
     finally:
         worker.close()
 
@@ -107,7 +107,7 @@ def test_a_long_run_takes_no_more_memory(
 def test_growth_is_told_from_noise() -> None:
     steady = [55, 70, 90, 95, 100, 99, 104, 100, 101, 99, 103, 100]
     assert abs(grown(steady, 1000).mib) <= 2
-    leaking = [each + 5 * number for number, each in enumerate(steady)]
+    leaking = [size + 5 * number for number, size in enumerate(steady)]
     assert grown(leaking, 1000).mib > 20
     with pytest.raises(ValueError, match="too few"):
         grown(steady[:8], 1000)

@@ -72,14 +72,14 @@ def growth(records: int) -> float:
 
 def twins() -> dict[str, str]:
     """The first test that fails without each promise. Raises RuntimeError when one fails as it is."""
-    found = {}
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
         if failed := tested(built(Path(folder, "whole"), None)):
             raise RuntimeError(f"as it is, {failed} fails")
         for number, twin in enumerate(TWINS):
-            found[twin.promise] = tested(built(Path(folder, str(number)), twin))
-            print(f"{twin.promise}: {found[twin.promise] or 'SURVIVED'}", file=sys.stderr, flush=True)
-    return found
+            results[twin.promise] = tested(built(Path(folder, str(number)), twin))
+            print(f"{twin.promise}: {results[twin.promise] or 'SURVIVED'}", file=sys.stderr, flush=True)
+    return results
 
 
 def main() -> int:
@@ -87,8 +87,8 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=1_500)
     parser.add_argument("--memory", type=int, default=10_000_000)
     options = parser.parse_args()
-    judgements, grown, found = mutations(options.records), growth(options.memory), twins()
-    mutated = sum(judgements[each] for each in (TAKEN, DECLINED, REFUSED))
+    judgements, grown, problems = mutations(options.records), growth(options.memory), twins()
+    mutated = sum(judgements[verdict] for verdict in (TAKEN, DECLINED, REFUSED))
     lines = [
         f"Of {options.records:,} random records, {judgements[f'whole {TAKEN}']:,} were taken with the bytes of Python.",
         f"Of {mutated:,} mutations of them, {judgements[TAKEN]:,} were taken with the bytes of Python.",
@@ -99,14 +99,14 @@ def main() -> int:
         "",
         origin_line(f"{psutil.cpu_count()} cores, load {psutil.getloadavg()[0]:.1f}"),
         "",
-        f"{len(found)} twins, {sum(map(bool, found.values()))} found.",
+        f"{len(problems)} twins, {sum(map(bool, problems.values()))} found.",
         "",
         "| promise | first test that fails without it |",
         "|---|---|",
-        *(f"| {promise} | {f'`{test}`' if test else 'SURVIVED'} |" for promise, test in found.items()),
+        *(f"| {promise} | {f'`{test}`' if test else 'SURVIVED'} |" for promise, test in problems.items()),
     ]
     PLACE.write_text(HEAD + "\n".join(lines) + "\n")
-    return 0 if all(found.values()) and grown <= MOST_GROWTH else 1
+    return 0 if all(problems.values()) and grown <= MOST_GROWTH else 1
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ NO_NUMBERS = (float("inf"), float("-inf"), float("nan"))
 
 def number(value: int) -> bytes:
     """Zigzag, of any size."""
-    found, made = (value << 1) if value >= 0 else (-value << 1) - 1, b""
-    while found > 0x7F:
-        found, made = found >> 7, made + bytes([found & 0x7F | 0x80])
-    return made + bytes([found])
+    rest, made = (value << 1) if value >= 0 else (-value << 1) - 1, b""
+    while rest > 0x7F:
+        rest, made = rest >> 7, made + bytes([rest & 0x7F | 0x80])
+    return made + bytes([rest])
 
 
 def sized(value: bytes) -> bytes:
@@ -53,7 +53,7 @@ def logical(kind: str, logical_type: str, /, **more: Any) -> dict[str, Any]:
 
 
 def _micros(values: tuple[int, ...]) -> list[bytes]:
-    near = [value * 1_000 + each for value in values for each in (-1, 0, 1, 999)]
+    near = [value * 1_000 + change for value in values for change in (-1, 0, 1, 999)]
     return numbers(*near)
 
 
@@ -64,7 +64,10 @@ DATA: list[tuple[Any, list[bytes]]] = [
     ("long", [*numbers(*LONGS), *PADDED]),
     ("float", [pack("<f", min(value, 1e38)) for value in FLOATS] + [pack("<f", value) for value in NO_NUMBERS]),
     ("double", [pack("<d", value) for value in (*FLOATS, *NO_NUMBERS)]),
-    ("string", [sized(each.encode()) for each in TEXTS] + [sized(each) for each in NO_TEXTS] + [b"\x01a", b"\x80\x00"]),
+    (
+        "string",
+        [sized(text.encode()) for text in TEXTS] + [sized(value) for value in NO_TEXTS] + [b"\x01a", b"\x80\x00"],
+    ),
     ("bytes", [sized(b""), sized(b"\xff\x00")]),
     ({"type": "string", "contentMediaType": "application/json"}, [sized(b"[1]"), sized(b"{}"), sized(b"")]),
     ({"type": "fixed", "name": "F", "size": 2}, [b"ab", b"\xff\xff"]),
@@ -78,7 +81,7 @@ DATA: list[tuple[Any, list[bytes]]] = [
     (logical("long", "local-timestamp-micros"), _micros(MOMENTS)),
     (logical("long", "timestamp-nanos"), numbers(*LONGS)),
     (logical("int", "somewhat"), numbers(*INTS)),
-    (logical("string", "uuid"), [sized(each.encode()) for each in UUIDS] + [sized(b"\xff")]),
+    (logical("string", "uuid"), [sized(text.encode()) for text in UUIDS] + [sized(b"\xff")]),
     (
         logical("bytes", "decimal", precision=4, scale=2),
         [sized(b"\x01\x00"), sized(b""), b"\x80\x00", sized(b"\x7f" * 9)],
@@ -104,7 +107,7 @@ PLACES = ("wanted", "beside", "optional", "union", "items", "block", "values", "
 def placed(place: str, kind: Any, datum: bytes) -> tuple[Any, frozenset[str] | None, bytes]:
     """A schema with the type at this place, what is wanted of it, and a message with the datum."""
     names: frozenset[str] | None = None
-    given: dict[str, tuple[Any, bytes]] = {
+    settings: dict[str, tuple[Any, bytes]] = {
         "optional": (["null", kind], b"\x02" + datum),
         "union": (["null", {"type": "record", "name": "O", "fields": []}, kind], b"\x04" + datum),
         "items": ({"type": "array", "items": kind}, b"\x02" + datum + b"\x00"),
@@ -118,7 +121,7 @@ def placed(place: str, kind: Any, datum: bytes) -> tuple[Any, frozenset[str] | N
         names = frozenset({"beside"})
     elif place == "wanted":
         names = frozenset({"v"})
-    inner, value = given.get(place, (kind, datum))
+    inner, value = settings.get(place, (kind, datum))
     fields = [{"name": "v", "type": inner}, BESIDE]
     if place == "again":
         again = kind["name"] if isinstance(kind, dict) and "name" in kind else kind

@@ -33,9 +33,9 @@ class Both(NamedTuple):
             wanted = self.python(value)
         except msgspec.DecodeError:
             wanted = None
-        found = None if self.plain is None else self.plain(value)
-        assert found is None or found == wanted, f"{value!r}: native {found!r}, Python {wanted!r}"
-        return TAKEN if found else REFUSED if wanted is None else DECLINED
+        document = None if self.plain is None else self.plain(value)
+        assert document is None or document == wanted, f"{value!r}: native {document!r}, Python {wanted!r}"
+        return TAKEN if document else REFUSED if wanted is None else DECLINED
 
 
 @contextmanager
@@ -92,6 +92,6 @@ def mutated(written: bytes, random: Random) -> bytes:
 
 def judged(readers: Both, written: bytes, random: Random, times: int) -> Counter[str]:
     """Of a message and of so many mutations of it."""
-    found = Counter([f"whole {readers.judge(written)}"])
-    found.update(readers.judge(mutated(written, random)) for _ in range(times))
-    return found
+    counts = Counter([f"whole {readers.judge(written)}"])
+    counts.update(readers.judge(mutated(written, random)) for _ in range(times))
+    return counts

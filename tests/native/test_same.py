@@ -44,21 +44,21 @@ def test_random_records_and_mutations_of_them_give_the_bytes_of_python_or_are_de
 
 def test_data_at_the_edges_of_each_type_in_each_place_give_the_bytes_of_python_or_are_declined() -> None:
     known: dict[str, Both] = {}
-    found: Counter[str] = Counter()
+    lines: Counter[str] = Counter()
     for schema, names, value in edges():
         name = repr((schema, names))
         if name not in known:
             known[name] = both(schema, names)
-        found[known[name].judge(value)] += 1
-    assert found[TAKEN] > 900
-    assert found[REFUSED] > 500
-    assert found[DECLINED] < found[TAKEN] / 2
+        lines[known[name].judge(value)] += 1
+    assert lines[TAKEN] > 900
+    assert lines[REFUSED] > 500
+    assert lines[DECLINED] < lines[TAKEN] / 2
 
 
 @pytest.mark.parametrize("change", ["a field less", "a field more", "none"])
 def test_records_of_another_schema_give_the_bytes_of_python_or_are_declined(change: str) -> None:
     known: dict[str, Both] = {}
-    found: Counter[str] = Counter()
+    lines: Counter[str] = Counter()
     for schema, names, value in edges():
         if isinstance(schema, dict) and schema.get("name") == "R":
             fields = {"a field less": schema["fields"][:1], "a field more": [*schema["fields"], NEW]}
@@ -67,9 +67,9 @@ def test_records_of_another_schema_give_the_bytes_of_python_or_are_declined(chan
             name = repr((schema, names))
             if name not in known:
                 known[name] = both(read, names, writer_schema=json.dumps(schema))
-            found[known[name].judge(value)] += 1
-    assert found[TAKEN] > 700
-    assert found[REFUSED] > 400
+            lines[known[name].judge(value)] += 1
+    assert lines[TAKEN] > 700
+    assert lines[REFUSED] > 400
 
 
 NOT_PLAIN = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
@@ -82,7 +82,7 @@ def test_a_plain_record_is_taken_with_any_fields(names: set[str] | None) -> None
     assert readers.judge(value) == TAKEN
     assert readers.plain is not None
     assert json.loads(readers.plain(value) or b"") == {
-        name: each for name, each in ORDER.items() if names is None or name in names
+        name: text for name, text in ORDER.items() if names is None or name in names
     }
 
 
@@ -106,7 +106,7 @@ def test_frames_are_taken_as_python_takes_them(frame: bytes, wanted: int | None)
 def test_what_is_no_message_is_declined() -> None:
     plain = both(SHOP, None).plain
     assert plain is not None
-    assert [plain(each) for each in (None, "text", bytearray(b"\0"))] == [None] * 3  # type: ignore[arg-type]
+    assert [plain(value) for value in (None, "text", bytearray(b"\0"))] == [None] * 3  # type: ignore[arg-type]
 
 
 def test_a_kind_that_it_does_not_know_is_an_error_and_one_too_deep_is_left_to_python() -> None:
@@ -130,9 +130,9 @@ def test_the_codec_reads_with_it_and_says_of_a_broken_record_what_python_says() 
     value = python.encode(ORDER)
     assert form.decode(value) == python.decode(value) == ORDER
     for broken in (value[:-1], value + b"x", b""):
-        said = []
-        for each in (form, python):
+        types = []
+        for item in (form, python):
             with pytest.raises(Exception) as caught:
-                each.decode(broken)
-            said.append((type(caught.value), str(caught.value)))
-        assert said[0] == said[1]
+                item.decode(broken)
+            types.append((type(caught.value), str(caught.value)))
+        assert types[0] == types[1]

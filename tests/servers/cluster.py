@@ -33,7 +33,9 @@ class Cluster:
         self.ways: list[list[Proxy]] = [
             [Proxy("127.0.0.1", free_port(), free_port()) for _ in self.servers] for _ in range(ways)
         ]
-        voters = ",".join(f"{number}@127.0.0.1:{each.place.inner_port}" for number, each in enumerate(self.servers, 1))
+        voters = ",".join(
+            f"{number}@127.0.0.1:{server.place.inner_port}" for number, server in enumerate(self.servers, 1)
+        )
         for number, server in enumerate(self.servers):
             server.program = Kafka(self._config(number, server, voters) | (SEVERAL if size > 1 else {}))
 

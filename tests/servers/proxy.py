@@ -281,10 +281,10 @@ class Proxy:
             queue.task_done()
 
     async def _send(self, sink: socket.socket, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
-            size = max(1, int(self._rate * SLICE)) if self._rate else len(left)
-            await self._loop.sock_sendall(sink, left[:size])
-            left = left[size:]
+        rest = memoryview(data)
+        while rest:
+            size = max(1, int(self._rate * SLICE)) if self._rate else len(rest)
+            await self._loop.sock_sendall(sink, rest[:size])
+            rest = rest[size:]
             if self._rate:
                 await asyncio.sleep(SLICE)

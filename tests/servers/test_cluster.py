@@ -31,15 +31,15 @@ def write(bootstrap: str, topic: str, value: bytes) -> None:
 def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
     consumer: Any = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes] = []
+    values: list[bytes] = []
 
     def all_there() -> bool:
-        found.extend(message.value() for message in consumer.consume(10, 0.2) if message.error() is None)
-        return len(found) >= count
+        values.extend(message.value() for message in consumer.consume(10, 0.2) if message.error() is None)
+        return len(values) >= count
 
     wait_until(all_there, 60, "the records", pause=0)
     consumer.close()
-    return found
+    return values
 
 
 def leader(cluster: Cluster, topic: str) -> int:
@@ -75,4 +75,4 @@ def test_who_comes_by_a_way_meets_its_proxies_on_every_broker(cluster: Cluster, 
     assert not any(proxy.connections for proxy in cluster.ways[0])
     assert read(cluster.bootstrap(0), ns, 1) == [b"past the proxies"]
     brokers = AdminClient({"bootstrap.servers": cluster.bootstrap(0)}).list_topics(timeout=20).brokers.values()
-    assert {each.port for each in brokers} == {proxy.port for proxy in cluster.ways[0]}
+    assert {broker.port for broker in brokers} == {proxy.port for proxy in cluster.ways[0]}

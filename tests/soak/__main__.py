@@ -32,19 +32,21 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    given = arguments()
-    pause = 10 / given.rate
-    setting = Setting(given.store, given.seconds, given.seed, given.brokers, pause, given.pace, given.twin, given.calm)
+    options = arguments()
+    pause = 10 / options.rate
+    setting = Setting(
+        options.store, options.seconds, options.seed, options.brokers, pause, options.pace, options.twin, options.calm
+    )
     steps = (
-        () if given.calm else plan(setting.seed, setting.seconds, setting.pace, kinds(setting.store, setting.brokers))
+        () if options.calm else plan(setting.seed, setting.seconds, setting.pace, kinds(setting.store, setting.brokers))
     )
     print(setting, *steps, sep="\n", flush=True)
     report = soak(setting, new_folder(), LOGS)
-    write(report, given.out)
+    write(report, options.out)
     print(as_markdown(report))
-    if given.calm and report.copies:
+    if options.calm and report.copies:
         return 1
-    return 0 if report.clean is not bool(given.twin) else 1
+    return 0 if report.clean is not bool(options.twin) else 1
 
 
 if __name__ == "__main__":

@@ -215,11 +215,11 @@ class Faults:
         """All workers are killed, and the file of the store is as it was when it was last synced."""
         disk, members = self._field.disk, range(len(self._crew.members))
         assert disk is not None
-        with ExitStack() as held:
+        with ExitStack() as stack:
             for lock in self._crew.locks:
                 if not lock.acquire(timeout=5.0):
                     raise Missed
-                held.callback(lock.release)
+                stack.callback(lock.release)
             writers = [worker for worker in self._field.scene.workers if worker.process.poll() is None]
             if len(writers) > len(members):  # a guest
                 raise Missed
@@ -258,7 +258,7 @@ def _number(step: Step) -> int:
 
 def _children(pid: int) -> list[int]:
     with suppress(psutil.NoSuchProcess):
-        return [each.pid for each in psutil.Process(pid).children()]
+        return [child.pid for child in psutil.Process(pid).children()]
     return []
 
 

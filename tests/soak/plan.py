@@ -56,7 +56,7 @@ def kinds(store: str, brokers: int, agents: Sequence[str] = AGENTS, disk: bool =
     if store in SERVERS:
         links += [f"store-link-{number}" for number in range(WORKERS)]
     all_brokers = ["brokers"]  # one at a time
-    found = {
+    results = {
         "kill-child": Kind(20, workers, agents, process=True),
         "kill-worker": Kind(6, workers, process=True),
         "pause": Kind(6, workers, agents, (SESSION + 0.5, SESSION + 2.5), process=True),
@@ -74,20 +74,20 @@ def kinds(store: str, brokers: int, agents: Sequence[str] = AGENTS, disk: bool =
         "corruption": Kind(3, [link for link in links if link.startswith("broker")], lasts=(1.0, 3.0), from_end=True),
     }
     if store in SERVERS:
-        found["late-write"] = Kind(4, workers, agents, (SESSION + 2.5, SESSION + 4.0), process=True)
-        found["kill-store"] = Kind(5, ["store"], lasts=(0.0, 1.0), rest=4.0, process=True, from_end=True)
+        results["late-write"] = Kind(4, workers, agents, (SESSION + 2.5, SESSION + 4.0), process=True)
+        results["kill-store"] = Kind(5, ["store"], lasts=(0.0, 1.0), rest=4.0, process=True, from_end=True)
         # With SQLite the worker's clock is the store's.
-        found["clock"] = Kind(
+        results["clock"] = Kind(
             3, [f"clock-{number}" for number in range(WORKERS)], ("-86400", "-3600", "3600", "86400"), (2.0, 6.0)
         )
     else:
-        found["disk-full"] = Kind(4, ["disk"], lasts=(0.5, 2.0), rest=4.0, from_end=True)
+        results["disk-full"] = Kind(4, ["disk"], lasts=(0.5, 2.0), rest=4.0, from_end=True)
     if disk:
-        found |= DISK
+        results |= DISK
     if brokers > 1:
-        found["roll-brokers"] = Kind(1, all_brokers, rest=60.0, process=True, from_end=True)
-        found["move-leaders"] = Kind(3, ["leaders"], rest=5.0)
-    return found
+        results["roll-brokers"] = Kind(1, all_brokers, rest=60.0, process=True, from_end=True)
+        results["move-leaders"] = Kind(3, ["leaders"], rest=5.0)
+    return results
 
 
 def plan(seed: int, seconds: float, pace: float, known: dict[str, Kind]) -> list[Step]:
@@ -102,10 +102,10 @@ def plan(seed: int, seconds: float, pace: float, known: dict[str, Kind]) -> list
         names = [name for name in known if any(free.get(target, 0.0) <= at for target in known[name].targets)]
         if names:
             name = (
-                next((each for each in first if each in names), "")
-                or random.choices(names, [known[each].weight for each in names])[0]
+                next((name for name in first if name in names), "")
+                or random.choices(names, [known[name].weight for name in names])[0]
             )
-            first = [each for each in first if each != name]
+            first = [item for item in first if item != name]
             kind = known[name]
             target = random.choice([target for target in kind.targets if free.get(target, 0.0) <= at])
             steps.append(Step(at, name, target, random.choice(kind.details), random.uniform(*kind.lasts)))

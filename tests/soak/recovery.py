@@ -44,7 +44,7 @@ class Recoveries:
     def forget(self, case: Case) -> None:
         """The fault was none."""
         with self._lock:
-            self._open = [each for each in self._open if each is not case]
+            self._open = [group for group in self._open if group is not case]
 
     def progressed(self, place: Place, offset: int) -> None:
         """An effect of the record at this offset has come."""
@@ -58,10 +58,10 @@ class Recoveries:
 
     def times(self) -> dict[str, list[float]]:
         """Of each kind, in the order in which they were over."""
-        found: defaultdict[str, list[float]] = defaultdict(list)
+        results: defaultdict[str, list[float]] = defaultdict(list)
         for case in self._over:
-            found[case.kind].append(case.seconds)
-        return dict(found)
+            results[case.kind].append(case.seconds)
+        return dict(results)
 
     def slowest(self, count: int) -> list[Case]:
         return sorted(self._over, key=lambda case: -case.seconds)[:count]

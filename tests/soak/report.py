@@ -78,12 +78,12 @@ def write(report: Report, path: Path) -> None:
 
 def as_json(report: Report) -> dict[str, Any]:
     """Of recovery times the percentiles, of anomalies the counts and first lines."""
-    said = asdict(report)
-    said["recoveries"] = recovered(report)
-    said["anomalies"] = {
+    document = asdict(report)
+    document["recoveries"] = recovered(report)
+    document["anomalies"] = {
         name: {"count": len(lines), "first": list(lines[:SHOWN])} for name, lines in report.anomalies.items()
     }
-    return said | {
+    return document | {
         "clean": report.clean,
         "total_faults": report.total,
         "records_per_second": round(report.records / report.fed, 1),
@@ -93,7 +93,7 @@ def as_json(report: Report) -> dict[str, Any]:
 def recovered(report: Report) -> dict[str, dict[str, float]]:
     """By kind, and all together."""
     every = {
-        "all": [each for times in report.recoveries.values() for each in times],
+        "all": [time for times in report.recoveries.values() for time in times],
         **dict(sorted(report.recoveries.items())),
     }
     return {
@@ -129,7 +129,7 @@ def _figures(report: Report, drained: str) -> list[str]:
 
 
 def as_markdown(report: Report) -> str:
-    setting, load = report.setting, " ".join(f"{each:.1f}" for each in report.load)
+    setting, load = report.setting, " ".join(f"{load_average:.1f}" for load_average in report.load)
     brokers = "one broker" if setting.brokers == 1 else f"{setting.brokers} brokers"
     verdict = "Nothing was lost, repeated or out of order." if report.clean else "**Violations were found.**"
     twin = f" **Twin: without the protections `{setting.twin}`.**" if setting.twin else ""
@@ -171,7 +171,7 @@ def _rows(report: Report) -> list[list[object]]:
     names = sorted({*report.faults, *report.missed})
     rows: list[list[object]] = [["all", report.total, sum(report.missed.values())]]
     rows += [[name, report.faults.get(name, 0), report.missed.get(name, 0)] for name in names]
-    return [[*row, *(times.get(str(row[0]), {}).get(each, "-") for each in ("p50", "p99", "most"))] for row in rows]
+    return [[*row, *(times.get(str(row[0]), {}).get(name, "-") for name in ("p50", "p99", "most"))] for row in rows]
 
 
 def _said(counts: Mapping[str, int]) -> str:

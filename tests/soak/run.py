@@ -78,22 +78,22 @@ class Soak:
             for step in steps:
                 if step.at >= self.setting.seconds and sum(self.done.values()) >= self._least:
                     break
-                while time.monotonic() - began < step.at or sum(not each.done() for each in under_way) > 12:
+                while time.monotonic() - began < step.at or sum(not task.done() for task in under_way) > 12:
                     self._turn()
                 under_way.append(pool.submit(self._fault, step))
-            while not all(each.done() for each in under_way):
+            while not all(task.done() for task in under_way):
                 self._turn()
-        for each in under_way:
-            each.result()
+        for task in under_way:
+            task.result()
 
     def _fault(self, step: Step) -> None:
         """Left out while its target has not got over the last one: where all is slow, faults would queue up."""
-        with ExitStack() as held:
+        with ExitStack() as stack:
             for lock in (self._targets[step.target], self._workers_lock(step.target)):
                 if not lock.acquire(timeout=1.0):
                     self.missed[step.kind] += 1
                     return
-                held.callback(lock.release)
+                stack.callback(lock.release)
             self._met(step, self.kinds[step.kind])
 
     def _met(self, step: Step, kind: Kind) -> None:

@@ -21,7 +21,7 @@ def source(offset: int, value: bytes | None = None) -> Seen:
 
 def group(offset: int, *members: int, more: tuple[int, ...] = ()) -> Seen:
     values = [*(10**member for member in members), *more]
-    said = {"count": len(values), "total": sum(values), "v": sum(values), "all": values}
+    document = {"count": len(values), "total": sum(values), "v": sum(values), "all": values}
     headers = {
         "sluicegate-id": f"id-{members[0]}",
         "sluicegate-shard": "soak/sums/soak.in/0>soak.out#x",
@@ -29,7 +29,7 @@ def group(offset: int, *members: int, more: tuple[int, ...] = ()) -> Seen:
         "sluicegate-first": f"soak.in/0/{members[0]}",
         "sluicegate-last": f"soak.in/0/{members[-1]}",
     }
-    return Seen("soak.out", 0, offset, b"k", json.dumps(said).encode(), headers)
+    return Seen("soak.out", 0, offset, b"k", json.dumps(document).encode(), headers)
 
 
 def entry(out: Seen) -> dict[str, Any]:
@@ -56,7 +56,7 @@ OUT = [group(0, 0, 1), group(1, 2, 3), group(2, 4, 5)]
 
 
 def report(inputs: list[Seen], outputs: list[Seen], entries: list[dict[str, Any]], paid: list[Seen]) -> Report:
-    balances = {"k": sum(each["amount"] for each in entries)}
+    balances = {"k": sum(entry["amount"] for entry in entries)}
     booked = audit(distinct(outputs), entries, balances, paid, [])
     return Report(
         setting=Setting(),
@@ -87,12 +87,12 @@ def of(outputs: list[Seen], inputs: list[Seen] = INPUT) -> Report:
     """What the handler does with these groups is right."""
     kept = distinct(outputs)
     return report(
-        inputs, outputs, [entry(each) for each in kept], [message(number, each) for number, each in enumerate(kept)]
+        inputs, outputs, [entry(item) for item in kept], [message(number, entry) for number, entry in enumerate(kept)]
     )
 
 
-def anomalies(given: Report) -> set[str]:
-    return {name for name, lines in given.anomalies.items() if lines}
+def anomalies(soak_report: Report) -> set[str]:
+    return {name for name, lines in soak_report.anomalies.items() if lines}
 
 
 def test_what_is_right_is_clean() -> None:
@@ -110,10 +110,10 @@ def test_what_is_right_is_clean() -> None:
     ],
 )
 def test_a_planted_violation_is_named(outputs: list[Seen], name: str) -> None:
-    given = of(outputs)
-    assert name in anomalies(given)
-    assert not given.clean
-    assert "Violations were found" in as_markdown(given)
+    soak_report = of(outputs)
+    assert name in anomalies(soak_report)
+    assert not soak_report.clean
+    assert "Violations were found" in as_markdown(soak_report)
 
 
 def test_a_bad_record_without_a_dead_letter_is_unseen() -> None:
@@ -121,21 +121,21 @@ def test_a_bad_record_without_a_dead_letter_is_unseen() -> None:
 
 
 def test_what_the_handler_lost_or_did_twice_is_named() -> None:
-    entries, paid = [entry(each) for each in OUT], [message(number, each) for number, each in enumerate(OUT)]
+    entries, paid = [entry(output) for output in OUT], [message(number, output) for number, output in enumerate(OUT)]
     assert "lost" in anomalies(report(INPUT, OUT, entries[:2], paid[:2]))
     assert "lost" in anomalies(report(INPUT, OUT, entries, paid[:2]))
     assert "duplicate" in anomalies(report(INPUT, OUT, [*entries, entries[0]], paid))
 
 
 def test_both_files_say_the_same(tmp_path: Path) -> None:
-    given = of(OUT[:2])
-    write(given, tmp_path / "proof" / "soak")
-    said, text = (
+    soak_report = of(OUT[:2])
+    write(soak_report, tmp_path / "proof" / "soak")
+    document, text = (
         json.loads((tmp_path / "proof" / "soak.json").read_text()),
         (tmp_path / "proof" / "soak.md").read_text(),
     )
-    assert said["anomalies"]["lost"]["count"] == 2 == len(given.anomalies["lost"])
+    assert document["anomalies"]["lost"]["count"] == 2 == len(soak_report.anomalies["lost"])
     assert "| lost | 2 |" in text
-    assert said["recoveries"]["all"] == {"measured": 3, "p50": 2.0, "p99": 6.0, "most": 6.0}
+    assert document["recoveries"]["all"] == {"measured": 3, "p50": 2.0, "p99": 6.0, "most": 6.0}
     assert "| kill-child | 3 | 0 | 2.0 | 6.0 | 6.0 |" in text
-    assert (said["clean"], said["total_faults"], said["records_per_second"]) == (False, 3, 0.1)
+    assert (document["clean"], document["total_faults"], document["records_per_second"]) == (False, 3, 0.1)

@@ -63,19 +63,19 @@ def main(argv: list[str] | None = None) -> int:
             return 3
         opened.callback(server.destroy)
         print(report.machine(), flush=True)
-        found: Found = {}
-        problems = list(measured(str(server.url), options, found))
+        results: Found = {}
+        problems = list(measured(str(server.url), options, results))
         if options.out:
-            options.out.write_text(json.dumps(document(found), indent=1) + "\n", encoding="utf-8")
+            options.out.write_text(json.dumps(document(results), indent=1) + "\n", encoding="utf-8")
         return verdict(problems)
 
 
-def measured(bootstrap: str, options: argparse.Namespace, found: Found) -> Iterator[str]:
-    """Prints the tables and fills `found`; yields what was wrong."""
+def measured(bootstrap: str, options: argparse.Namespace, figures: Found) -> Iterator[str]:
+    """Prints the tables and fills `figures`; yields what was wrong."""
     scene = Scene(bootstrap, options.records)
     for name in [name for name in options.axes if name in AXES]:
         axis = AXES[name]
-        costs = found[name] = {str(x): [] for x in axis.points if x <= options.most}
+        costs = figures[name] = {str(x): [] for x in axis.points if x <= options.most}
         for turn in range(options.rounds):
             for x in [*costs][:: -1 if turn % 2 else 1]:
                 cost = axis.cost(scene, int(x))
@@ -85,20 +85,20 @@ def measured(bootstrap: str, options: argparse.Namespace, found: Found) -> Itera
         scene.forget()
         print(axis_table(axis, costs), flush=True)
     for store in [store for store in options.stores if store in stored.STORES]:
-        given = scene.input("stored", lambda b, topic: inputs.folded(b, topic, options.stored, load.PER_KEY * 10))
-        tenths = stored.costs(bootstrap, store, given)
-        found[store] = {str(x): [cost] for x, cost in tenths.items()}
+        source = scene.input("stored", lambda b, topic: inputs.folded(b, topic, options.stored, load.PER_KEY * 10))
+        tenths = stored.costs(bootstrap, store, source)
+        figures[store] = {str(x): [cost] for x, cost in tenths.items()}
         yield from (f"{store}: {problem}" for problem in {p for cost in tenths.values() for p in cost.problems})
-        print(stored_table(store, found[store]), flush=True)
+        print(stored_table(store, figures[store]), flush=True)
 
 
-def document(found: Mapping[str, Mapping[str, Sequence[Cost]]]) -> dict[str, Any]:
+def document(costs: Mapping[str, Mapping[str, Sequence[Cost]]]) -> dict[str, Any]:
     """What --draw reads."""
     return {
         name: {
             x: [{"micros": round(c.micros, 3), "peak": round(c.peak), **c.more} for c in many] for x, many in by.items()
         }
-        for name, by in found.items()
+        for name, by in costs.items()
     }
 
 

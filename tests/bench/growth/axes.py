@@ -33,13 +33,13 @@ class Scene:
     def forget(self) -> None:
         """The topics are removed."""
         if self._inputs:
-            delete(self.bootstrap, *(given.topic for given in self._inputs.values()))
+            delete(self.bootstrap, *(source.topic for source in self._inputs.values()))
         self._inputs.clear()
 
     def prepared(self, name: str, rule: str, make: Callable[[str, str], Input]) -> Cost:
         """A run on an input that is there before."""
-        given = self.input(name, make)
-        return measured(self.bootstrap, Trial(given.topic, rule, lambda: given))
+        source = self.input(name, make)
+        return measured(self.bootstrap, Trial(source.topic, rule, lambda: source))
 
 
 class Axis(NamedTuple):
@@ -107,8 +107,8 @@ def results(scene: Scene, x: int) -> Cost:
 
 
 def history(scene: Scene, x: int) -> Cost:
-    given = scene.input(f"history-{x}", lambda b, topic: inputs.folded(b, topic, x, min(1000, x // 300), cut=True))
-    return rebuilt.cost(scene.bootstrap, given)
+    source = scene.input(f"history-{x}", lambda b, topic: inputs.folded(b, topic, x, min(1000, x // 300), cut=True))
+    return rebuilt.cost(scene.bootstrap, source)
 
 
 AXES = {

@@ -16,7 +16,7 @@ def picture(figures: Figures) -> str:
     panels = []
     for name, axis in AXES.items():
         if name in figures:
-            points = [(float(x), median(each["micros"] for each in many)) for x, many in figures[name].items()]
+            points = [(float(x), median(outcome["micros"] for outcome in many)) for x, many in figures[name].items()]
             title = f"{axis.title}: slope {slope(points):.2f}" if len(points) > 1 else axis.title
             panels.append(Panel(title, "µs a record", [Series("", points)]))
     sizes = [

@@ -52,7 +52,7 @@ def poured(bootstrap: str, topic: str, records: int, keys: int = 1000) -> Input:
 
 
 def _folded(topic: str, records: int, stream: Stream, number: int) -> Input:
-    wanted = Counter((key, number, each.total, each.most, 0) for key, each in stream.expected.items())
+    wanted = Counter((key, number, totals.total, totals.most, 0) for key, totals in stream.expected.items())
     return Input(topic, records, wanted, stream.completed, max(records // 3, stream.completed[0]))
 
 
@@ -99,7 +99,7 @@ def forwarded(bootstrap: str, topic: str, records: int, outputs: int = 1) -> Inp
 def difference(values: Sequence[bytes], wanted: Counter[Outcome]) -> list[str]:
     """What is wrong, one line; empty: all is right."""
     decode = msgspec.json.Decoder(Output).decode
-    found = Counter((o.key, o.n, o.sum, o.max, o.amount) for o in map(decode, values))
-    if found == wanted:
+    counts = Counter((o.key, o.n, o.sum, o.max, o.amount) for o in map(decode, values))
+    if counts == wanted:
         return []
-    return [f"{(found - wanted).total()} outputs are wrong or too many, {(wanted - found).total()} are missing"]
+    return [f"{(counts - wanted).total()} outputs are wrong or too many, {(wanted - counts).total()} are missing"]

@@ -13,13 +13,13 @@ from tests.bench.jobs import consumed
 from tests.waiting import wait_until
 
 
-def cost(bootstrap: str, given: Input) -> Cost:
+def cost(bootstrap: str, source: Input) -> Cost:
     """A run takes all records. Then its store is gone, and `replay --rebuild` makes it anew with equal groups."""
-    with running(bootstrap, given.topic, FOLD) as place:
-        _, values = sampled(bootstrap, place.run, given)
-        problems = difference(values, given.wanted)
+    with running(bootstrap, source.topic, FOLD) as place:
+        _, values = sampled(bootstrap, place.run, source)
+        problems = difference(values, source.wanted)
         port = place.run.process.port
-        wait_until(lambda: consumed(port) == given.records, 60, "the count of records in /metrics", pause=0.2)
+        wait_until(lambda: consumed(port) == source.records, 60, "the count of records in /metrics", pause=0.2)
         if code := place.run.process.stop():
             problems.append(f"it ended with {code}")
         before = _groups(place.file)
@@ -31,7 +31,7 @@ def cost(bootstrap: str, given: Input) -> Cost:
         spent = _children() - spent
         if _groups(place.file) != before:
             problems.append("the groups are not those that were there")
-    return Cost(spent / given.records * 1e6, 0.0, {"open groups": len(before)}, problems)
+    return Cost(spent / source.records * 1e6, 0.0, {"open groups": len(before)}, problems)
 
 
 def _children() -> float:
@@ -49,4 +49,4 @@ def _called(*arguments: str) -> str:
 
 def _groups(file: Path) -> list[Any]:
     answer = json.loads(_called("groups", "ls", str(file), "bench", "--json"))
-    return sorted((each["key"], each["count"], each["first"], each["last"]) for each in answer["groups"])
+    return sorted((group["key"], group["count"], group["first"], group["last"]) for group in answer["groups"])

@@ -13,7 +13,7 @@ Point = tuple[float, float]
 
 
 def medians(costs: Mapping[str, Sequence[Cost]]) -> list[Point]:
-    return [(float(x), median(each.micros for each in many)) for x, many in costs.items()]
+    return [(float(x), median(outcome.micros for outcome in many)) for x, many in costs.items()]
 
 
 def slope(points: Sequence[Point]) -> float:
@@ -31,9 +31,9 @@ def axis_table(axis: Axis, costs: Mapping[str, Sequence[Cost]]) -> str:
     head = [axis.title, "µs a record", "MiB", *more, "right"]
     rows = [head, ["---"] * len(head)]
     for x, many in costs.items():
-        columns = [f"{median(each.more[name] for each in many):.1f}" for name in more]
-        peak = max(each.peak for each in many)
-        right = f"{sum(not each.problems for each in many)}/{len(many)}"
+        columns = [f"{median(outcome.more[name] for outcome in many):.1f}" for name in more]
+        peak = max(outcome.peak for outcome in many)
+        right = f"{sum(not outcome.problems for outcome in many)}/{len(many)}"
         rows.append(
             [f"{int(x):,}", spread([c.micros for c in many], "{:.2f}"), f"{peak:.0f}" if peak else "", *columns, right]
         )

@@ -16,18 +16,20 @@ STORES = ("sqlite", "redis", "postgresql")
 TENTHS = 10
 
 
-def costs(bootstrap: str, store: str, given: Input) -> dict[int, Cost]:
+def costs(bootstrap: str, store: str, source: Input) -> dict[int, Cost]:
     """By the number of records so far: the cost of those since the tenth before, and the size of the store in MB."""
-    with running(bootstrap, given.topic, FOLD, store) as place:
-        found, values = sampled(bootstrap, place.run, given, _size(store, place))
-        problems = difference(values, given.wanted)
-        problems += jobs.extra(place.run, Work(bootstrap, given.topic), len(values))
+    with running(bootstrap, source.topic, FOLD, store) as place:
+        measurements, values = sampled(bootstrap, place.run, source, _size(store, place))
+        problems = difference(values, source.wanted)
+        problems += jobs.extra(place.run, Work(bootstrap, source.topic), len(values))
         peak = 0.0
     outcomes = {}
     for tenth in range(1, TENTHS + 1):
-        begin, end = (given.records * each / TENTHS for each in (tenth - 1, tenth))
-        part = samples.part(found, begin, end, os.cpu_count() or 1)
-        size = max((each.size for each in found if begin < each.records <= end), default=0.0)
+        begin, end = (source.records * tenths / TENTHS for tenths in (tenth - 1, tenth))
+        part = samples.part(measurements, begin, end, os.cpu_count() or 1)
+        size = max(
+            (measurement.size for measurement in measurements if begin < measurement.records <= end), default=0.0
+        )
         micros = (part.worker + part.server + part.supervisor) / (end - begin) * 1e6
         outcomes[round(end)] = Cost(micros, peak, {"MB": size / 1e6}, problems)
     return outcomes

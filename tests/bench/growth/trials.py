@@ -83,14 +83,14 @@ def measured(bootstrap: str, trial: Trial) -> Cost:
         if trial.claims:
             wait_until(lambda: _claimed(run, trial.claims), START, "all claims", pause=0.1)
             wait_until(lambda: used(run, 1.0) < SETTLED * len(run.process.workers), START, "the end of the start")
-        given = trial.feed()
-        found, values = sampled(bootstrap, run, given)
+        source = trial.feed()
+        measurements, values = sampled(bootstrap, run, source)
         columns, peak = trial.columns(run), run.process.peak_mib()
-        problems = difference(values, given.wanted)
-        problems += jobs.extra(run, Work(bootstrap, given.topic), len(values))
-    end = given.warm + (given.records - given.warm) * END
-    part = samples.part(found, given.warm, end, os.cpu_count() or 1)
-    return Cost((part.worker + part.supervisor) / (end - given.warm) * 1e6, peak, columns, problems)
+        problems = difference(values, source.wanted)
+        problems += jobs.extra(run, Work(bootstrap, source.topic), len(values))
+    end = source.warm + (source.records - source.warm) * END
+    part = samples.part(measurements, source.warm, end, os.cpu_count() or 1)
+    return Cost((part.worker + part.supervisor) / (end - source.warm) * 1e6, peak, columns, problems)
 
 
 def used(run: Running, seconds: float) -> float:
@@ -107,14 +107,14 @@ def _claimed(run: Running, many: int) -> bool:
 
 
 def sampled(
-    bootstrap: str, run: Running, given: Input, size: Callable[[], float] = lambda: 0.0
+    bootstrap: str, run: Running, source: Input, size: Callable[[], float] = lambda: 0.0
 ) -> tuple[list[Sample], list[bytes]]:
     """Read all outputs, with samples on the way."""
     consumer = reader(bootstrap, run.out)
     try:
-        found, values = samples.taken(consumer, given.completed, run.process, run.server, size)
+        measurements, values = samples.taken(consumer, source.completed, run.process, run.server, size)
     finally:
         consumer.close()
     begin = run.process.begun
     assert begin is not None, "results without a first record"
-    return [Sample(0, begin, 0.0), *found], values
+    return [Sample(0, begin, 0.0), *measurements], values

@@ -63,7 +63,9 @@ def chosen(systems: Sequence[str], only: str, without: str) -> tuple[str, ...]:
     """Those whose names begin so; the loop always."""
     wanted = tuple(only.split(","))
     refused = tuple(without.split(",")) if without else ()
-    return tuple(each for each in systems if each == LOOP or (each.startswith(wanted) and not each.startswith(refused)))
+    return tuple(
+        system for system in systems if system == LOOP or (system.startswith(wanted) and not system.startswith(refused))
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -96,10 +98,10 @@ def compared(bootstrap: str, systems: tuple[str, ...], options: argparse.Namespa
     say(f"sending {options.records} records")
     inputs = {part: _input(bootstrap, options.records // part) for part in {1, *map(_part, systems)}}
     for workers in options.workers:
-        found: dict[str, list[Outcome]] = {system: [] for system in systems}
+        outcomes: dict[str, list[Outcome]] = {system: [] for system in systems}
         for turn, system in alternating(systems, options.rounds):
             outcome = contest.once(system, workers, bootstrap, inputs[_part(system)], tools)
-            found[system].append(outcome)
+            outcomes[system].append(outcome)
             say(
                 f"{workers} worker(s), round {turn + 1}: {system} {outcome.seconds:.2f} s, {outcome.worker:.2f} CPU-s, "
                 f"{outcome.peak:.0f} MiB, {outcome.problems or 'right'}"
@@ -107,7 +109,7 @@ def compared(bootstrap: str, systems: tuple[str, ...], options: argparse.Namespa
             yield from (f"{system}: {problem}" for problem in outcome.problems)
         records = {system: inputs[_part(system)].records for system in systems}
         title = f"J1, {options.records} records, {workers} worker{'s' * (workers > 1)}, {options.rounds} rounds"
-        print(report.throughput(title, records, found), flush=True)
+        print(report.throughput(title, records, outcomes), flush=True)
 
 
 def _input(bootstrap: str, records: int) -> contest.Input:

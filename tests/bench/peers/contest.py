@@ -36,16 +36,16 @@ class Input(NamedTuple):
     expected: Mapping[str, Expected]
 
 
-def once(system: str, workers: int, bootstrap: str, given: Input, tools: Tools) -> jobs.Outcome:
+def once(system: str, workers: int, bootstrap: str, source: Input, tools: Tools) -> jobs.Outcome:
     """Raises RuntimeError when it gives no results at all."""
     name, _, delivery = system.partition(" ")
     if system in OURS:
-        work = Work(bootstrap, given.topic, workers=workers, delivery=delivery)
-        return jobs.once(name, work, given.records, given.expected)
-    work = Work(bootstrap, given.topic, workers=workers)
+        work = Work(bootstrap, source.topic, workers=workers, delivery=delivery)
+        return jobs.once(name, work, source.records, source.expected)
+    work = Work(bootstrap, source.topic, workers=workers)
     with running(system, work, tools) as run:
-        outcome = jobs.measured(run, work, given.expected)
-        outcome.problems.extend(jobs.extra(run, work, len(given.expected)))
+        outcome = jobs.measured(run, work, source.expected)
+        outcome.problems.extend(jobs.extra(run, work, len(source.expected)))
     return outcome
 
 
@@ -74,7 +74,7 @@ def started_peer(app: str, peer: Peer, work: Work, tools: Tools, system: str) ->
     """As `running`, for any peer."""
 
     def command(out: str, folder: Path) -> list[str]:
-        given = {
+        settings = {
             "BOOTSTRAP": work.bootstrap,
             "TOPIC": work.topic,
             "OUT": out,
@@ -85,7 +85,7 @@ def started_peer(app: str, peer: Peer, work: Work, tools: Tools, system: str) ->
             "AFTER": str(work.after),
             **peer.variables,
         }
-        environment = {f"BENCH_{name}": value for name, value in given.items()}
+        environment = {f"BENCH_{name}": value for name, value in settings.items()}
         return several.command(peer.commands(tools, work.workers, folder), CLEAN, environment)
 
     with ExitStack() as cleaning:
@@ -96,5 +96,5 @@ def started_peer(app: str, peer: Peer, work: Work, tools: Tools, system: str) ->
 def _delete(bootstrap: str, app: str) -> None:
     """Changelog topics have the name of the app in theirs."""
     known = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=30).topics
-    if left := [topic for topic in known if app in topic]:
-        load.delete(bootstrap, *left)
+    if rest := [topic for topic in known if app in topic]:
+        load.delete(bootstrap, *rest)

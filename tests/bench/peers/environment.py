@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "requirements.txt"
 PROGRAMS = HERE / "programs"
 KAFKA_STREAMS, FLINK = "4.4.0", "2.3.0"
-FLINK_OPENED = [f"--add-opens=java.base/java.{each}=ALL-UNNAMED" for each in ("lang", "util", "time")]
+FLINK_OPENED = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("lang", "util", "time")]
 """Options of a JVM that runs Flink."""
 
 
@@ -54,8 +54,8 @@ def versions() -> Mapping[str, str]:
     text = (
         "import importlib.metadata as m\nfor n in ('quixstreams', 'bytewax', 'faust-streaming'): print(n, m.version(n))"
     )
-    found = subprocess.run([str(python()), "-c", text], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([str(python()), "-c", text], capture_output=True, text=True, check=True).stdout
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
     own = {"Python": sys.version.split()[0], "Apache Kafka": jars.VERSION, "Java": java}
     own |= {"Kafka Streams": KAFKA_STREAMS, "Flink": FLINK}
-    return own | dict(line.split() for line in found.splitlines())
+    return own | dict(line.split() for line in output.splitlines())

@@ -41,8 +41,8 @@ def once(system: str, bootstrap: str, backlog: int, seconds: float, tools: Tools
             contest.opened(system, Work(bootstrap, topic, count=1), tools) as run,
             closing(reader(bootstrap, run.out)) as consumer,
         ):
-            found, _ = samples.taken(consumer, range(1, backlog + 1), run.process, run.server)
-            top = backlog * 0.45 / samples.part(found, backlog * 0.5, backlog * 0.95, 1).seconds
+            measurements, _ = samples.taken(consumer, range(1, backlog + 1), run.process, run.server)
+            top = backlog * 0.45 / samples.part(measurements, backlog * 0.5, backlog * 0.95, 1).seconds
             outcomes: dict[int, Latency] = {}
             for share in SHARES:
                 outcome = outcomes[share] = _at(run, consumer, bootstrap, topic, top * share / 100, seconds)
@@ -71,29 +71,31 @@ def compared(
     bootstrap: str, systems: Sequence[str], backlog: int, seconds: float, rounds: int, tools: Tools
 ) -> Iterator[str]:
     """Prints the table; yields what was wrong. A rate that is too much is no failure: the table says so."""
-    found: dict[str, list[tuple[float, dict[int, Latency]]]] = {system: [] for system in systems}
+    latencies: dict[str, list[tuple[float, dict[int, Latency]]]] = {system: [] for system in systems}
     for turn, system in alternating(tuple(systems), rounds):
         outcome = once(system, bootstrap, backlog, seconds, tools)
-        found[system].append(outcome)
-        rates = ", ".join(f"{share} %: {each.p99:.0f} ms" for share, each in outcome[1].items())
+        latencies[system].append(outcome)
+        rates = ", ".join(f"{share} %: {latency.p99:.0f} ms" for share, latency in outcome[1].items())
         say(f"round {turn + 1}: {system} top {outcome[0]:.0f}/s, p99 at {rates}")
-        yield from (f"{system}: {p}" for each in outcome[1].values() for p in each.problems if "more than one" in p)
-    print(f"\n### Latency under load, {rounds} rounds\n\n{table(found)}", flush=True)
+        yield from (
+            f"{system}: {p}" for latency in outcome[1].values() for p in latency.problems if "more than one" in p
+        )
+    print(f"\n### Latency under load, {rounds} rounds\n\n{table(latencies)}", flush=True)
 
 
-def table(found: Mapping[str, Sequence[tuple[float, Mapping[int, Latency]]]]) -> str:
+def table(latencies: Mapping[str, Sequence[tuple[float, Mapping[int, Latency]]]]) -> str:
     """Medians of the rounds."""
     head = ["system", "guarantee", "top k/s", *(f"{share} %" for share in SHARES)]
     rows = [head, ["---"] * len(head)]
-    for system, outcomes in found.items():
+    for system, outcomes in latencies.items():
         guarantee = contest.OURS[system] if system in contest.OURS else PEERS[system].guarantee
-        cells = [_cell([each[share] for _, each in outcomes if share in each]) for share in SHARES]
+        cells = [_cell([outcome[share] for _, outcome in outcomes if share in outcome]) for share in SHARES]
         rows.append([system, guarantee, f"{median(top for top, _ in outcomes) / 1e3:.0f}", *cells])
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, "", "Milliseconds: p50 / p99 / p99.9, at these parts of the top speed."])
 
 
 def _cell(many: Sequence[Latency]) -> str:
-    if not many or any(each.problems for each in many):
+    if not many or any(outcome.problems for outcome in many):
         return "too much"
-    return " / ".join(f"{median(getattr(each, part) for each in many):.0f}" for part in ("p50", "p99", "p999"))
+    return " / ".join(f"{median(getattr(outcome, part) for outcome in many):.0f}" for part in ("p50", "p99", "p999"))

@@ -69,7 +69,7 @@ def _recovering(tools: Tools, workers: int, folder: Path) -> Sequence[Sequence[s
     kept = folder / "recovery"
     kept.mkdir()
     subprocess.run([tools.python, "-m", "bytewax.recovery", str(kept), RECOVERY_PARTITIONS], check=True)
-    return [[*each, "-r", str(kept), "-s", "1", "-b", "0"] for each in _bytewax(tools, workers, folder)]
+    return [[*command, "-r", str(kept), "-s", "1", "-b", "0"] for command in _bytewax(tools, workers, folder)]
 
 
 def _streams(guarantee: str, setting: str, milliseconds: int, state: str = "plain") -> Peer:

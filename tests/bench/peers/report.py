@@ -29,27 +29,31 @@ HEAD = (
 )
 
 
-def throughput(title: str, records: Mapping[str, int], found: Mapping[str, Sequence[Outcome]]) -> str:
-    """`records` and `found` are by system; the outcomes are round by round."""
+def throughput(title: str, records: Mapping[str, int], results: Mapping[str, Sequence[Outcome]]) -> str:
+    """`records` and `results` are by system; the outcomes are round by round."""
     rows = [HEAD, ("---",) * len(HEAD)]
-    for system, outcomes in found.items():
-        number, server = records[system] / 1e3, median(each.server for each in outcomes)
+    for system, outcomes in results.items():
+        number, server = records[system] / 1e3, median(outcome.server for outcome in outcomes)
         columns = [[number / seconds for seconds in map(take, outcomes)] for take in (_wall, _cpu)]
         rows.append(
             (
                 system,
                 OURS[system] if system in OURS else PEERS[system].guarantee,
                 *(spread(column, "{:.0f}") for column in columns),
-                _ratio(found, records, system, (LOOP,), _cpu),
-                _ratio(found, records, system, _exact(found), _cpu),
-                _ratio(found, records, system, _exact(found), _wall),
-                f"{max(each.peak for each in outcomes):.0f}",
+                _ratio(results, records, system, (LOOP,), _cpu),
+                _ratio(results, records, system, _exact(results), _cpu),
+                _ratio(results, records, system, _exact(results), _wall),
+                f"{max(outcome.peak for outcome in outcomes):.0f}",
                 f"{server:.1f}" if server else "",
-                f"{median(each.others for each in outcomes):.0%}",
-                f"{sum(not each.problems for each in outcomes)}/{len(outcomes)}",
+                f"{median(outcome.others for outcome in outcomes):.0%}",
+                f"{sum(not outcome.problems for outcome in outcomes)}/{len(outcomes)}",
             )
         )
-    lacking = [f"{each} cannot express {PEERS[each].lacks}." for each in found if each in PEERS and PEERS[each].lacks]
+    lacking = [
+        f"{system} cannot express {PEERS[system].lacks}."
+        for system in results
+        if system in PEERS and PEERS[system].lacks
+    ]
     return "\n".join([f"\n### {title}\n", *(f"| {' | '.join(row)} |" for row in rows), "", *lacking])
 
 
@@ -61,26 +65,26 @@ def _cpu(outcome: Outcome) -> float:
     return max(outcome.worker, 0.01)
 
 
-def _exact(found: Mapping[str, object]) -> Sequence[str]:
+def _exact(results: Mapping[str, object]) -> Sequence[str]:
     """The runs of Kafka Streams whose results are exactly once."""
-    return [each for each in found if each.startswith(KAFKA_STREAMS) and PEERS[each].guarantee == ONCE]
+    return [system for system in results if system.startswith(KAFKA_STREAMS) and PEERS[system].guarantee == ONCE]
 
 
 def _ratio(
-    found: Mapping[str, Sequence[Outcome]],
+    outcomes: Mapping[str, Sequence[Outcome]],
     records: Mapping[str, int],
     system: str,
     others: Sequence[str],
     cost: Callable[[Outcome], float],
 ) -> str:
     """How many times the work of the best of the others, in the same round."""
-    others = [each for each in others if found.get(each)]
+    others = [other for other in others if outcomes.get(other)]
     if not others:
         return ""
     ratios = [
-        records[system] / cost(own) / max(records[each] / cost(found[each][turn]) for each in others)
-        for turn, own in enumerate(found[system])
-        if all(turn < len(found[each]) for each in others)
+        records[system] / cost(own) / max(records[other] / cost(outcomes[other][turn]) for other in others)
+        for turn, own in enumerate(outcomes[system])
+        if all(turn < len(outcomes[other]) for other in others)
     ]
     return spread(ratios, "{:.2f}") if ratios else ""
 

@@ -72,16 +72,16 @@ def once(system: str, work: Work, stream: Stream, tools: Tools) -> Steady:
 def _measured(run: Running, work: Work, stream: Stream) -> Steady:
     consumer = reader(work.bootstrap, run.out)
     try:
-        found, values = samples.taken(consumer, stream.completed, run.process, run.server)
+        measurements, values = samples.taken(consumer, stream.completed, run.process, run.server)
     finally:
         consumer.close()
     begin = run.process.begun
     assert begin is not None, "results without a first record"
-    found.insert(0, samples.Sample(0, begin, 0.0))
+    measurements.insert(0, samples.Sample(0, begin, 0.0))
     records, cores = stream.completed[-1], os.cpu_count() or 1
     edges = [records * tenth / TENTHS for tenth in range(TENTHS + 1)]
-    tenths = [samples.part(found, *edge, cores) for edge in pairwise(edges)]
-    steady = samples.part(found, edges[WARM_UP], edges[-2], cores)
+    tenths = [samples.part(measurements, *edge, cores) for edge in pairwise(edges)]
+    steady = samples.part(measurements, edges[WARM_UP], edges[-2], cores)
     return Steady(tenths, steady, run.process.peak_mib(), judge(values, stream.expected, rows=False))
 
 
@@ -91,62 +91,64 @@ def compared(bootstrap: str, systems: Sequence[str], shape: Shape, rounds: int, 
     say(f"sending {records} records")
     stream = arrivals.fill(bootstrap, topic, records, shape.keys, per_key=shape.per_key)
     work = Work(bootstrap, topic, count=shape.per_key, hot=shape.hot, after=LONG if shape.hot else Work.after)
-    found: dict[str, list[Steady]] = {system: [] for system in systems}
+    steadys: dict[str, list[Steady]] = {system: [] for system in systems}
     for turn, system in alternating(tuple(systems), rounds):
         outcome = once(system, work, stream, tools)
-        found[system].append(outcome)
+        steadys[system].append(outcome)
         say(f"round {turn + 1}: {system} {_rates(outcome, records)} k per CPU-s, {outcome.problems or 'right'}")
         yield from (f"{system}: {problem}" for problem in outcome.problems)
     print(f"\n### J1 in its steady state, {shape}, {rounds} rounds\n")
-    print(table(found, records), f"\n{price.line()}\n", curve(found, records), sep="\n", flush=True)
+    print(table(steadys, records), f"\n{price.line()}\n", curve(steadys, records), sep="\n", flush=True)
 
 
 def _rates(outcome: Steady, records: int) -> str:
-    return " ".join(f"{records / TENTHS / 1e3 / max(each.worker, 0.01):.0f}" for each in outcome.tenths)
+    return " ".join(f"{records / TENTHS / 1e3 / max(tenth.worker, 0.01):.0f}" for tenth in outcome.tenths)
 
 
-def table(found: Mapping[str, Sequence[Steady]], records: int) -> str:
+def table(steadys: Mapping[str, Sequence[Steady]], records: int) -> str:
     """Work in the steady part. Ratios are those to the best of the peers in the same round, and then their median."""
     part = records * (TENTHS - 1 - WARM_UP) / TENTHS
-    groups = {name: [each for each in found if each.startswith(name)] for name in (report.KAFKA_STREAMS, *FLINKS)}
+    groups = {
+        name: [steady for steady in steadys if steady.startswith(name)] for name in (report.KAFKA_STREAMS, *FLINKS)
+    }
     head = ["system", "guarantee", "k/s", "k per CPU-s", *(f"CPU / {name}" for name in groups)]
     rows = [[*head, "EUR a billion", "MiB", "server CPU-s", "others", "right"]]
     rows.append(["---"] * len(rows[0]))
-    for system, outcomes in found.items():
-        server = median(each.steady.server for each in outcomes)
-        costs = [price.euros((each.steady.worker + each.steady.server) / part * 1e9) for each in outcomes]
+    for system, outcomes in steadys.items():
+        server = median(outcome.steady.server for outcome in outcomes)
+        costs = [price.euros((outcome.steady.worker + outcome.steady.server) / part * 1e9) for outcome in outcomes]
         rows.append(
             [
                 system,
                 contest.OURS[system] if system in contest.OURS else PEERS[system].guarantee,
-                spread([part / 1e3 / each.steady.seconds for each in outcomes], "{:.0f}"),
-                spread([part / 1e3 / each.steady.worker for each in outcomes], "{:.0f}"),
-                *(_ratio(found, outcomes, names) for names in groups.values()),
+                spread([part / 1e3 / outcome.steady.seconds for outcome in outcomes], "{:.0f}"),
+                spread([part / 1e3 / outcome.steady.worker for outcome in outcomes], "{:.0f}"),
+                *(_ratio(steadys, outcomes, names) for names in groups.values()),
                 f"{median(costs):.2f}",
-                f"{max(each.peak for each in outcomes):.0f}",
+                f"{max(outcome.peak for outcome in outcomes):.0f}",
                 f"{server:.1f}" if server else "",
-                f"{median(each.steady.others for each in outcomes):.0%}",
-                f"{sum(not each.problems for each in outcomes)}/{len(outcomes)}",
+                f"{median(outcome.steady.others for outcome in outcomes):.0%}",
+                f"{sum(not outcome.problems for outcome in outcomes)}/{len(outcomes)}",
             ]
         )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _ratio(found: Mapping[str, Sequence[Steady]], outcomes: Sequence[Steady], others: Sequence[str]) -> str:
+def _ratio(steadys: Mapping[str, Sequence[Steady]], outcomes: Sequence[Steady], others: Sequence[str]) -> str:
     ratios = [
-        min(found[other][turn].steady.worker for other in others) / outcome.steady.worker
+        min(steadys[other][turn].steady.worker for other in others) / outcome.steady.worker
         for turn, outcome in enumerate(outcomes)
-        if others and all(turn < len(found[other]) for other in others)
+        if others and all(turn < len(steadys[other]) for other in others)
     ]
     return spread(ratios, "{:.2f}") if ratios else ""
 
 
-def curve(found: Mapping[str, Sequence[Steady]], records: int) -> str:
+def curve(steadys: Mapping[str, Sequence[Steady]], records: int) -> str:
     """Thousand records per CPU second in each tenth of the stream, medians of the rounds."""
     lines = [f"| system | {' | '.join(f'{tenth + 1}' for tenth in range(TENTHS))} |", "|---" * (TENTHS + 1) + "|"]
-    for system, outcomes in found.items():
+    for system, outcomes in steadys.items():
         rates = [
-            median(records / TENTHS / 1e3 / max(each.tenths[tenth].worker, 0.01) for each in outcomes)
+            median(records / TENTHS / 1e3 / max(outcome.tenths[tenth].worker, 0.01) for outcome in outcomes)
             for tenth in range(TENTHS)
         ]
         lines.append(f"| {system} | {' | '.join(f'{rate:.0f}' for rate in rates)} |")
