@@ -32,12 +32,12 @@ def audit(
     counted = {record.place: record for record in inputs if good(record) and record.place not in poison}
     refused = {record.place: record for record in inputs if record.place not in counted}
     exact_copies([*outputs, *dead], verdict)
-    said = [json.loads(output.value or b"{}") for output in distinct(outputs)]
-    booked = entries if stored else said
+    entries_sent = [json.loads(output.value or b"{}") for output in distinct(outputs)]
+    booked = entries if stored else entries_sent
     _covered(counted, booked, verdict)
     if stored:
         _balanced(booked, balances, verdict)
-        _sent(booked, said, verdict)
+        _sent(booked, entries_sent, verdict)
     _in_order(outputs, verdict)
     dead_letters(counted, refused, distinct(dead), verdict)
     return verdict
@@ -68,12 +68,14 @@ def _balanced(entries: Sequence[Entry], balances: Mapping[str, int], verdict: Ve
         sums[entry["account"]] += entry["amount"]
     for account in {*sums, *balances}:
         if sums[account] != balances.get(account, 0):
-            found = verdict.lost if balances.get(account, 0) < sums[account] else verdict.duplicate
-            found.append(f"balance of {account}: {balances.get(account)} where the entries sum up to {sums[account]}")
+            problems = verdict.lost if balances.get(account, 0) < sums[account] else verdict.duplicate
+            problems.append(
+                f"balance of {account}: {balances.get(account)} where the entries sum up to {sums[account]}"
+            )
 
 
-def _sent(entries: Sequence[Entry], said: Sequence[Entry], verdict: Verdict) -> None:
-    written, sent = (Counter(json.dumps(each, sort_keys=True) for each in some) for some in (entries, said))
+def _sent(entries: Sequence[Entry], entries_sent: Sequence[Entry], verdict: Verdict) -> None:
+    written, sent = (Counter(json.dumps(entry, sort_keys=True) for entry in some) for some in (entries, entries_sent))
     verdict.lost += [f"{count} times no message says {entry}" for entry, count in (written - sent).items()]
     verdict.duplicate += [f"{count} messages too many say {entry}" for entry, count in (sent - written).items()]
 

@@ -162,13 +162,13 @@ def enter(session: Any, entry: Entry) -> None:
     match session:
         case SqlSession(connection):
             connection.execute(text(f"insert into entries_{name} (line) values (:line)"), {"line": line})
-            given = {"amount": amount, "account": account}
+            settings = {"amount": amount, "account": account}
             moved = connection.execute(
-                text(f"update balances_{name} set amount = amount + :amount where account = :account"), given
+                text(f"update balances_{name} set amount = amount + :amount where account = :account"), settings
             )
             if not moved.rowcount:
                 connection.execute(
-                    text(f"insert into balances_{name} (account, amount) values (:account, :amount)"), given
+                    text(f"insert into balances_{name} (account, amount) values (:account, :amount)"), settings
                 )
         case MongoSession(client_session, database):
             database[f"entries_{name}"].insert_one({"line": line}, session=client_session)

@@ -27,8 +27,8 @@ class Books:
     def make(self) -> None:
         if self._url.startswith("mongodb:"):
             with pymongo.MongoClient(self._url) as client:
-                for each in ("entries", "balances"):
-                    client.get_default_database().create_collection(f"{each}_{self._name}")
+                for name in ("entries", "balances"):
+                    client.get_default_database().create_collection(f"{name}_{self._name}")
         elif not self._url.startswith("redis"):
             for statement in TABLES:
                 self._rows(statement.format(name=self._name))
@@ -39,7 +39,7 @@ class Books:
     def _lines(self) -> Sequence[Any]:
         if self._url.startswith("mongodb:"):
             with pymongo.MongoClient(self._url) as client:
-                return [each["line"] for each in client.get_default_database()[f"entries_{self._name}"].find()]
+                return [document["line"] for document in client.get_default_database()[f"entries_{self._name}"].find()]
         if self._url.startswith("redis"):
             with redis.Redis.from_url(self._url) as server:
                 return list(server.lrange(f"{self._name}:entries", 0, -1))  # type: ignore[arg-type]
@@ -48,8 +48,8 @@ class Books:
     def balances(self) -> dict[str, int]:
         if self._url.startswith("mongodb:"):
             with pymongo.MongoClient(self._url) as client:
-                found = client.get_default_database()[f"balances_{self._name}"].find()
-                return {each["_id"]: each["amount"] for each in found}
+                documents = client.get_default_database()[f"balances_{self._name}"].find()
+                return {document["_id"]: document["amount"] for document in documents}
         if self._url.startswith("redis"):
             with redis.Redis.from_url(self._url) as server:
                 keys = server.scan_iter(f"{self._name}:balance:*", count=10_000)
@@ -60,6 +60,6 @@ class Books:
         if not self._url.startswith("sqlite:"):
             return execute(self._url, statement)
         with sqlite3.connect(self._url.removeprefix("sqlite:///"), timeout=20) as db:
-            found = db.execute(statement).fetchall()
+            rows = db.execute(statement).fetchall()
         db.close()
-        return found
+        return rows

@@ -117,15 +117,15 @@ def chosen(whole: bool = WHOLE) -> list[Cell]:
     """What this run takes: all of them under SLUICEGATE_CHAOS=whole."""
     if whole:
         return ALL
-    here = [Cell(*each, STORES[number % 2]) for number, each in enumerate(TELLING)]
-    return here + [Cell(*each, SERVERS[number % 3]) for number, each in enumerate(ELSEWHERE)]
+    here = [Cell(*cell, STORES[number % 2]) for number, cell in enumerate(TELLING)]
+    return here + [Cell(*cell, SERVERS[number % 3]) for number, cell in enumerate(ELSEWHERE)]
 
 
 def newer(whole: bool = WHOLE) -> list[Cell]:
     """What runs with `group.protocol: consumer`: in a whole run the batch's cells, whose faults meet the group."""
     if whole:
         return [cell for cell in ALL if cell.point in BATCH and cell.store in STORES]
-    return [Cell(*each, STORES[number % 2]) for number, each in enumerate(CONSUMER_PROTOCOL)]
+    return [Cell(*cell, STORES[number % 2]) for number, cell in enumerate(CONSUMER_PROTOCOL)]
 
 
 # Cold groups: two groups of a partition stay in memory, so commits evict groups and delete rows, records and deadlines
@@ -144,7 +144,7 @@ PAGED = [
 def paged(whole: bool = WHOLE) -> list[Cell]:
     """For `hot_groups`: in a whole run with every store."""
     if not whole:
-        return [Cell(*each) for each in PAGED]
+        return [Cell(*cell) for cell in PAGED]
     return [cell for cell in ALL if cell.point in PAGED_POINTS]
 
 
@@ -161,7 +161,7 @@ WINDOWED = [
 def windowed(whole: bool = WHOLE) -> list[Cell]:
     """For `hot_groups` of windows: in a whole run with every store."""
     if not whole:
-        return [Cell(*each) for each in WINDOWED]
+        return [Cell(*cell) for cell in WINDOWED]
     return [cell for cell in ALL if cell.point in PAGED_POINTS and cell.point not in TIMER]
 
 
@@ -209,7 +209,7 @@ def dispatcher(whole: bool = WHOLE) -> list[Cell]:
     """For the process that sends the outbox's rows. What is asked in a thread may get no reply; between two calls
     nothing is asked."""
     if not whole:
-        return [Cell(*each, DISPATCHER_NTH) for each in DISPATCHER]
+        return [Cell(*cell, DISPATCHER_NTH) for cell in DISPATCHER]
     stores = (*STORES, *SERVERS)
     return [
         Cell(point, kind, store, DISPATCHER_NTH)
@@ -245,7 +245,7 @@ NO_SHARED = {
 def shared(whole: bool = WHOLE) -> list[Cell]:
     """For `scope: shared`. Nothing is asked of the store between a batch's seal and its first call."""
     if not whole:
-        return [Cell(*each, SHARED_NTH) for each in SHARED]
+        return [Cell(*cell, SHARED_NTH) for cell in SHARED]
     stores = (*STORES, *SERVERS)
     all_of_them = [
         Cell(point, kind, store, SHARED_NTH) for point, kinds in SHARED_POINTS for kind in kinds for store in stores
@@ -274,22 +274,22 @@ broker: here it would race a SIGSTOP."""
 def transactional(whole: bool = WHOLE) -> list[Cell]:
     """For `delivery: transactional`."""
     if not whole:
-        return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in TRANSACTIONAL]
+        return [Cell(*cell, TRANSACTION_NTH[cell[0]]) for cell in TRANSACTIONAL]
     stores = (*STORES, *SERVERS)
     every = [(point, kind, store) for point in TRANSACTION_POINTS for kind in KINDS[:2] for store in stores]
-    return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in (*every, COORDINATOR)]
+    return [Cell(*cell, TRANSACTION_NTH[cell[0]]) for cell in (*every, COORDINATOR)]
 
 
 def without_cursor() -> list[Cell]:
     """The twins."""
-    return [Cell(*each, TRANSACTION_NTH[each[0]]) for each in WITHOUT_CURSOR]
+    return [Cell(*cell, TRANSACTION_NTH[cell[0]]) for cell in WITHOUT_CURSOR]
 
 
 def slow(whole: bool = WHOLE) -> list[Cell]:
     """For slow handlers: in a whole run with every store. What raises inside a call is its handler's failure, no fault
     of the engine."""
     if not whole:
-        return [Cell(*each) for each in SLOW]
+        return [Cell(*cell) for cell in SLOW]
     return [Cell(point, kind, store) for point, kinds in SEALING for kind in kinds for store in (*STORES, *SERVERS)]
 
 
@@ -297,7 +297,7 @@ def books(whole: bool = WHOLE) -> list[Cell]:
     """For handlers of messages: in a whole run everything, with every store, but the timers and a restore, which is one
     of groups."""
     if not whole:
-        return [Cell(*each, BOOKS_NTH.get(each[0], 0)) for each in BOOKS]
+        return [Cell(*cell, BOOKS_NTH.get(cell[0], 0)) for cell in BOOKS]
     taken = [cell for cell in ALL if cell.point not in ("in-restore", *TIMER) and cell[:3] not in NO_BOOKS]
     return [cell._replace(nth=BOOKS_NTH.get(cell.point, 0)) for cell in taken]
 
@@ -305,7 +305,7 @@ def books(whole: bool = WHOLE) -> list[Cell]:
 def booked_groups(whole: bool = WHOLE) -> list[Cell]:
     """For handlers of groups: in a whole run the commit, a restore and the timers."""
     if not whole:
-        return [Cell(*each) for each in BOOKED_GROUPS]
+        return [Cell(*cell) for cell in BOOKED_GROUPS]
     return [cell for cell in ALL if cell.point in ("before-commit", "in-restore", *TIMER) and cell[:3] not in NO_BOOKS]
 
 

@@ -53,9 +53,9 @@ def scene(
         return made[-1]
 
     yield make
-    for each in made:
-        print(each.tail())
-        each.close()
+    for app in made:
+        print(app.tail())
+        app.close()
 
 
 @pytest.fixture

@@ -36,13 +36,13 @@ class Ledger:
         shutil.copy(Path(__file__).with_name("book_handlers.py"), scene.folder / "chaos_books.py")
         (scene.folder / "books.json").write_text(json.dumps({"name": scene.name, "store": scene.store}))
         functions = [f"chaos_books:{name}" for name in handlers]
-        given = {"from": f"{scene.name}.in", "handler": functions, "to": {"topic": f"{scene.name}.out"}}
-        scene.spec["agents"] = {"sums": given | {"session": True, "retry": RETRY} | agent}
+        settings = {"from": f"{scene.name}.in", "handler": functions, "to": {"topic": f"{scene.name}.out"}}
+        scene.spec["agents"] = {"sums": settings | {"session": True, "retry": RETRY} | agent}
 
-    def pay(self, count: int = 1, partition: int = 0, key: bytes = b"k0", **said: Any) -> list[Place]:
+    def pay(self, count: int = 1, partition: int = 0, key: bytes = b"k0", **payment: Any) -> list[Place]:
         """Payments that say so; where they stand."""
         for number in range(count):
-            self.scene.feed.one(key, json.dumps({"v": 1000 + number, **said}).encode(), partition)
+            self.scene.feed.one(key, json.dumps({"v": 1000 + number, **payment}).encode(), partition)
         self.scene.catch_up()
         places = [record.place for record in self.scene.records("in") if record.partition == partition]
         return sorted(places)[-count:]

@@ -215,9 +215,9 @@ def in_the_code() -> set[str]:
 
 def signs(point: str, kind: str, store: str) -> list[str]:
     """The tests of a cell: CI runs **X** within a few days, X is in `make chaos` alone."""
-    found = [_sign(family, (point, kind, store)) for family in FAMILIES]
+    marks = [_sign(family, (point, kind, store)) for family in FAMILIES]
     singles = {f"**{single.sign}**" for single in SINGLES if single[2:] == (point, kind, store)}
-    return [sign for sign in found if sign] + sorted(singles)
+    return [sign for sign in marks if sign] + sorted(singles)
 
 
 def _sign(family: Family, place: tuple[str, str, str]) -> str:

@@ -20,15 +20,15 @@ def entry(*offsets: int, amount: int | None = None) -> Entry:
     return {"account": "k", "amount": total, "count": len(offsets), "first": offsets[0], "last": offsets[-1]}
 
 
-def message(offset: int, said: Entry) -> Seen:
+def message(offset: int, content: Entry) -> Seen:
     headers = {"sluicegate-id": f"id-{offset}", "sluicegate-shard": "a>out#x", "sluicegate-seq": str(offset)}
-    return Seen("a.out", 0, offset, b"k", json.dumps(said).encode(), headers)
+    return Seen("a.out", 0, offset, b"k", json.dumps(content).encode(), headers)
 
 
 PAID = [payment(offset, 10**offset) for offset in range(3)]
 BAD = Seen("a.in", 0, 3, b"k", b"{")
 ENTRIES = [entry(0), entry(1), entry(2)]
-SENT = [message(offset, each) for offset, each in enumerate(ENTRIES)]
+SENT = [message(offset, entry) for offset, entry in enumerate(ENTRIES)]
 RIGHT = {"k": 111}
 
 

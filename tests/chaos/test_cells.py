@@ -47,13 +47,15 @@ def overtaken(scene: Scene, healthy: Worker) -> None:
     of before it lost one to the other. Its log is not."""
 
     def has_all() -> bool:
-        told = {
+        events = {
             line["partition"]: line["event"]
             for line in list(healthy.lines)
             if line.get("event") in (CLAIMED, "partition.revoked")
         }
         running = {row["number"] for row in healthy.partitions() if row["state"] == "running"}
-        return running == {number for number, event in told.items() if event == CLAIMED} == set(range(scene.partitions))
+        return (
+            running == {number for number, event in events.items() if event == CLAIMED} == set(range(scene.partitions))
+        )
 
     wait_until(has_all, 40, "the takeover", pause=0.1)
     scene.flowing()

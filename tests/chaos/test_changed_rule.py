@@ -60,9 +60,9 @@ def totals(app: Scene, worker: Worker) -> Counter[tuple[str, int, float]]:
     app.stop()
     app.catch_up()
     results = distinct(app.records("out"))
-    assert len({span(each) for each in results}) == len(results)
-    said = [json.loads(each.value or b"") for each in results]
-    return Counter((each["reason"], each["count"], each["total"]) for each in said)
+    assert len({span(result) for result in results}) == len(results)
+    documents = [json.loads(result.value or b"") for result in results]
+    return Counter((document["reason"], document["count"], document["total"]) for document in documents)
 
 
 WANTED = Counter({("manual", 1, 1): KEYS, ("count", 2, 2000): KEYS})
@@ -98,9 +98,9 @@ def test_without_the_row_that_names_them_the_groups_that_are_left_are_lost(scene
         "after", "after-commit=kill@1", options=FLUSH, environ={"PYTHONPATH": str(mutated(tmp_path / "tree"))}
     )
     worker.wait_hit()
-    found = totals(app, worker)
-    assert found.keys() == WANTED.keys()
-    assert 0 < found["manual", 1, 1] < KEYS
+    sums = totals(app, worker)
+    assert sums.keys() == WANTED.keys()
+    assert 0 < sums["manual", 1, 1] < KEYS
 
 
 def test_the_groups_that_are_left_after_a_kill_end_without_the_option(scene: MakeScene) -> None:

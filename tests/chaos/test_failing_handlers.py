@@ -26,8 +26,8 @@ def given(app: Ledger, **payment: object) -> None:
 
 def letter(app: Ledger, reason: str) -> Seen:
     """The dead letter of the payment that never works."""
-    [found] = [each for each in app.letters(reason) if b'"do"' in (each.value or b"")]
-    return found
+    [dead_letter] = [letter for letter in app.letters(reason) if b'"do"' in (letter.value or b"")]
+    return dead_letter
 
 
 def row(worker: Worker, number: int) -> dict[str, object]:
@@ -134,7 +134,7 @@ def test_a_handler_that_always_outlasts_its_transaction_holds_its_partition_loud
     verdict = app.verdict(settle=0.1)
     assert [line for line in verdict.lost if str(bad) in line]
     assert not verdict.duplicate, verdict
-    assert not [each for each in app.scene.records("dead") if b'"do"' in (each.value or b"")]
+    assert not [record for record in app.scene.records("dead") if b'"do"' in (record.value or b"")]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_children_that_handlers_fork_take_nothing_and_repeat_nothing(ledger: Mak
     app.scene.run()
     verdict = app.verdict()
     assert verdict.clean, verdict
-    assert not [each for each in app.scene.records("dead") if b'"do"' in (each.value or b"")]
+    assert not [record for record in app.scene.records("dead") if b'"do"' in (record.value or b"")]
 
 
 def test_without_crash_marks_a_payment_that_ends_the_process_stops_its_partition(ledger: MakeLedger) -> None:

@@ -58,7 +58,12 @@ def test_a_store_that_is_flushed_under_load_halts_every_partition(
     app.flowing(40)
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
-    halted = wait_until(lambda: len(found := halts(worker)) == app.partitions and found, 60, "the halts", pause=0.1)
+    halted = wait_until(
+        lambda: len(halted_partitions := halts(worker)) == app.partitions and halted_partitions,
+        60,
+        "the halts",
+        pause=0.1,
+    )
     assert {row["error"] for row in halted} == {"store-wiped"}
     assert worker.get("/readyz")[0] == 503
 

@@ -52,5 +52,10 @@ def test_after_a_power_loss_on_a_disk_that_lied_the_partitions_halt_instead_of_s
         worker.kill9()
         disk.lose_power()
         second = app.run("second", enter=disk.enter)
-        halted = wait_until(lambda: len(found := halts(second)) == app.partitions and found, 60, "the halts", pause=0.1)
+        halted = wait_until(
+            lambda: len(halted_partitions := halts(second)) == app.partitions and halted_partitions,
+            60,
+            "the halts",
+            pause=0.1,
+        )
         assert {row["error"] for row in halted} == {"store-rewound"}

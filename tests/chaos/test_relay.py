@@ -128,6 +128,6 @@ def test_rows_that_arrived_unreported_beside_a_failure_are_sent_again_as_exact_c
         "delivered" if driver.producer.replaced else "ack-lost" if row.partition else "failed"
     )
     some_time(driver)
-    found = verdict(log)
-    assert found.clean, found
-    assert found.copies, "nothing was sent twice: this proves nothing"
+    judgement = verdict(log)
+    assert judgement.clean, judgement
+    assert judgement.copies, "nothing was sent twice: this proves nothing"

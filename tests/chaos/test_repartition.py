@@ -54,11 +54,13 @@ def wrong(app: Scene) -> dict[str, Counter[tuple[str, int]]]:
     app.end(repeats=True)
     paid = [json.loads(record.value or b"") for record in app.records("in") if good(record)]
     groups = [json.loads(record.value or b"") for record in distinct(app.records("out"))]
-    wanted = Counter((each["who"], each["v"]) for each in paid)
-    grouped = Counter((group["key"], each) for group in groups for each in group["all"])
+    wanted = Counter((payment["who"], payment["v"]) for payment in paid)
+    grouped = Counter((group["key"], number) for group in groups for number in group["all"])
     assert all(group["count"] == len(group["all"]) and group["total"] == sum(group["all"]) for group in groups)
     bad = Counter(("dead", record.offset) for record in app.records("in") if not good(record))
-    letters = Counter(("dead", int(each.headers["sluicegate-dead-offset"])) for each in distinct(app.records("dead")))
+    letters = Counter(
+        ("dead", int(message.headers["sluicegate-dead-offset"])) for message in distinct(app.records("dead"))
+    )
     return {"lost": (wanted - grouped) + (bad - letters), "duplicate": (grouped - wanted) + (letters - bad)}
 
 

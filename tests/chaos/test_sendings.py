@@ -40,9 +40,9 @@ def sendings(
         return made[-1]
 
     yield make
-    for each in made:
-        print(each.tail())
-        each.close()
+    for app in made:
+        print(app.tail())
+        app.close()
 
 
 def under_fault(sent: Sendings, cell: Cell, without: str = "") -> Verdict:

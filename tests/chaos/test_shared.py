@@ -60,19 +60,20 @@ def judge_shared(inputs: Sequence[Seen], outputs: Sequence[Seen], dead: Sequence
     covered: Counter[tuple[bytes | None, int]] = Counter()
     for fire in distinct(outputs):
         verdict.groups += 1
-        said = json.loads(fire.value or b"{}")
-        covered.update((fire.key, value) for value in said["all"])
-        honest = (said["count"], said["total"]) == (len(said["all"]), sum(said["all"]))
-        if not honest or said["count"] > COUNT or (said["reason"] == "count") != (said["count"] == COUNT):
+        document = json.loads(fire.value or b"{}")
+        covered.update((fire.key, value) for value in document["all"])
+        honest = (document["count"], document["total"]) == (len(document["all"]), sum(document["all"]))
+        if not honest or document["count"] > COUNT or (document["reason"] == "count") != (document["count"] == COUNT):
             verdict.lost.append(
-                f"group {fire.id} says {said['count']} records, {said['reason']}, and has {len(said['all'])}"
+                f"group {fire.id} says {document['count']} records, {document['reason']}, and has "
+                f"{len(document['all'])}"
             )
     for record in counted.values():
         value = json.loads(record.value or b"{}")["v"]
         times = covered[record.key, value]
-        found = verdict.lost if not times else verdict.duplicate if times > 1 else None
-        if found is not None:
-            found.append(f"input {record.place}: value {value} of {record.key!r} is in {times} groups")
+        problems = verdict.lost if not times else verdict.duplicate if times > 1 else None
+        if problems is not None:
+            problems.append(f"input {record.place}: value {value} of {record.key!r} is in {times} groups")
     return verdict
 
 
@@ -143,8 +144,8 @@ def test_the_judge_finds_records_counted_twice_without_the_watermark(shared: Mak
 
 def of_a_sending(record: Seen) -> tuple[int, int]:
     """What a handler sends names no partition."""
-    said = json.loads(record.value or b"{}")
-    return said["all"][0] % PARTITIONS, said["count"]
+    document = json.loads(record.value or b"{}")
+    return document["all"][0] % PARTITIONS, document["count"]
 
 
 def killer(app: Scene) -> list[Worker]:

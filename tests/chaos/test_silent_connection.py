@@ -77,11 +77,11 @@ class Shop:
 
     def came(self, topic: str) -> list[dict[str, Any]]:
         self.tap.draw()
-        return [json.loads(each.value or b"null") for each in self.tap.seen(topic)]
+        return [json.loads(message.value or b"null") for message in self.tap.seen(topic)]
 
     def late(self) -> list[Seen]:
         self.tap.finish()
-        return [each for each in self.tap.seen("dead") if each.headers["sluicegate-dead-reason"] == "late"]
+        return [message for message in self.tap.seen("dead") if message.headers["sluicegate-dead-reason"] == "late"]
 
     def close(self) -> None:
         for worker in self.workers:
@@ -112,8 +112,8 @@ def shop(
         return made[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for case in made:
+        case.close()
 
 
 def until(begin: float, seconds: float) -> None:
@@ -131,7 +131,7 @@ def silent(shop: Shop, swallows: bool) -> None:
 
 
 def results(shop: Shop, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    return {each["key"]: each for each in shop.came("settled") if each["key"] in ids}
+    return {document["key"]: document for document in shop.came("settled") if document["key"] in ids}
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -153,7 +153,7 @@ def test_an_order_that_is_paid_in_time_is_not_called_unpaid(shop: Callable[..., 
         app.send("orders", f"later-{second}")
     wait_until(lambda: "o-1" in results(app, ["o-1"]), 60, "the paid order", pause=0.2)
     assert results(app, ["o-1"])["o-1"]["reason"] == "until"
-    assert [each["key"] for each in app.came("unpaid") if each["key"] == "o-1"] == []
+    assert [document["key"] for document in app.came("unpaid") if document["key"] == "o-1"] == []
     assert app.late() == []
 
 

@@ -74,9 +74,9 @@ def test_redelivery_what_kafka_offers_again_after_its_own_offsets_are_gone_has_n
     assert first.exit_code() == 0
     admin = AdminClient({"bootstrap.servers": app.scene.bootstrap, "log_level": 0})
     [group] = [
-        each.group_id
-        for each in admin.list_consumer_groups().result(20).valid
-        if each.group_id.startswith(app.scene.name)
+        group.group_id
+        for group in admin.list_consumer_groups().result(20).valid
+        if group.group_id.startswith(app.scene.name)
     ]
     admin.delete_consumer_groups([group])[group].result(20)
     app.pay(10, partition=0, key=b"k0")

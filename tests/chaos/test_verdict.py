@@ -12,9 +12,9 @@ def source(offset: int, key: bytes | None = b"k", value: bytes | None = None) ->
 
 
 def fire(
-    offset: int, number: int, *members: int, said: int | None = None, key: bytes = b"k", lineage: str = "x"
+    offset: int, number: int, *members: int, records: int | None = None, key: bytes = b"k", lineage: str = "x"
 ) -> Seen:
-    count = len(members) if said is None else said
+    count = len(members) if records is None else records
     value = json.dumps({"count": count, "total": sum(10**member for member in members)}).encode()
     headers = {
         "sluicegate-id": f"id-{members[0]}",
@@ -56,8 +56,8 @@ def test_a_record_in_two_groups_is_a_duplicate() -> None:
 
 
 def test_a_group_that_counts_more_or_other_records_than_it_spans_is_found() -> None:
-    assert findings(judge(INPUT, [fire(0, 1, 0, 1, said=3), GOOD_OUTPUT[1]], [])) == {"duplicate"}
-    assert findings(judge(INPUT, [fire(0, 1, 0, 1, said=1), GOOD_OUTPUT[1]], [])) == {"lost"}
+    assert findings(judge(INPUT, [fire(0, 1, 0, 1, records=3), GOOD_OUTPUT[1]], [])) == {"duplicate"}
+    assert findings(judge(INPUT, [fire(0, 1, 0, 1, records=1), GOOD_OUTPUT[1]], [])) == {"lost"}
     other = replace(GOOD_OUTPUT[0], value=b'{"count": 2, "total": 12}')
     assert findings(judge(INPUT, [other, GOOD_OUTPUT[1]], [])) == {"lost"}
 
@@ -92,8 +92,11 @@ def test_dead_letters_are_missed_when_absent_changed_doubled_or_of_good_records(
 
 def test_the_balance_further_down_misses_and_recounts_results() -> None:
     def further(*fires: Seen) -> list[Seen]:
-        said = [json.loads(fire.value or b"") for fire in fires]
-        document = {"records": sum(each["count"] for each in said), "totals": [each["total"] for each in said]}
+        documents = [json.loads(fire.value or b"") for fire in fires]
+        document = {
+            "records": sum(document["count"] for document in documents),
+            "totals": [document["total"] for document in documents],
+        }
         return [Seen("a.totals", 0, 0, b"k", json.dumps(document).encode(), {"sluicegate-id": "t"})]
 
     assert not findings(balance(INPUT, GOOD_OUTPUT, further(*GOOD_OUTPUT)))

@@ -36,9 +36,9 @@ class Verdict:
     def __str__(self) -> str:
         parts = [f"{self.groups} groups, {self.copies} copies"]
         for name in ("lost", "duplicate", "order", "unseen", "refused"):
-            found = getattr(self, name)
-            if found:
-                parts.append(f"{len(found)} {name}:\n    " + "\n    ".join(found[:12]))
+            value = getattr(self, name)
+            if value:
+                parts.append(f"{len(value)} {name}:\n    " + "\n    ".join(value[:12]))
         return "\n  ".join(parts)
 
 
@@ -138,14 +138,14 @@ def span(fire: Seen) -> tuple[int, int, int]:
 
 def _contents(fire: Seen, members: Sequence[Seen], verdict: Verdict) -> None:
     """Does the group say of its records what they say themselves?"""
-    said: dict[str, Any] = json.loads(fire.value or b"{}")
+    document: dict[str, Any] = json.loads(fire.value or b"{}")
     values = [json.loads(record.value or b"{}")["v"] for record in members]
     what = f"group {fire.id} of {fire.key!r} {span(fire)}"
-    if said["count"] < len(members):
-        verdict.lost.append(f"{what} counts {said['count']} of {len(members)} records")
-    elif said["count"] > len(members):
-        verdict.duplicate.append(f"{what} counts {said['count']} times {len(members)} records")
-    elif said["total"] != sum(values) or said.get("all", values) != values:
+    if document["count"] < len(members):
+        verdict.lost.append(f"{what} counts {document['count']} of {len(members)} records")
+    elif document["count"] > len(members):
+        verdict.duplicate.append(f"{what} counts {document['count']} times {len(members)} records")
+    elif document["total"] != sum(values) or document.get("all", values) != values:
         verdict.lost.append(f"{what} has the contents of other records")
 
 
@@ -167,18 +167,18 @@ def _order(outputs: Sequence[Seen], verdict: Verdict) -> None:
 def dead_letters(
     counted: dict[Place, Seen], refused: dict[Place, Seen], letters: Sequence[Seen], verdict: Verdict
 ) -> None:
-    found: Counter[Place] = Counter()
+    places: Counter[Place] = Counter()
     for letter in letters:
         place = int(letter.headers["sluicegate-dead-partition"]), int(letter.headers["sluicegate-dead-offset"])
-        found[place] += 1
+        places[place] += 1
         record = counted.get(place) or refused.get(place)
         if record is None or (record.key, record.value) != (letter.key, letter.value):
             verdict.unseen.append(f"the dead letter of input {place} is not that record")
         if place in counted:
             why = letter.headers.get("sluicegate-dead-reason"), letter.headers.get("sluicegate-dead-error")
             verdict.refused.append(f"input {place}: {why}")
-    verdict.unseen += [f"input {place} has no dead letter" for place in refused if not found[place]]
-    verdict.duplicate += [f"input {place} has {times} dead letters" for place, times in found.items() if times > 1]
+    verdict.unseen += [f"input {place} has no dead letter" for place in refused if not places[place]]
+    verdict.duplicate += [f"input {place} has {times} dead letters" for place, times in places.items() if times > 1]
 
 
 def balance(inputs: Sequence[Seen], outputs: Sequence[Seen], further: Sequence[Seen]) -> Verdict:
@@ -196,9 +196,9 @@ def balance(inputs: Sequence[Seen], outputs: Sequence[Seen], further: Sequence[S
         f"the group with total {total} counted {came[total]} times further down" for total in came - wanted
     ]
     true = sum(map(good, inputs))
-    said = sum(fire["records"] for fire in fires)
-    if said > true:
-        verdict.duplicate.append(f"{true} records arrived as {said} further down")
-    elif said < true:
-        verdict.lost.append(f"{said} of {true} records arrived further down")
+    records = sum(fire["records"] for fire in fires)
+    if records > true:
+        verdict.duplicate.append(f"{true} records arrived as {records} further down")
+    elif records < true:
+        verdict.lost.append(f"{records} of {true} records arrived further down")
     return verdict

@@ -73,7 +73,9 @@ class Worker:
     def wait(self, name: str, count: int = 1, timeout: float = 40.0, **fields: Any) -> list[dict[str, Any]]:
         """Wait until it has logged this so many times."""
         what = f"{self.name}: {count} x {name} {fields}"
-        return wait_until(lambda: found if len(found := self.events(name, **fields)) >= count else None, timeout, what)
+        return wait_until(
+            lambda: events if len(events := self.events(name, **fields)) >= count else None, timeout, what
+        )
 
     # -- faults --------------------------------------------------------------------------------------------------------
 

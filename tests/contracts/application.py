@@ -59,8 +59,8 @@ class Books:
                 return [line for (line,) in db.execute(f"select line from {self.name} order by rowid")]
         if self.url.startswith("mongodb:"):
             with pymongo.MongoClient(self.url) as client:
-                found = client.get_default_database(mongodb.DATABASE)[self.name].find().sort("_id")
-                return [each["line"] for each in found]
+                documents = client.get_default_database(mongodb.DATABASE)[self.name].find().sort("_id")
+                return [document["line"] for document in documents]
         if self.url.startswith("redis"):
             return [line.decode() for line in addresses.server(self.url)().lrange(self.key, 0, -1)]
         return [line for (line,) in execute(self.url, f"select line from {self.name}")]

@@ -44,36 +44,36 @@ def scope(folder: Path = PROJECT / "tests" / "contracts") -> Scope:
 
 def shown(root: Path = PROJECT) -> dict[int, list[str]]:
     """The test functions of each number, as path::name."""
-    found: dict[int, list[str]] = {}
+    backends: dict[int, list[str]] = {}
     for path in sorted((root / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (match := NUMBERED.fullmatch(node.name)):
-                found.setdefault(int(match[1]), []).append(f"{path.relative_to(root).as_posix()}::{node.name}")
-    return found
+                backends.setdefault(int(match[1]), []).append(f"{path.relative_to(root).as_posix()}::{node.name}")
+    return backends
 
 
 def problems(tests: Mapping[int, list[str]], known: Scope) -> list[str]:
     """Numbers without a test and a reason, with both, or with several; and too many reasons."""
-    said = [
+    complaints = [
         f"{number}: shown by {len(of)} functions: {', '.join(of)}"
         for number, of in sorted(tests.items())
         if len(of) > 1
     ]
-    said += [
+    complaints += [
         f"{number}: there is no such behaviour" for number in sorted({*tests, *known.reasons} - set(range(1, LAST + 1)))
     ]
-    said += [
+    complaints += [
         f"{number}: has neither a test nor a reason"
         for number in range(1, LAST + 1)
         if number not in {*tests, *known.reasons}
     ]
-    said += [
+    complaints += [
         f"{number}: has a test and is said to be out of scope" for number in sorted(tests.keys() & known.reasons.keys())
     ]
-    said += [f"{number}: has no text" for number in range(1, LAST + 1) if not known.texts.get(number)]
+    complaints += [f"{number}: has no text" for number in range(1, LAST + 1) if not known.texts.get(number)]
     if len(known.reasons) > MOST_OUT or not all(known.reasons.values()):
-        said.append(f"{len(known.reasons)} numbers are out of scope, at most {MOST_OUT}, each with its reason")
-    return said
+        complaints.append(f"{len(known.reasons)} numbers are out of scope, at most {MOST_OUT}, each with its reason")
+    return complaints
 
 
 def outcomes(reports: Iterable[Path]) -> dict[str, str]:
@@ -93,12 +93,12 @@ def outcomes(reports: Iterable[Path]) -> dict[str, str]:
 
 def backend(parameters: str) -> str:
     """Which one is among the parameters of a case; "passed" for none."""
-    named = [each for each in BACKENDS if re.search(rf"(^|-){each}(?!-cluster)(-|\]|$)", parameters)]
+    named = [backend for backend in BACKENDS if re.search(rf"(^|-){backend}(?!-cluster)(-|\]|$)", parameters)]
     return named[0] if named else "passed"
 
 
-def _listed(found: set[str]) -> str:
-    return ", ".join(each for each in (*BACKENDS, "passed") if each in found) or "none"
+def _listed(backends: set[str]) -> str:
+    return ", ".join(backend for backend in (*BACKENDS, "passed") if backend in backends) or "none"
 
 
 def known_outcomes(table: str) -> dict[str, str]:
@@ -126,11 +126,11 @@ def main(reports: list[str], file: Path = PROJECT / "tests" / "contracts" / "COV
     tests, known = shown(), scope()
     before = known_outcomes(file.read_text()) if file.exists() else {}
     file.write_text(table(tests, known, before | outcomes(map(Path, reports))))
-    said = problems(tests, known)
+    complaints = problems(tests, known)
     passed = known_outcomes(file.read_text())
-    for line in (*said, *(f"{name}: {where}" for name, where in passed.items() if where in ("none", "not run"))):
+    for line in (*complaints, *(f"{name}: {where}" for name, where in passed.items() if where in ("none", "not run"))):
         print(line, file=sys.stderr)
-    return 1 if said else 0
+    return 1 if complaints else 0
 
 
 if __name__ == "__main__":

@@ -164,11 +164,11 @@ STEPS: dict[str, Step] = {
     "release": after(sealed, lambda store, name, batch: store.buffer.release(name, batch)),
     "seal": after(open_group, lambda store, name, _: store.buffer.seal(name, "", of(2, lease=LEASE))),
     "snapshot": after(open_group, lambda store, name, _: store.buffer.get_snapshot(name, lease=LEASE)),
-    "renew snapshot": after(snapshot, lambda store, name, held: store.buffer.renew(name, held.token, LEASE)),
+    "renew snapshot": after(snapshot, lambda store, name, claim: store.buffer.renew(name, claim.token, LEASE)),
     "remove snapshot": after(
-        snapshot, lambda store, name, held: store.buffer.remove_snapshot(name, held, [message(name, "removed")])
+        snapshot, lambda store, name, claim: store.buffer.remove_snapshot(name, claim, [message(name, "removed")])
     ),
-    "release snapshot": after(snapshot, lambda store, name, held: store.buffer.release_snapshot(name, held)),
+    "release snapshot": after(snapshot, lambda store, name, claim: store.buffer.release_snapshot(name, claim)),
     "remove one": after(open_group, lambda store, name, _: store.buffer.remove_one(name, "c", force=True)),
     "remove all": after(open_group, lambda store, name, _: store.buffer.remove_all(name)),
     "emit": after(locked, lambda store, _, batch: store.timeouts.emit(batch)),

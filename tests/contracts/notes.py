@@ -56,8 +56,8 @@ def outside(url: str, statement: str) -> list[Any]:
         return list(execute(url, statement))
     engine = sqlalchemy.create_engine(url)
     with engine.begin() as connection:
-        found = connection.execute(text(statement))
-        return [tuple(row) for row in found] if found.returns_rows else []
+        table_rows = connection.execute(text(statement))
+        return [tuple(row) for row in table_rows] if table_rows.returns_rows else []
 
 
 def notes(url: str) -> list[Any]:

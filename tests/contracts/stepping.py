@@ -64,8 +64,8 @@ class Stepped:
         lock, tell = steps.locked, steps.server_time
 
         def locked(*args: Any, **more: Any) -> Any:
-            held = lock(*args, **more)
-            return held | {"now": held["now"] + self.step}
+            holder = lock(*args, **more)
+            return holder | {"now": holder["now"] + self.step}
 
         def server_time(*args: Any, **more: Any) -> datetime:
             return tell(*args, **more) + self.step

@@ -23,13 +23,13 @@ def test_the_journal_keeps_who_what_and_why_in_order(store: Store, partition: Pa
     assert journal.notes(store, partition.app) == []
     journal.note(store, partition.app, person(), "outbox drop", "ü", "b")
     journal.note(store, partition.app, person(), "timeouts cancel", "c")
-    said = journal.notes(store, partition.app)
-    assert [(each.who, each.what, each.key, each.why) for each in said] == [
+    notes = journal.notes(store, partition.app)
+    assert [(note.who, note.what, note.key, note.why) for note in notes] == [
         ("ann@here", "outbox drop", "ü", "a test"),
         ("ann@here", "outbox drop", "b", "a test"),
         ("ann@here", "timeouts cancel", "c", "a test"),
     ]
-    assert said[0].at == said[1].at <= said[2].at
+    assert notes[0].at == notes[1].at <= notes[2].at
     assert journal.notes(store, partition.app + "x") == []
 
 
@@ -37,17 +37,17 @@ def test_a_dead_row_is_requeued_once(store: Store, partition: Partition) -> None
     claim = store.commit(claimed(store, partition), Changes(1, outbox=[row(1), row(2)]))
     store.commit(claim, Changes(2, dead=[DeadRow(1, "too large", 3)]))
     assert [requeue(store, partition, lambda row: True, person()) for _ in range(2)] == [1, 0]
-    assert [(each.number, each.id) for each in store.pending(partition, 0, 10)] == [(2, "id-2"), (3, "id-1")]
+    assert [(row.number, row.id) for row in store.pending(partition, 0, 10)] == [(2, "id-2"), (3, "id-1")]
     assert list(dead_rows(store, partition.app, [partition.agent], 10)) == []
 
 
 def test_an_accepted_gap_moves_the_offset_and_begins_an_era(store: Store, partition: Partition) -> None:
     facts = TopicFacts("id", 9, 0, 40, -1, "")
     store.commit(claimed(store, partition), Changes(50, epoch=3, source=Source("id", 9, RULE, 9)))
-    found = accept(store, AGENT, partition, lambda: facts, person())
+    acceptance = accept(store, AGENT, partition, lambda: facts, person())
     view = seen(store, partition)
-    assert found is not None
-    assert (found.error.code, view.claim.offset, view.claim.epoch) == ("log-truncated", 40, -1)
+    assert acceptance is not None
+    assert (acceptance.error.code, view.claim.offset, view.claim.epoch) == ("log-truncated", 40, -1)
     assert view.claim.source == Source("id", 9, RULE, 9, 1)
-    assert [each.what for each in contents_of(AGENT, partition, view).amended] == ["accept-gap"]
+    assert [change.what for change in contents_of(AGENT, partition, view).amended] == ["accept-gap"]
     assert preview(store, AGENT, partition, lambda: facts) is None

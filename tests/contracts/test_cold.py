@@ -75,7 +75,7 @@ def test_groups_before_a_key_come_in_the_order_of_bytes(store: Store, partition:
     many = [ColdGroup(key, None, b"state") for key in sorted(keys)]
     store.commit(claimed(store, partition), Changes(1, put_cold=chance.sample(many, len(many))))
     for end in (b"", b"\x00", b"\x01\x7f", b"\x80", b"\xff", b"\xff\xff\xff", *chance.sample(sorted(keys), 20)):
-        wanted = [each for each in many if each.key < end]
+        wanted = [row for row in many if row.key < end]
         assert list(store.before(partition, end, 1000)) == wanted
         assert list(store.before(partition, end, 7)) == wanted[:7]
 
@@ -83,7 +83,7 @@ def test_groups_before_a_key_come_in_the_order_of_bytes(store: Store, partition:
 def test_more_keys_than_a_statement_takes_are_read_and_dropped(store: Store, partition: Partition) -> None:
     many = [group(f"key-{number}", float(number), b"x" * 100) for number in range(5000)]
     claim = store.commit(claimed(store, partition), Changes(1, put_cold=many))
-    keys = [each.key for each in many]
+    keys = [row.key for row in many]
     assert sorted(store.cold(partition, keys)) == sorted(many)
     store.commit(claim, Changes(2, drop_cold=keys[1:]))
     assert list(store.keys(partition, None, 9)) == many[:1]
@@ -97,7 +97,7 @@ def test_a_partition_sees_its_own_groups_alone(store: Store, partition: Partitio
     assert list(store.due(partition, EVER, 9)) == list(store.keys(partition, None, 9)) == [group("a", 1.0)]
     assert list(store.before(partition, b"c", 9)) == [group("a", 1.0)]
     store.commit(claim, Changes(2, drop_cold=[b"a", b"b"]))
-    assert [each.key for each in store.keys(other, None, 9)] == [b"a", b"b"]
+    assert [row.key for row in store.keys(other, None, 9)] == [b"a", b"b"]
 
 
 def test_a_fenced_owner_evicts_nothing_and_drops_nothing(store: Store, partition: Partition) -> None:
@@ -130,6 +130,6 @@ def test_large_groups_are_written_in_one_commit_and_read(store: Store, partition
     many = [group(f"key-{number:03}", float(number), chance.randbytes(72 * 1024)) for number in range(256)]
     many.append(group("large", None, chance.randbytes(4 * 1024 * 1024)))
     claim = store.commit(claimed(store, partition), Changes(1, put_cold=many))
-    assert sorted(store.cold(partition, [each.key for each in many])) == many
-    store.commit(claim, Changes(2, put_cold=[each._replace(state=b"less") for each in many]))
-    assert {each.state for each in store.keys(partition, None, 300)} == {b"less"}
+    assert sorted(store.cold(partition, [row.key for row in many])) == many
+    store.commit(claim, Changes(2, put_cold=[row._replace(state=b"less") for row in many]))
+    assert {row.state for row in store.keys(partition, None, 300)} == {b"less"}

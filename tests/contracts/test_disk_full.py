@@ -21,15 +21,15 @@ def test_a_full_sqlite_disk_refuses_the_commit_and_nothing_else(tmp_path: Path, 
     """As SQLite sees it: its own limit of pages gives the error of a full disk. Any error closes the connection, which
     ends the limit."""
     store = cast(SqlStore, opened(f"sqlite:///{tmp_path}/state.db"))
-    claim, said = claimed(store, partition), ""
+    claim, message = claimed(store, partition), ""
     store._product.file.connection(create=False).execute("pragma max_page_count = 400")
     entries = [bytes([number]) * 1_000_000 for number in range(10)]
-    while not said:
+    while not message:
         try:
             claim = store.commit(claim, Changes(claim.last, entries=[entries[claim.last]], outbox=rows(claim.last + 1)))
         except PersistenceError as error:
-            said = str(error)
-    assert "full" in said
+            message = str(error)
+    assert "full" in message
     assert 0 < claim.last < len(entries)
     again = claimed(store, partition)
     assert (again.offset, again.last) == (claim.offset, claim.last)

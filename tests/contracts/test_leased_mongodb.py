@@ -74,13 +74,13 @@ def test_nor_does_it_make_an_outbox(url: str) -> None:
 
 def names_of(data: Any) -> dict[str, list[str]]:
     """The fields of each index but that of `_id`, by collection."""
-    found = {}
+    results = {}
     for name in sorted(data.list_collection_names()):
         indexes = data[name].index_information().values()
-        found[name] = sorted(
+        results[name] = sorted(
             " ".join(field for field, _ in index["key"]) for index in indexes if index["key"] != [("_id", 1)]
         )
-    return found
+    return results
 
 
 def test_080_indexes_come_with_migrate_and_that_they_are_there_is_asked_once_for_each_store(
@@ -153,10 +153,10 @@ def test_082_of_many_cold_starts_at_once_all_succeed_and_each_index_is_there_onc
 
 def test_083_the_buffer_has_indexes_for_its_order_its_keys_correlations_groups_and_leases(url: str, data: Any) -> None:
     opened(url)
-    found = names_of(data)
-    assert found["sluicegate_buffer"] == ["name correlation", "name group batch _id type", "name key", "token"]
+    names = names_of(data)
+    assert names["sluicegate_buffer"] == ["name correlation", "name group batch _id type", "name key", "token"]
     assert data.sluicegate_buffer.index_information()["name_1_key_1"]["unique"] is True
-    assert found["sluicegate_buffer_group"] == ["name deadline", "name since"]
+    assert names["sluicegate_buffer_group"] == ["name deadline", "name since"]
     assert data.sluicegate_buffer_key.index_information()["until_1"]["expireAfterSeconds"] == 0
     store: Any = opened(url)
     store.buffer.insert("b", [Entry(f"m{number}", "c") for number in range(3)])
@@ -166,8 +166,8 @@ def test_083_the_buffer_has_indexes_for_its_order_its_keys_correlations_groups_a
 
 def test_158_the_outbox_has_indexes_for_lanes_ages_ids_and_what_was_sent(url: str, data: Any) -> None:
     opened(url)
-    found = names_of(data)
-    assert found["sluicegate_message"] == [
+    names = names_of(data)
+    assert names["sluicegate_message"] == [
         "ids",
         "state dispatched_at",
         "state lane numbered first",
@@ -176,8 +176,8 @@ def test_158_the_outbox_has_indexes_for_lanes_ages_ids_and_what_was_sent(url: st
         "token",
     ]
     assert data.sluicegate_message.index_information()["ids_1"]["unique"] is True
-    assert found["sluicegate_timeout"] == ["app due _id", "app scheduled", "due _id", "owner"]
-    assert found["sluicegate_lock"] == []  # read by its _id, which is the lane
+    assert names["sluicegate_timeout"] == ["app due _id", "app scheduled", "due _id", "owner"]
+    assert names["sluicegate_lock"] == []  # read by its _id, which is the lane
 
 
 def test_240_migrate_makes_and_never_removes_renames_or_rewrites(url: str, data: Any) -> None:

@@ -74,14 +74,14 @@ steps[step](*prepared)
 
 def state(store: Any) -> tuple[Any, ...]:
     sealed = store._data.sluicegate_buffer_sealed.count_documents({})
-    held = store._data.sluicegate_lock.count_documents({"token": "dead"})
+    count = store._data.sluicegate_lock.count_documents({"token": "dead"})
     rows = [
         store.buffer.count("b"),
         sealed,
         store.timeouts.count(),
         store.outbox.count(),
         store.outbox.count("dispatched"),
-        held,
+        count,
     ]
     return tuple(rows)
 
@@ -268,14 +268,14 @@ def test_a_wait_is_told_of_each_row_that_comes_and_of_none_before_it(server: Ser
     writer.outbox.add(None, [OutboxMessage("t", id="m1"), OutboxMessage("t", id="m2")], require_transaction=False)
     assert store.outbox.wait(5) is True
     assert store.outbox.wait(0.05) is False
-    told: list[bool] = []
-    waiting = threading.Thread(target=lambda: told.append(store.outbox.wait(20)))
+    waits: list[bool] = []
+    waiting = threading.Thread(target=lambda: waits.append(store.outbox.wait(20)))
     waiting.start()
     with writer.transaction() as session:
         writer.outbox.add(session, [OutboxMessage("t", b"k", id="m3")])
-        assert told == []
+        assert waits == []
     waiting.join(20)
-    assert told == [True]
+    assert waits == [True]
     assert store.outbox.claim(13, "t", 10) is not None
     assert store.outbox.wait(0.05) is False
 

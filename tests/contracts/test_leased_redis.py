@@ -95,12 +95,14 @@ def all_steps(store: Any) -> dict[str, Callable[[], object]]:
     store.outbox.add(None, messages(2), require_transaction=False)
     store.timeouts.insert(*timeouts(2))
     store.buffer.insert("b", entries(2))
-    held = store.outbox.claim(0, "token", 10)
+    claimed_batch = store.outbox.claim(0, "token", 10)
     taken = store.timeouts.get_batch(1)
     [batch] = store.buffer.insert_and_seal("b", entries(2, "other", 10), Gate(count=2)).batches
     snapshot = store.buffer.get_snapshot("b")
     return {
-        "outbox:dead": lambda: store.outbox.mark(held, [Outcome("m-0", "rejected"), Outcome("m-1", "dispatched")]),
+        "outbox:dead": lambda: store.outbox.mark(
+            claimed_batch, [Outcome("m-0", "rejected"), Outcome("m-1", "dispatched")]
+        ),
         "outbox:numbers": lambda: store.outbox.add(None, [OutboxMessage("t", b"k")], require_transaction=False),
         "outbox:lane:0": lambda: store.timeouts.emit(taken),
         "outbox:last": lambda: store.buffer.complete("b", batch, [OutboxMessage("t", b"k")]),
@@ -273,7 +275,7 @@ def test_the_last_attempt_that_is_allowed_is_poison_and_its_row_can_be_requeued(
     batches: list[Any] = []
     wait_until(lambda: batches.append(store.outbox.claim(0, "token", 10)) or batches[-1].rows, 5, "the back-off to end")
     store.outbox.mark(batches[-1], [Outcome("m-0", "failed", "still not")])
-    assert [(each.number, each.outcome, each.error) for each in store.outbox.attempts_of("m-0")] == [
+    assert [(attempt.number, attempt.outcome, attempt.error) for attempt in store.outbox.attempts_of("m-0")] == [
         (1, "transient", "no"),
         (2, "poison", "still not"),
     ]

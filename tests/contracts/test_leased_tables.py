@@ -18,16 +18,16 @@ def db() -> sqlite3.Connection:
 
 @pytest.mark.parametrize("table", tables.LEASED, ids=lambda table: table.name)
 def test_a_table_has_the_columns_nulls_and_keys_in_sqlite(db: sqlite3.Connection, table: tables.Table) -> None:
-    said = [(column.name, column.nullable, column.name in table.keys) for column in table.columns]
-    found = db.execute(f"pragma table_info({table.name})").fetchall()
-    assert [(name, not not_null, key > 0) for _, name, _, not_null, _, key in found] == said
+    columns = [(column.name, column.nullable, column.name in table.keys) for column in table.columns]
+    rows = db.execute(f"pragma table_info({table.name})").fetchall()
+    assert [(name, not not_null, key > 0) for _, name, _, not_null, _, key in rows] == columns
 
 
 @pytest.mark.parametrize("name", ["TIMEOUT", "BUFFER_ROW", "BUFFER_HOLD"])
 def test_sqlalchemy_knows_the_same_columns_nulls_and_keys(name: str) -> None:
     table, mapped = getattr(tables, name), getattr(leased_tables, name)
-    said = [(column.name, column.nullable, column.name in table.keys) for column in table.columns]
-    assert [(column.name, column.nullable, column.primary_key) for column in mapped.columns] == said
+    columns = [(column.name, column.nullable, column.name in table.keys) for column in table.columns]
+    assert [(column.name, column.nullable, column.primary_key) for column in mapped.columns] == columns
 
 
 def test_sqlite_has_no_other_tables(db: sqlite3.Connection) -> None:

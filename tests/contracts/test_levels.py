@@ -101,7 +101,7 @@ def test_what_cannot_be_read_counts_as_weaker(server: Server, admin: redis.Redis
     admin.execute_command("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", forbidden)
     level = opened(server.url.replace("redis://", "redis://worker:secret@")).level()
     assert level.name == "lossy"
-    assert any(reason in said for said in level.reasons)
+    assert any(reason in text for text in level.reasons)
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def asked(url: str, statement: str) -> list[Any]:
 def orders(url: str) -> list[tuple[str, int]]:
     if url.startswith("mongodb"):
         with pymongo.MongoClient(url) as client:
-            found = client.get_default_database(mongodb.DATABASE)["orders"].find().sort("_id")
-            return [(order["_id"], order["amount"]) for order in found]
+            documents = client.get_default_database(mongodb.DATABASE)["orders"].find().sort("_id")
+            return [(order["_id"], order["amount"]) for order in documents]
     return [tuple(row) for row in asked(url, "select id, amount from orders order by id")]
 
 

@@ -68,9 +68,9 @@ def in_a_transaction(store: Any, lose: Callable[[Any], None]) -> None:
 def test_a_lost_connection_leaves_no_traceback_of_a_library(
     kind: str, request: pytest.FixtureRequest, log: Path
 ) -> None:
-    said = loses(kind, request.getfixturevalue(URLS[kind]), log)
-    assert "library.logged" not in said
-    assert "Traceback" not in said
+    error = loses(kind, request.getfixturevalue(URLS[kind]), log)
+    assert "library.logged" not in error
+    assert "Traceback" not in error
 
 
 def test_when_the_connection_is_closed_twice_there_is_one(

@@ -41,12 +41,12 @@ def test_every_process_has_the_key_that_the_first_one_made(store: Store, partiti
         thread.start()
     for thread in threads:
         thread.join()
-    found = mac_keys.read(store, app)
-    assert found is not None
+    keys = mac_keys.read(store, app)
+    assert keys is not None
     assert len(made) == 3
-    assert all(believes(found, each) for each in made)
+    assert all(believes(keys, case) for case in made)
     other = mac_keys.read_or_make(store, f"{app}-2", names("d"))
-    assert not believes(found, other)
+    assert not believes(keys, other)
 
 
 def test_a_store_that_no_earlier_release_used_needs_proof_at_once(
@@ -105,6 +105,6 @@ def test_keys_that_signed_less_of_a_record_are_replaced(store: Store, partition:
     made = mac_keys.read_or_make(store, app, names("a"))
     assert made.since > claim.store_time
     assert not believes(made, Mac(app, [b"k" * mac_keys.KEY_SIZE]))
-    found = mac_keys.read(store, app)
-    assert found is not None
-    assert believes(found, made)
+    keys = mac_keys.read(store, app)
+    assert keys is not None
+    assert believes(keys, made)

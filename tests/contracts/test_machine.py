@@ -114,13 +114,13 @@ class Comparison(RuleBasedStateMachine):
     )
     def commit(self, pair: list[Claim], what: Changes, keep: int | None, rows: list[OutboxRow], gap: int) -> Any:
         """A gap of 0 gives a number twice; keep counts from the last entry but one, and may lie beyond the end."""
-        held = pair[0]
-        numbered = [msgspec.structs.replace(each, number=held.number + gap + at) for at, each in enumerate(rows)]
-        keep_from = None if keep is None else held.last - 1 + keep
+        held_claim = pair[0]
+        numbered = [msgspec.structs.replace(row, number=held_claim.number + gap + at) for at, row in enumerate(rows)]
+        keep_from = None if keep is None else held_claim.last - 1 + keep
         whole = msgspec.structs.replace(what, outbox=numbered, keep_from=keep_from)
         after = iter([self.same(lambda store: store.commit(pair[self.stores.index(store)], whole))])
-        self.same(lambda store: store.read(held.partition))
-        self.same(lambda store: store.pending(held.partition, 0, 100))
+        self.same(lambda store: store.read(held_claim.partition))
+        self.same(lambda store: store.pending(held_claim.partition, 0, 100))
         result = next(after)
         return multiple(pair, result) if result[0] is not None else pair
 

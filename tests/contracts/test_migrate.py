@@ -171,9 +171,9 @@ def test_leases_from_before_they_had_a_begin_end_as_they_did(fresh_url: str, mon
     with monkeypatch.context() as patch:
         patch.setattr(tables, "STEPS", tables.STEPS[:3])
         open_store(fresh_url).migrate()
-    data, given = ("''", "'\\x90'") if fresh_url.startswith("postgresql") else ("x''", "x'90'")
+    data, words = ("''", "'\\x90'") if fresh_url.startswith("postgresql") else ("x''", "x'90'")
     for statement in OLD_LEASES:
-        done(fresh_url, statement.format(data=data, given=given))
+        done(fresh_url, statement.format(data=data, given=words))
     store: Any = open_store(fresh_url)
     assert len(store.migrate()) == len(tables.STEPS) - 3
     gate, keep = Gate(1, after_first=timedelta(hours=1)), timedelta(hours=1)
@@ -213,7 +213,7 @@ def test_open_rows_from_before_they_had_an_app_are_found_and_sent(
     done(fresh_url, OLD_TIMEOUT.format(id=id.hex, headers=headers))
     store: Any = open_store(fresh_url, app="one")
     assert len(store.migrate()) == len(tables.STEPS) - 2
-    assert [(each.id, each.after) for each in store.timeouts.find()] == [(id, None)]
+    assert [(timeout.id, timeout.after) for timeout in store.timeouts.find()] == [(id, None)]
     assert store.timeouts.emit(store.timeouts.get_batch()) == 1
     assert store.outbox.count() == 2
     claimed_rows = [store.outbox.claim(lane, "token", 10).rows for lane in store.outbox.lane_numbers()]

@@ -34,9 +34,9 @@ def worker(partition: Partition) -> Iterator[Callable[[str], Worker]]:
         return made[-1]
 
     yield start
-    for each in made:
-        if each.process.poll() is None:
-            each.kill9()
+    for process in made:
+        if process.process.poll() is None:
+            process.kill9()
 
 
 def failing(server: Server, command: str, times: int | str, **how: Any) -> None:
@@ -46,27 +46,27 @@ def failing(server: Server, command: str, times: int | str, **how: Any) -> None:
         client.admin.command("configureFailPoint", "failCommand", mode=mode, data={"failCommands": [command], **how})
 
 
-def went_on(each: Worker, store: Store, partition: Partition, disturb: Callable[[], None]) -> None:
+def went_on(process: Worker, store: Store, partition: Partition, disturb: Callable[[], None]) -> None:
     """The worker commits before and after the disturbance, and its last acknowledged commit is there, whole."""
-    each.tell("loop")
-    said = [each.heard() for _ in range(20)]
+    process.tell("loop")
+    lines = [process.heard() for _ in range(20)]
     disturb()
     outages = 0
-    while len(said) < 50:
-        line = each.heard()
+    while len(lines) < 50:
+        line = process.heard()
         if line.isdigit():
-            said.append(line)
+            lines.append(line)
             continue
         assert line == "PersistenceError"  # unknown: the driver may first have to hear that the server is gone
         outages += 1
-        wait_until(lambda: each.ask("claim again") == "done", 30, "a new claim")
-        each.tell("loop")
-    said += each.kill9()
-    assert all(line.isdigit() for line in said), said[-3:]
-    numbers = list(map(int, said))
+        wait_until(lambda: process.ask("claim again") == "done", 30, "a new claim")
+        process.tell("loop")
+    lines += process.kill9()
+    assert all(line.isdigit() for line in lines), lines[-3:]
+    numbers = list(map(int, lines))
     assert numbers == sorted({*numbers})
     assert numbers[-1] - len(numbers) <= outages  # the commit of an unknown result may have landed
-    assert int(said[-1]) <= consistent(store, partition) <= int(said[-1]) + 1
+    assert int(lines[-1]) <= consistent(store, partition) <= int(lines[-1]) + 1
 
 
 def test_a_server_killed_under_commits_and_restarted_lost_none_and_the_worker_goes_on(
@@ -78,9 +78,9 @@ def test_a_server_killed_under_commits_and_restarted_lost_none_and_the_worker_go
 
     for round_ in range(3):
         store, there = opened(server.url), partition._replace(number=round_)
-        each = Worker(server.url, there)
-        assert each.ask("claim token") == "done"
-        went_on(each, store, there, crash)
+        process = Worker(server.url, there)
+        assert process.ask("claim token") == "done"
+        went_on(process, store, there, crash)
 
 
 @pytest.mark.parametrize("how", ["step-down", "kill"])
@@ -249,7 +249,7 @@ def test_a_row_that_cannot_be_read_is_a_persistence_error_without_its_content(
 
 def test_an_error_holds_no_settings_of_the_driver_and_no_view_of_its_servers() -> None:
     why = "h1:1: refused (configured timeouts: socketTimeoutMS: 5000.0ms),h2:2: refused (configured timeouts: x)"
-    said = f"{why}, Timeout: 5.0s, Topology Description: <TopologyDescription id: 6b, servers: [...]>"
+    text = f"{why}, Timeout: 5.0s, Topology Description: <TopologyDescription id: 6b, servers: [...]>"
     with pytest.raises(PersistenceError) as caught, connection.answering():
-        raise pymongo.errors.ServerSelectionTimeoutError(said)
+        raise pymongo.errors.ServerSelectionTimeoutError(text)
     assert str(caught.value) == "mongodb: ServerSelectionTimeoutError: h1:1: refused,h2:2: refused"

@@ -55,11 +55,11 @@ def test_a_write_conflict_with_somebody_else_repeats_the_work(store: MongoStore,
         def work(session: MongoSession) -> Changes:
             calls.append(1)
             counter = session.database[books.name]
-            found = counter.find_one({"_id": "counter"}, session=session.client_session)
+            document = counter.find_one({"_id": "counter"}, session=session.client_session)
             if len(calls) == 1:
                 counters.update_one({"_id": "counter"}, {"$set": {"line": "10"}})
             counter.update_one(
-                {"_id": "counter"}, {"$set": {"line": str(int(found["line"]) + 1)}}, session=session.client_session
+                {"_id": "counter"}, {"$set": {"line": str(int(document["line"]) + 1)}}, session=session.client_session
             )
             return Changes(5)
 

@@ -74,9 +74,9 @@ def test_a_dead_row_leaves_the_outbox_for_the_dead(store: Store, partition: Part
 def test_dead_rows_come_back_byte_for_byte_and_in_pages(store: Store, partition: Partition) -> None:
     sent = [row(1, key=None, value=None, headers=[("h", None)]), row(2, key=b"\xff", value=bytes(range(256))), row(30)]
     claim = store.commit(claimed(store, partition), Changes(1, outbox=sent))
-    said = [DeadRow(1, "too large", 1), DeadRow(2, "ü", 7), DeadRow(30, "", 2)]
-    store.commit(claim, Changes(2, dead=said))
-    assert list(store.dead(partition, 10)) == list(zip(sent, said, strict=True))
+    table_rows = [DeadRow(1, "too large", 1), DeadRow(2, "ü", 7), DeadRow(30, "", 2)]
+    store.commit(claim, Changes(2, dead=table_rows))
+    assert list(store.dead(partition, 10)) == list(zip(sent, table_rows, strict=True))
     assert [dead.number for _, dead in store.dead(partition, 2)] == [1, 2]
     assert list(store.dead(partition._replace(number=8), 10)) == []
 

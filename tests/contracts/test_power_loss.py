@@ -51,13 +51,13 @@ class Site:
         worker.tell("loop")
         return worker
 
-    def acknowledged(self, worker: Worker, said: list[str]) -> int:
+    def acknowledged(self, worker: Worker, lines: list[str]) -> int:
         """The last commit that it heard of, once the power is off."""
         if self.server:
             self.server.kill9()
-            said += list(iter(worker.heard, "PersistenceError"))
-        said += worker.kill9()
-        return int([line for line in said if line.isdigit()][-1])
+            lines += list(iter(worker.heard, "PersistenceError"))
+        lines += worker.kill9()
+        return int([line for line in lines if line.isdigit()][-1])
 
     def lose_power(self) -> None:
         self.disk.lose_power()
@@ -93,8 +93,8 @@ def site(tmp_path: Path, own_server: OwnServer, partition: Partition) -> Iterato
         return made[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for store in made:
+        store.close()
 
 
 def on_sqlite(folder: Path, partition: Partition, durable: bool) -> Site:
@@ -152,15 +152,15 @@ def test_a_store_that_acknowledges_before_it_syncs_loses_commits_with_the_power(
 def test_nothing_is_acknowledged_whose_sync_failed_and_that_is_said(site: Callable[..., Site], backend: str) -> None:
     place = site(backend)
     worker = place.begin()
-    said = [worker.heard() for _ in range(5)]
+    lines = [worker.heard() for _ in range(5)]
     place.disk.fail()
-    said += list(iter(worker.heard, "PersistenceError"))
+    lines += list(iter(worker.heard, "PersistenceError"))
     assert place.disk.failed > 0
     if place.server:
         wait_until(lambda: SAID[backend] in place.server.tail(40), 10, "what the server says")
     else:
         assert worker.ask("claim once-more") == "PersistenceError"
-    acknowledged = int(said[-1])
+    acknowledged = int(lines[-1])
     worker.kill9()
     if place.server:
         place.server.kill9()
@@ -183,9 +183,9 @@ def test_after_a_sync_that_failed_once_a_sqlite_store_goes_on_and_keeps_what_it_
     place.disk.fail(False)
     assert worker.ask("claim once-more") == "done"
     worker.tell("loop")
-    said = [worker.heard() for _ in range(20)]
-    assert int(said[0]) in (last + 1, last + 2)
-    acknowledged = place.acknowledged(worker, said)
+    lines = [worker.heard() for _ in range(20)]
+    assert int(lines[0]) in (last + 1, last + 2)
+    acknowledged = place.acknowledged(worker, lines)
     place.lose_power()
     with place.store() as store:
         assert acknowledged <= consistent(store, place.partition) <= acknowledged + 1

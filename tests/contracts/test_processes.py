@@ -25,9 +25,9 @@ def worker(partition: Partition) -> Iterator[Callable[[str], Worker]]:
         return made[-1]
 
     yield start
-    for each in made:
-        if each.process.poll() is None:
-            each.kill9()
+    for process in made:
+        if process.process.poll() is None:
+            process.kill9()
 
 
 @both
@@ -36,12 +36,12 @@ def test_of_two_processes_that_claim_at_once_exactly_one_commits(
 ) -> None:
     two = worker(store_url), worker(store_url)
     for round_ in range(1, 11):
-        for number, each in enumerate(two):
-            each.tell(f"claim token-{round_}-{number}")
-        assert [each.heard() for each in two] == ["done", "done"]
-        for each in two:
-            each.tell(f"commit {round_}")
-        assert sorted(each.heard() for each in two) == ["Fenced", "done"]
+        for number, process in enumerate(two):
+            process.tell(f"claim token-{round_}-{number}")
+        assert [process.heard() for process in two] == ["done", "done"]
+        for process in two:
+            process.tell(f"commit {round_}")
+        assert sorted(process.heard() for process in two) == ["Fenced", "done"]
         view = seen(store, partition)
         assert (view.claim.version, view.claim.offset, view.claim.last, view.unsent) == (round_, round_, round_, 2)
 
@@ -61,21 +61,21 @@ def test_a_process_killed_while_it_commits_leaves_whole_commits_and_all_acknowle
     store: Store, store_url: str, partition: Partition, worker: Callable[[str], Worker]
 ) -> None:
     for round_ in range(4):
-        each = worker(store_url)
-        assert each.ask(f"claim token-{round_}") == "done"
-        each.tell("loop")
-        said = [each.heard() for _ in range(20)] + each.kill9()
-        acknowledged = int([line for line in said if line.isdigit()][-1])
+        process = worker(store_url)
+        assert process.ask(f"claim token-{round_}") == "done"
+        process.tell("loop")
+        lines = [process.heard() for _ in range(20)] + process.kill9()
+        acknowledged = int([line for line in lines if line.isdigit()][-1])
         assert acknowledged <= consistent(store, partition) <= acknowledged + 1
 
 
 def killed_inside_a_commit(url: str, partition: Partition, worker: Callable[[str], Worker], *orders: str) -> None:
-    store, each = opened(url), worker(url)
+    store, process = opened(url), worker(url)
     for order in (*orders, "claim t", "commit 1", "stall insert into sluicegate_outbox"):
-        assert each.ask(order) == "done"
+        assert process.ask(order) == "done"
     before = picture(store, partition)
-    assert each.ask("commit 2") == "stalled"
-    each.kill9()
+    assert process.ask("commit 2") == "stalled"
+    process.kill9()
     assert picture(store, partition) == before
     assert store.commit(claimed(store, partition), Changes(5)).offset == 5
 
@@ -99,13 +99,13 @@ def test_a_redis_killed_under_commits_keeps_whole_ones_and_all_that_it_acknowled
     server = own_server(Valkey)
     store = opened(server.url)
     for round_ in range(3):
-        each = worker(server.url)
-        assert each.ask(f"claim token-{round_}") == "done"
-        each.tell("loop")
-        said = [each.heard() for _ in range(20)]
+        process = worker(server.url)
+        assert process.ask(f"claim token-{round_}") == "done"
+        process.tell("loop")
+        lines = [process.heard() for _ in range(20)]
         server.kill9()
-        while said[-1].isdigit():
-            said.append(each.heard())
-        assert said[-1] == "PersistenceError"
+        while lines[-1].isdigit():
+            lines.append(process.heard())
+        assert lines[-1] == "PersistenceError"
         server.restart()
-        assert int(said[-2]) <= consistent(store, partition) <= int(said[-2]) + 1
+        assert int(lines[-2]) <= consistent(store, partition) <= int(lines[-2]) + 1

@@ -140,9 +140,9 @@ def _pump(source: socket, target: socket) -> None:
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
-    for each in (source, target):
+    for server in (source, target):
         with suppress(OSError):
-            each.close()
+            server.close()
 
 
 @pytest.fixture

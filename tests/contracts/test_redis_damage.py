@@ -20,8 +20,8 @@ OwnServer = Callable[..., Server]
 
 def log_of(server: Server) -> Path:
     """The part of the append-only file that grows."""
-    [found] = server.place.data.rglob("*.incr.aof")
-    return found
+    [path] = server.place.data.rglob("*.incr.aof")
+    return path
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])

@@ -74,7 +74,9 @@ def replicated(servers: Sentinels) -> None:
     """Everything written until now is on both replicas."""
     assert ask(servers.servers[0], "WAIT", 0, 0) == 2
     primary = int(ask(servers.servers[0], "ROLE")[1])
-    wait_until(lambda: all(int(ask(each, "ROLE")[4]) >= primary for each in servers.servers[1:]), 10, "the replicas")
+    wait_until(
+        lambda: all(int(ask(server, "ROLE")[4]) >= primary for server in servers.servers[1:]), 10, "the replicas"
+    )
 
 
 def test_a_store_behind_sentinels_goes_on_after_its_primary_was_killed(
@@ -160,16 +162,19 @@ def test_a_cluster_is_as_durable_as_each_of_its_primaries_and_goes_on_when_a_rep
     first, second = nodes[:2]
     ask(second, "CONFIG", "SET", "appendfsync", "everysec")
     assert store.level().reasons == (
-        *(f"127.0.0.1:{first.port}: {said}" for said in (UNBOUNDED, UNREPLICATED)),
+        *(f"127.0.0.1:{first.port}: {text}" for text in (UNBOUNDED, UNREPLICATED)),
         f"127.0.0.1:{second.port}: appendfsync is everysec, not always",
     )
     partitions = [Partition(ns, "agent", "topic", number) for number in range(12)]
-    claims = {each: store.commit(claimed(store, each), Changes(each.number, entries=[b"e"])) for each in partitions}
+    claims = {
+        partition: store.commit(claimed(store, partition), Changes(partition.number, entries=[b"e"]))
+        for partition in partitions
+    }
     assert store.partitions(ns) == partitions
     wait_until(lambda: ask(first, "ROLE")[2][0][2] == str(ask(first, "ROLE")[1]), 10, "the replica")
     first.kill9()
-    for each in partitions:
-        assert survives(store, each).offset == each.number
+    for partition in partitions:
+        assert survives(store, partition).offset == partition.number
     assert store.partitions(ns) == partitions
     with pytest.raises(Fenced):
         store.commit(claims[partitions[0]], Changes(99))

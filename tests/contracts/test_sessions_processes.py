@@ -21,9 +21,9 @@ def books(store_url: str, partition: Partition) -> Books:
     return Books(store_url, partition)
 
 
-def working(each: Worker, offset: int) -> None:
-    assert each.ask(f"claim token-{offset}") == "done"
-    assert each.ask(f"work {offset}") == "working"
+def working(process: Worker, offset: int) -> None:
+    assert process.ask(f"claim token-{offset}") == "done"
+    assert process.ask(f"work {offset}") == "working"
 
 
 @both
@@ -57,11 +57,11 @@ def test_of_a_process_inside_its_work_and_another_that_claims_the_books_show_wha
     with ThreadPoolExecutor() as pool:
         owner = pool.submit(claimed, store, partition)
         wait([owner], 0.5)
-        said = former.ask("go on")
-        if said == "working":  # the transaction was taken from it and is tried again
-            said = former.ask("go on")
+        answer = former.ask("go on")
+        if answer == "working":  # the transaction was taken from it and is tried again
+            answer = former.ask("go on")
         offset = owner.result(30).offset
-    assert (said, offset, books.lines()) in (("done", 1, ["1"]), ("Fenced", -1, []))
+    assert (answer, offset, books.lines()) in (("done", 1, ["1"]), ("Fenced", -1, []))
 
 
 @pytest.mark.parametrize("backend", ["postgresql", "mariadb", "mongodb", "redis"], indirect=True)

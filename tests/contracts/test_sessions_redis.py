@@ -254,8 +254,8 @@ def test_a_wire_that_breaks_is_an_outage_and_never_a_fence(
         return Changes(5)
 
     raised = error_of(lambda: store.commit_with(claim, work))
-    for each in lost:
-        each.__exit__(None, None, None)
+    for record in lost:
+        record.__exit__(None, None, None)
     landed = claimed(store, partition).offset == 5
     assert raised is PersistenceError
     assert (landed, books.lines()) == ((True, ["line"]) if when == "exec" else (False, []))

@@ -113,9 +113,9 @@ KILL = {
 
 
 def kill(url: str, product: str) -> None:
-    found = execute(url, KILL[product])
+    rows = execute(url, KILL[product])
     if product == "mariadb":
-        execute(url, *(order for (order,) in found))
+        execute(url, *(order for (order,) in rows))
 
 
 @on_servers

@@ -113,15 +113,15 @@ def test_errors_say_neither_passwords_nor_payloads(url: str, partition: Partitio
 
 
 @pytest.mark.parametrize(
-    ("scheme", "driver", "said"),
+    ("scheme", "driver", "text"),
     [
         ("postgresql", "psycopg", 'the PostgreSQL driver is not installed: pip install "sluicegate[postgresql]"'),
         ("mysql", "pymysql", 'the MySQL driver is not installed: pip install "sluicegate[mysql]"'),
         ("mariadb", "sqlalchemy", 'the MySQL driver is not installed: pip install "sluicegate[mysql]"'),
     ],
 )
-def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch, scheme: str, driver: str, said: str) -> None:
+def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch, scheme: str, driver: str, text: str) -> None:
     monkeypatch.setitem(sys.modules, driver, None)
     with pytest.raises(ConfigurationError) as caught:
         open_store(f"{scheme}://user:hush@host/db")
-    assert str(caught.value) == said
+    assert str(caught.value) == text

@@ -60,17 +60,17 @@ def test_a_server_killed_under_commits_keeps_whole_ones_and_all_that_it_acknowle
 ) -> None:
     store = opened(server.url)
     for round_ in range(3):
-        each = worker(server.url)
-        assert each.ask(f"claim token-{round_}") == "done"
-        each.tell("loop")
-        said = [each.heard() for _ in range(20)]
+        process = worker(server.url)
+        assert process.ask(f"claim token-{round_}") == "done"
+        process.tell("loop")
+        lines = [process.heard() for _ in range(20)]
         server.kill9()
-        while said[-1].isdigit():
-            said.append(each.heard())
-        assert said[-1] == "PersistenceError"
+        while lines[-1].isdigit():
+            lines.append(process.heard())
+        assert lines[-1] == "PersistenceError"
         server.restart()
         wait_until(lambda: scenarios.error_of(lambda: store.read(partition)) is None, 5, "the store after the restart")
-        assert int(said[-2]) <= consistent(store, partition) <= int(said[-2]) + 1
+        assert int(lines[-2]) <= consistent(store, partition) <= int(lines[-2]) + 1
 
 
 def test_a_commit_whose_reply_is_lost_is_unknown_and_the_next_claim_shows_it(

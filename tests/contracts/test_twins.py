@@ -44,7 +44,7 @@ def replaced(collection: Any, documents: Any, session: Any) -> None:
 
 def no_token(patch: Patch, backend: str) -> None:
     if backend == "memory":
-        patch.setattr(memory_state, "_holds", lambda held, claim: held.version == claim.version)
+        patch.setattr(memory_state, "_holds", lambda owned, claim: owned.version == claim.version)
     elif backend in SQL:
         without(patch, statements, "FENCE", "and token = %s", "and %s <> '~'")
     elif backend == "mongodb":
@@ -59,7 +59,7 @@ def no_token(patch: Patch, backend: str) -> None:
 
 def no_version(patch: Patch, backend: str) -> None:
     if backend == "memory":
-        patch.setattr(memory_state, "_holds", lambda held, claim: held.token == claim.token)
+        patch.setattr(memory_state, "_holds", lambda owned, claim: owned.token == claim.token)
     elif backend in SQL:
         without(patch, statements, "FENCE", "and version = %s", "and %s >= 0")
         # What else would stop the second commit by chance, the entry's number, is out of the way too.

@@ -58,8 +58,8 @@ class Worker:
         self.process.kill()
         self.process.wait()
         self.process.stdin.close()
-        with self.process.stdout as said:
-            return said.read().split()
+        with self.process.stdout as output:
+            return output.read().split()
 
 
 def next_changes(claim: Claim, offset: int) -> Changes:

@@ -39,8 +39,8 @@ def place(app: str, random: Random, time_ahead: float) -> Headers:
 def mark(turn: Turn) -> Sent:
     """An input partition says that it is far ahead, or that it is idle."""
     state = turn.random.choice([b"at-end", b"idle", b"behind"])
-    told = ("sluicegate-state", b"%s/%d" % (state, round(1000 * time.time())))
-    return Sent(None, [*place(turn.app, turn.random, turn.random.choice(AHEAD)), told])
+    words = ("sluicegate-state", b"%s/%d" % (state, round(1000 * time.time())))
+    return Sent(None, [*place(turn.app, turn.random, turn.random.choice(AHEAD)), words])
 
 
 def stamped(turn: Turn) -> Sent:

@@ -132,7 +132,7 @@ def lookup(turn: Turn) -> Sent:
 def kinds(largest: int) -> list[Kind]:
     """`largest`: as in unpacked.kinds."""
     return [
-        *(each for agent in ("groups", "expressions") for each in of_json(agent)),
+        *(record for agent in ("groups", "expressions") for record in of_json(agent)),
         *(Kind("noise", agent, noise) for agent in ("groups", "expressions", "schema", "avro", "protobuf", "lookup")),
         *(Kind("large", agent, large) for agent in ("groups", "schema", "avro")),
         *(Kind("steering", agent, steering) for agent in ("groups", "schema")),

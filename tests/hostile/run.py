@@ -99,8 +99,8 @@ class Attack:
             self._until(consumer, begin + self.plan.seconds, lambda: False)
             self.others = (others_seconds() - others) / (time.monotonic() - begin) / (os.cpu_count() or 1)
             self._feeding.set()
-            for each in senders:
-                each.join(60)
+            for sender in senders:
+                sender.join(60)
             self._until(consumer, time.monotonic() + self.plan.patience, lambda: self._complete(workers))
             self._watching.set()
             watch.join(30)
@@ -158,7 +158,7 @@ class Attack:
         if message.topic().endswith("dead"):
             self.letters += 1
             headers = dict(message.headers() or ())
-            topic, partition, offset = (headers[f"sluicegate-dead-{each}"] for each in ("topic", "partition", "offset"))
+            topic, partition, offset = (headers[f"sluicegate-dead-{name}"] for name in ("topic", "partition", "offset"))
             key = self.attacker.places.get((topic.decode(), int(partition), int(offset)), key)
         elif key.startswith(b"good-"):
             self.results.setdefault(key, message.timestamp()[1] / 1000)
@@ -174,23 +174,23 @@ class Attack:
     def _watch(self, workers: Sequence[Worker], ended: threading.Event) -> None:
         """The memory of each process, and the answer of the probe beside half-open connections."""
         port = int(workers[0].wait("http.listening")[0]["port"])
-        held: list[socket.socket] = []
+        sockets: list[socket.socket] = []
         while not ended.wait(1.0):
             processes = {int(line["pid"]): str(line["agent"]) for line in logged(workers, "worker.started")}
             for pid, name in {**processes, **{worker.process.pid: "supervisor" for worker in workers}}.items():
                 with suppress(OSError, StopIteration):
                     self.memory[name] = max(self.memory.get(name, 0.0), peak_mib(pid))
-            for each in held:
-                each.close()
+            for item in sockets:
+                item.close()
             with suppress(OSError):
-                held = [socket.create_connection(("127.0.0.1", port), 2) for _ in range(CONNECTIONS)]
+                sockets = [socket.create_connection(("127.0.0.1", port), 2) for _ in range(CONNECTIONS)]
             try:
                 self._ask(port, "livez")
                 self.counts.read(self._ask(port, "metrics"), time.time())
             except OSError:
                 self.unanswered += 1
-        for each in held:
-            each.close()
+        for item in sockets:
+            item.close()
 
     def _ask(self, port: int, path: str) -> str:
         """Raises OSError where it is not answered in time, or not well."""

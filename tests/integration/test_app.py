@@ -88,9 +88,9 @@ class Shop:
     def committed(self) -> int:
         """The offsets that the agent of the baskets told Kafka."""
         consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": f"{self.ns}.baskets"})
-        found = consumer.committed([TopicPartition(f"{self.ns}-orders", number) for number in range(2)], timeout=10)
+        positions = consumer.committed([TopicPartition(f"{self.ns}-orders", number) for number in range(2)], timeout=10)
         consumer.close()
-        return sum(max(each.offset, 0) for each in found)
+        return sum(max(position.offset, 0) for position in positions)
 
     def send(self, numbers: range) -> None:
         for number in numbers:
@@ -140,7 +140,7 @@ def test_the_example_counts_each_order_once_and_its_dispatcher_sends_although_it
         run.signal(signal.SIGKILL)
         run.exit_code()
     last = shop.start("1s")
-    wait_until(lambda: all(len(found) == ORDERS for found in shop.read()), 90, "all orders and all answers")
+    wait_until(lambda: all(len(output) == ORDERS for output in shop.read()), 90, "all orders and all answers")
     assert (shop.read(), shop.dead) == ((once, once), [])
     last.signal(signal.SIGTERM)
     assert last.exit_code(60) == 0
@@ -185,8 +185,8 @@ def test_its_types_are_right_and_a_wrong_keyword_is_found_by_mypy(tmp_path: Path
 
 def code(language: str) -> dict[str, str]:
     """The blocks of the page that name a file, by its name."""
-    found = [re.match(r"# (\S+)\n", text) for text in re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)]
-    return {match[1]: match.string for match in found if match}
+    matches = [re.match(r"# (\S+)\n", text) for text in re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)]
+    return {match[1]: match.string for match in matches if match}
 
 
 @pytest.fixture
@@ -253,9 +253,9 @@ def test_a_package_runs_with_python_m_and_its_workers_find_its_modules(tmp_path:
         assert producer.flush(10) == 0
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "log_level": 0})
         consumer.assign([TopicPartition("pairs", number, 0) for number in range(4)])
-        found = wait_until(lambda: (message := consumer.poll(0.2)) and not message.error() and message.value(), 60)
+        answer = wait_until(lambda: (message := consumer.poll(0.2)) and not message.error() and message.value(), 60)
         consumer.close()
-        assert found == b"3"
+        assert answer == b"3"
         run.signal(signal.SIGTERM)
         assert run.exit_code(40) == 0
         assert (tmp_path / "state.db").exists()

@@ -60,9 +60,9 @@ def datum(schema: str, value: Any) -> bytes:
 
 def read(schema: str, value: bytes) -> Any:
     stream = io.BytesIO(value)
-    found = avro.io.DatumReader(avro.schema.parse(schema)).read(avro.io.BinaryDecoder(stream))
+    answer = avro.io.DatumReader(avro.schema.parse(schema)).read(avro.io.BinaryDecoder(stream))
     assert stream.read() == b""
-    return found
+    return answer
 
 
 def command(*words: str) -> list[str]:
@@ -128,7 +128,7 @@ def test_avro_comes_in_results_go_out_as_avro_and_what_does_not_decode_is_a_dead
     assert {message.value()[:5] for message in fired} == {b"\x00\x00\x00\x00\x09"}
     baskets = [read(result, message.value()[5:]) for message in fired]
     expected = [[number / 4 for number in range(key, KEYS * EACH, KEYS)] for key in range(KEYS)]
-    found = sorted((basket["key"], basket["count"], basket["total"], basket["who"]) for basket in baskets)
-    assert found == [(f"k{key}", EACH, sum(amounts), f"c{key}") for key, amounts in enumerate(expected)]
+    outputs = sorted((basket["key"], basket["count"], basket["total"], basket["who"]) for basket in baskets)
+    assert outputs == [(f"k{key}", EACH, sum(amounts), f"c{key}") for key, amounts in enumerate(expected)]
     rows = {basket["key"]: [json.loads(row)["amount"] for row in basket["rows"]] for basket in baskets}
     assert rows == {f"k{key}": amounts for key, amounts in enumerate(expected)}

@@ -61,9 +61,9 @@ def test_a_system_that_fires_too_early_is_noticed(kafka, ns):
 
 
 def test_latency_is_measured_for_every_record_that_was_sent(kafka):
-    found = latency.once("memory", kafka, seconds=0.5, warm_up=0.5)
-    assert found.problems == []
-    assert 0 < found.p50 <= found.p99 <= found.worst
+    outcome = latency.once("memory", kafka, seconds=0.5, warm_up=0.5)
+    assert outcome.problems == []
+    assert 0 < outcome.p50 <= outcome.p99 <= outcome.worst
 
 
 def payloads(key: str) -> list[bytes]:
@@ -101,8 +101,8 @@ def test_right_results_are_found_right():
     ],
 )
 def test_each_wrong_number_is_named(second, problem):
-    [found] = judge([numbers("k0"), *second], expected(), rows=False)
-    assert found.startswith(problem)
+    [complaint] = judge([numbers("k0"), *second], expected(), rows=False)
+    assert complaint.startswith(problem)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_each_wrong_number_is_named(second, problem):
     ids=["one less", "another order", "another key's", "one byte more"],
 )
 def test_other_payloads_than_those_sent_are_noticed(records):
-    found = judge([rows("k0", payloads("k0")), rows("k1", records)], expected(), rows=True)
-    assert found == ["k1: other records than those that were sent"]
+    problems = judge([rows("k0", payloads("k0")), rows("k1", records)], expected(), rows=True)
+    assert problems == ["k1: other records than those that were sent"]
 
 
 def test_a_wrong_result_fails_the_bench(capsys):

@@ -24,15 +24,15 @@ POINTS = {"keys": (20, 100), "partitions": (6,), "agents": (2,), "size": (5000,)
 def test_a_run_of_each_axis_is_found_right(name, kafka, capsys, monkeypatch):
     monkeypatch.setitem(AXES, name, AXES[name]._replace(points=POINTS.get(name, (3000,))))
     options = arguments(["--axes", name, "--stores", "none", "--rounds", "1", "--records", "3000", "--most", "5000"])
-    found = {}
-    assert list(measured(kafka, options, found)) == []
-    assert all(cost.micros > 0 for many in found[name].values() for cost in many)
+    figures = {}
+    assert list(measured(kafka, options, figures)) == []
+    assert all(cost.micros > 0 for many in figures[name].values() for cost in many)
     assert f"### {AXES[name].title}" in capsys.readouterr().out
 
 
 def test_the_size_of_a_store_is_measured_on_the_way(kafka, ns):
-    given = inputs.folded(kafka, ns, 20_000, 20)
-    costs = stored.costs(kafka, "sqlite", given)
+    source = inputs.folded(kafka, ns, 20_000, 20)
+    costs = stored.costs(kafka, "sqlite", source)
     assert [*costs] == [*range(2000, 20_001, 2000)]
     assert costs[20_000].problems == []
     assert max(cost.more["MB"] for cost in costs.values()) > 0.01
@@ -55,16 +55,20 @@ def test_a_slope_of_one_is_proportional_and_the_steepest_step_is_named():
 
 
 def test_the_picture_has_a_panel_for_each_axis_and_no_script():
-    found = {"keys": {"1000": [COST], "10000": [COST]}, "routes": {"1": [COST], "100": [COST]}}
-    found["sqlite"] = {"1000": [COST._replace(more={"MB": 1.5})], "2000": [COST._replace(more={"MB": 2.5})]}
-    root = ElementTree.fromstring(picture(document(found)))
-    texts = [each.text for each in root.iter() if each.tag.endswith("text")]
+    figures = {"keys": {"1000": [COST], "10000": [COST]}, "routes": {"1": [COST], "100": [COST]}}
+    figures["sqlite"] = {"1000": [COST._replace(more={"MB": 1.5})], "2000": [COST._replace(more={"MB": 2.5})]}
+    root = ElementTree.fromstring(picture(document(figures)))
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
     assert {"open keys: slope 0.00", "routes: slope 0.00", "size of the store after so many records"} <= {*texts}
-    assert {each.tag.partition("}")[2] for each in root.iter()} == PARTS
+    assert {element.tag.partition("}")[2] for element in root.iter()} == PARTS
 
 
 def test_larger_values_are_further_up_and_to_the_right():
     root = ElementTree.fromstring(chart("c", [Panel("p", "u", [Series("s", [(1, 1), (10, 50), (100, 900)])])]))
-    dots = [(float(each.attrib["cx"]), float(each.attrib["cy"])) for each in root.iter() if each.tag.endswith("circle")]
+    dots = [
+        (float(element.attrib["cx"]), float(element.attrib["cy"]))
+        for element in root.iter()
+        if element.tag.endswith("circle")
+    ]
     assert dots == sorted(dots)
     assert [y for _, y in dots] == sorted((y for _, y in dots), reverse=True)

@@ -17,8 +17,8 @@ TOOLS = Tools("", [])
 
 @pytest.mark.parametrize("system", ["loop", "sqlite transactional"])
 def test_the_records_of_a_topic_are_shared_by_two_workers_and_their_results_are_found_right(system, kafka, ns):
-    given = contest.Input(ns, 4000, load.fill(kafka, ns, 4000))
-    outcome = contest.once(system, 2, kafka, given, TOOLS)
+    source = contest.Input(ns, 4000, load.fill(kafka, ns, 4000))
+    outcome = contest.once(system, 2, kafka, source, TOOLS)
     assert outcome.problems == []
     assert outcome.peak > 30  # two processes
 
@@ -41,20 +41,20 @@ def test_one_process_that_ends_by_itself_ends_the_others(commands):
 
 
 def test_the_ratios_are_those_of_each_round_and_per_record():
-    slow, fast = (f"Kafka Streams exactly once {each}" for each in ("100 ms", "1 s"))
+    slow, fast = (f"Kafka Streams exactly once {name}" for name in ("100 ms", "1 s"))
     records = {"loop": 1000, "sqlite": 1000, slow: 1000, fast: 1000, "Faust": 100}
-    found = {
+    results = {
         "loop": [outcome(1, 1), outcome(2, 2)],
         "sqlite": [outcome(2, 2), outcome(2, 4)],
         slow: [outcome(8, 20), outcome(10, 30)],
         fast: [outcome(10, 10), outcome(8, 8)],
         "Faust": [outcome(1, 2), outcome(1, 2, "k7 came twice")],
     }
-    rows = [line.strip("| ").split(" | ") for line in report.throughput("J1", records, found).splitlines()[5:10]]
-    told = {row[0]: row for row in rows}
-    assert told["sqlite"][3:7] == ["0 [0-0]", "0.50 [0.50-0.50]", "3.50 [2.00-5.00]", "4.00 [4.00-4.00]"]
-    assert told["Faust"][5:7] == ["0.45 [0.40-0.50]", "0.80 [0.80-0.80]"]
-    assert (told["Faust"][-1], told["loop"][-1]) == ("1/2", "2/2")
+    rows = [line.strip("| ").split(" | ") for line in report.throughput("J1", records, results).splitlines()[5:10]]
+    rows_by_name = {row[0]: row for row in rows}
+    assert rows_by_name["sqlite"][3:7] == ["0 [0-0]", "0.50 [0.50-0.50]", "3.50 [2.00-5.00]", "4.00 [4.00-4.00]"]
+    assert rows_by_name["Faust"][5:7] == ["0.45 [0.40-0.50]", "0.80 [0.80-0.80]"]
+    assert (rows_by_name["Faust"][-1], rows_by_name["loop"][-1]) == ("1/2", "2/2")
 
 
 def outcome(seconds: float, cpu: float, *problems: str) -> Outcome:

@@ -21,7 +21,7 @@ def test_a_steady_run_finds_all_results_right_and_measures_each_tenth(kafka, ns)
     outcome = steady.once("sqlite", Work(kafka, ns), stream, Tools("", []))
     assert outcome.problems == []
     assert len(outcome.tenths) == steady.TENTHS
-    assert sum(each.worker for each in outcome.tenths) >= outcome.steady.worker >= 0
+    assert sum(tenth.worker for tenth in outcome.tenths) >= outcome.steady.worker >= 0
 
 
 def test_a_steady_run_notices_a_wrong_result(kafka, ns):
@@ -36,7 +36,7 @@ def test_the_number_of_open_keys_stays_the_same_over_the_stream():
     numbers = []
     for key in arrivals.keys_of(100_000, 50, random.Random(1)):
         seen[key] += 1
-        numbers.append(sum(0 < each < 100 for each in seen.values()) if sum(seen.values()) % 5000 == 0 else 0)
+        numbers.append(sum(0 < record < 100 for record in seen.values()) if sum(seen.values()) % 5000 == 0 else 0)
     assert set(seen.values()) == {100}
     assert len(seen) == 1000
     opened = [number for number in numbers if number][1:-1]

@@ -46,7 +46,7 @@ def answers() -> dict[str, list[int]]:
     command = [java, "-Xmx256m", str(PROGRAM)]
     run = subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=300)
     lines = run.stdout.splitlines()
-    return {zone: [1_000 * int(each) for each in line.split()] for zone, line in zip(ZONES, lines, strict=True)}
+    return {zone: [1_000 * int(word) for word in line.split()] for zone, line in zip(ZONES, lines, strict=True)}
 
 
 def differing(zone: str, answer: list[int]) -> list[date]:

@@ -50,28 +50,28 @@ def handled(tmp_path: Path, kafka: str, ns: str) -> Iterator[Handled]:
 
 def corrections(handled: Handled) -> set[tuple[Any, ...]]:
     """Those in the topic. Each is there once."""
-    found = dict[str, tuple[Any, ...]]()
+    corrected = dict[str, tuple[Any, ...]]()
     for message in handled.all_of("mended"):
-        said, document = headers(message), json.loads(message.value())
-        assert said["sluicegate-id"] not in found
-        assert said["sluicegate-replay"] == "1"
+        fields, document = headers(message), json.loads(message.value())
+        assert fields["sluicegate-id"] not in corrected
+        assert fields["sluicegate-replay"] == "1"
         ids = tuple(document.get("ids", ()))
         assert document["count"] == 3 * len(ids)
-        found[said["sluicegate-id"]] = document["key"], ids, tuple(said["sluicegate-replaces"].split(","))
-    return set(found.values())
+        corrected[fields["sluicegate-id"]] = document["key"], ids, tuple(fields["sluicegate-replaces"].split(","))
+    return set(corrected.values())
 
 
 def test_what_a_handler_sent_is_compared_and_corrected(handled: Handled) -> None:
     sent = len(handled.all_of("out"))
-    code, found = handled.shadow("--call-handlers")
-    assert (code, found["identical"], found["notes"]) == (0, sent, [])
+    code, comparison = handled.shadow("--call-handlers")
+    assert (code, comparison["identical"], comparison["notes"]) == (0, sent, [])
     handled.handler(3)
-    code, found = handled.shadow("--call-handlers")
-    assert (code, found["identical"], found["changed"]) == (4, 0, sent)
-    assert found["examples"][0]["differs"] == ["count"]
-    code, found = handled.shadow()
-    assert (code, found["identical"]) == (0, sent)
-    assert found["notes"] == ["the handler called_handlers:total is not called: what it sends is not compared"]
+    code, comparison = handled.shadow("--call-handlers")
+    assert (code, comparison["identical"], comparison["changed"]) == (4, 0, sent)
+    assert comparison["examples"][0]["differs"] == ["count"]
+    code, comparison = handled.shadow()
+    assert (code, comparison["identical"]) == (0, sent)
+    assert comparison["notes"] == ["the handler called_handlers:total is not called: what it sends is not compared"]
 
     before, mended = handled.state(), handled.file("mended", SHORTER)
     code, _, errors = handled.rewind(mended)
@@ -83,7 +83,7 @@ def test_what_a_handler_sent_is_compared_and_corrected(handled: Handled) -> None
     code, output, errors = handled.rewind(mended, "--call-handlers")
     assert code == 0, errors
     wanted, _ = expected(handled, 5)
-    assert corrections(handled) == {each[:3] for each in wanted}
-    assert sum(each["corrections"] for each in json.loads(output)["partitions"]) == len(wanted)
+    assert corrections(handled) == {record[:3] for record in wanted}
+    assert sum(partition["corrections"] for partition in json.loads(output)["partitions"]) == len(wanted)
     assert handled.state() == before
     assert len(handled.all_of("out")) == sent

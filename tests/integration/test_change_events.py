@@ -59,8 +59,8 @@ class Shop(Database):
 
 def answers(rows: list[dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
     return {
-        customer: (each["orders"], each["spent"], each["least"], each["by_status"])
-        for customer, each in whole(rows).items()
+        customer: (letter["orders"], letter["spent"], letter["least"], letter["by_status"])
+        for customer, letter in whole(rows).items()
     }
 
 
@@ -77,9 +77,9 @@ def newest(results: dict[bytes, Message]) -> dict[str, tuple[Any, ...]]:
     """The last result of each key that has rows. Copies are dropped, and the results of a key are in order."""
     last = {message.key().decode(): json.loads(message.value()) for message in results.values()}
     return {
-        key: (each["orders"], each["spent"], each["least"], each["states"])
-        for key, each in last.items()
-        if not each["final"]
+        key: (result["orders"], result["spent"], result["least"], result["states"])
+        for key, result in last.items()
+        if not result["final"]
     }
 
 

@@ -58,8 +58,10 @@ def test_175_a_topic_that_outlives_the_horizon_of_known_ids_is_warned_of(file, n
     command = [Path(sys.executable).with_name("sluicegate"), "check", file, "--connect", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stdout + done.stderr
-    said = [(each["text"], each["hint"]) for each in json.loads(done.stdout)["systems"] if "ids" in each["text"]]
-    assert said == [
+    texts = [
+        (system["text"], system["hint"]) for system in json.loads(done.stdout)["systems"] if "ids" in system["text"]
+    ]
+    assert texts == [
         (f"topic {ns}.hour keeps records for 1 h, sums remembers their ids for 1 h", ""),
         (f"topic {ns}.hour got up to 2 records in a partition within 1 h, sums remembers 2 ids", ""),
         (f"topic {ns}.ever keeps records for ever, sums remembers their ids for 1 h", LATER_DUPLICATES),
@@ -97,5 +99,5 @@ def test_what_nobody_knows_counts_as_longer(kept, words, hint):
     agent = Agent(
         "sums", ("in",), Aggregation(count=2), Destination("out"), "dead", dedupe=Deduplication("key", horizon=3600.0)
     )
-    found = outlived(agent, "in", kept)
-    assert (found.ok, words in found.text, found.hint) == (True, True, hint)
+    warning = outlived(agent, "in", kept)
+    assert (warning.ok, words in warning.text, warning.hint) == (True, True, hint)

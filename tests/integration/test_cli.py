@@ -36,13 +36,13 @@ def test_topics_are_missing_then_made_then_left_alone(file, ns, make_topic):
     make_topic(f"{ns}-orders", 3)
     looked = sluicegate("topics", file, "--partitions", "2", "--json")
     assert looked.returncode == 3
-    found = {
+    answers = {
         t["topic"].removeprefix(f"{ns}-"): (t["partitions"], t["wanted"]) for t in json.loads(looked.stdout)["topics"]
     }
     wanted = {"orders": (3, 3), "refunds": (None, 2)} | dict.fromkeys(
         ("totals", "alerts", "shop.dead", "alerts.dead"), (None, 3)
     )
-    assert found == wanted
+    assert answers == wanted
     assert sluicegate("check", file, "--connect").returncode == 3
 
     made = sluicegate("topics", file, "--create", "--partitions", "2", "--json")
@@ -127,25 +127,25 @@ def test_221_run_fires_what_the_file_says_and_status_watches_it(file, kafka, ns,
         watch.send_signal(signal.SIGTERM)
         assert watch.wait(15) == 0, watch.stderr.read()
     finally:
-        for each in (process, watch):
-            if each.poll() is None:
-                os.kill(each.pid, signal.SIGKILL)
-            each.communicate()
+        for item in (process, watch):
+            if item.poll() is None:
+                os.kill(item.pid, signal.SIGKILL)
+            item.communicate()
 
 
 def consumed(kafka, topic, count):
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": f"{topic}-reader", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    found = []
+    documents = []
 
     def enough():
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
-            found.append(json.loads(message.value()))
-        return len(found) >= count
+            documents.append(json.loads(message.value()))
+        return len(documents) >= count
 
     try:
         wait_until(enough, 40, f"{count} records of {topic}")
     finally:
         consumer.close()
-    return found
+    return documents

@@ -90,8 +90,8 @@ def decoded(file: str, form: str) -> Callable[[Any], Any]:
 
 def once(kafka: str, topic: str) -> list[Any]:
     """Each output once, by its id."""
-    found = {dict(each.headers())["sluicegate-id"]: each for each in messages(kafka, topic)}
-    return [*found.values()]
+    outbox_messages = {dict(message.headers())["sluicegate-id"]: message for message in messages(kafka, topic)}
+    return [*outbox_messages.values()]
 
 
 def test_the_sdk_writes_what_is_read_and_reads_what_is_written(
@@ -112,23 +112,25 @@ def test_the_sdk_writes_what_is_read_and_reads_what_is_written(
     running()
     wanted = ORDERS // 2
     wait_until(lambda: len(once(kafka, f"{ns}-chained")) >= wanted, 90, "all results")
-    results = {mode: [event(each) for each in once(kafka, f"{ns}-{mode}")] for mode in ("binary", "structured")}
+    results = {mode: [event(message) for message in once(kafka, f"{ns}-{mode}")] for mode in ("binary", "structured")}
     data = decoded(file, form)
-    for mode, found in results.items():
-        assert len(found) == wanted
-        assert len({each.get_id() for each in found}) == wanted
-        assert {each.get_type() for each in found} == {"shop.total"}
+    for mode, events in results.items():
+        assert len(events) == wanted
+        assert len({cloud_event.get_id() for cloud_event in events}) == wanted
+        assert {cloud_event.get_type() for cloud_event in events} == {"shop.total"}
         source = "/shop/totals" if mode == "binary" else f"/{ns}/totals"
-        assert {each.get_source() for each in found} == {source}
-        assert sum(data(each.get_data())["total"] for each in found) == sum(range(ORDERS))
-        ids = [id for each in found for id in data(each.get_data())["ids"]]
+        assert {cloud_event.get_source() for cloud_event in events} == {source}
+        assert sum(data(cloud_event.get_data())["total"] for cloud_event in events) == sum(range(ORDERS))
+        ids = [id for cloud_event in events for id in data(cloud_event.get_data())["ids"]]
         assert sorted(ids) == sorted(f"order-{number}" for number in range(ORDERS))
-        assert all(each.get_extension("partitionkey") == data(each.get_data())["key"] for each in found)
+        assert all(
+            cloud_event.get_extension("partitionkey") == data(cloud_event.get_data())["key"] for cloud_event in events
+        )
     for message in once(kafka, f"{ns}-binary"):
         assert dict(message.headers())["ce_id"] == dict(message.headers())["sluicegate-id"]
-    chained = [json.loads(each.value()) for each in once(kafka, f"{ns}-chained")]
-    assert sum(each["total"] for each in chained) == sum(range(ORDERS))
-    assert {source for each in chained for source in each["sources"]} == {f"/{ns}/totals"}
+    chained = [json.loads(message.value()) for message in once(kafka, f"{ns}-chained")]
+    assert sum(document["total"] for document in chained) == sum(range(ORDERS))
+    assert {source for document in chained for source in document["sources"]} == {f"/{ns}/totals"}
     [letter] = sluicegate("dead", "ls", file, "--json")["dead"]
     assert (letter["reason"], letter["stage"]) == ("undecodable", "decode")
     assert letter["error"] == "is not a CloudEvent: the mandatory attribute source is missing or empty"

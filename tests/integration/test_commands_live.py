@@ -68,8 +68,8 @@ class Results:
     def draw(self) -> list[tuple[str, str, int]]:
         for message in self._consumer.consume(100, 0.3):
             if message.error() is None:
-                said = json.loads(message.value())
-                self.found.append((said["key"], said["reason"], said["total"]))
+                document = json.loads(message.value())
+                self.found.append((document["key"], document["reason"], document["total"]))
         return sorted(set(self.found))
 
 
@@ -81,7 +81,7 @@ def send(kafka: str, ns: str, value: int) -> None:
 
 
 def held(file: str) -> int:
-    return sum(each["count"] for each in sluicegate("groups", "ls", file, "sums", "--json")["groups"])
+    return sum(group["count"] for group in sluicegate("groups", "ls", file, "sums", "--json")["groups"])
 
 
 def test_groups_are_listed_explained_fired_and_dropped_while_three_workers_run(
@@ -106,8 +106,8 @@ def test_groups_are_listed_explained_fired_and_dropped_while_three_workers_run(
     wanted = sorted([("k3", "manual", 3), ("k3", "manual", 5), ("k4", "manual", 5), *others])
     wait_until(lambda: len(results.draw()) >= len(wanted), 60, "all groups")
     assert results.draw() == wanted
-    said = sluicegate("audit", file, "sums", "--json")["changes"]
-    assert sorted((each["what"], each["key"]) for each in said if each["why"]) == [
+    changes = sluicegate("audit", file, "sums", "--json")["changes"]
+    assert sorted((change["what"], change["key"]) for change in changes if change["why"]) == [
         ("groups drop", "k4"),
         ("groups fire", "k3"),
         ("groups fire", "k3"),

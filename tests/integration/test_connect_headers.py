@@ -57,15 +57,15 @@ def messages(kafka: str, topic: str) -> list[Any]:
     try:
         _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found: list[Any] = []
-        wait_until(lambda: found.extend(consumer.consume(1000, 0.2)) or len(found) >= high, 30, f"all of {topic}")
-        return found
+        findings: list[Any] = []
+        wait_until(lambda: findings.extend(consumer.consume(1000, 0.2)) or len(findings) >= high, 30, f"all of {topic}")
+        return findings
     finally:
         consumer.close()
 
 
 def listed(file: str, agent: str) -> list[Any]:
-    return [each for each in sluicegate("dead", "ls", file, "--all", "--json")["dead"] if each["agent"] == agent]
+    return [letter for letter in sluicegate("dead", "ls", file, "--all", "--json")["dead"] if letter["agent"] == agent]
 
 
 def test_a_dead_letter_of_kafka_connect_is_listed_and_goes_back(live: Run, file: str, kafka: str, ns: str) -> None:
@@ -75,9 +75,9 @@ def test_a_dead_letter_of_kafka_connect_is_listed_and_goes_back(live: Run, file:
     wait_until(lambda: listed(file, "spend") and listed(file, "plain"), 60, "both dead letters")
     [letter], [plain] = messages(kafka, f"{ns}-dead"), messages(kafka, f"{ns}-plain")
     assert (letter.key(), letter.value()) == (b"k", b"{bad")
-    found = {name: value for name, value in letter.headers() if name.startswith("__connect.errors.")}
+    values = {name: value for name, value in letter.headers() if name.startswith("__connect.errors.")}
     error = dict(letter.headers())["sluicegate-dead-error"]
-    assert found == {
+    assert values == {
         "__connect.errors.topic": f"{ns}-orders".encode(),
         "__connect.errors.partition": b"0",
         "__connect.errors.offset": b"0",
@@ -89,9 +89,9 @@ def test_a_dead_letter_of_kafka_connect_is_listed_and_goes_back(live: Run, file:
         "__connect.errors.exception.message": error,
         "__connect.errors.exception.stacktrace": b"sluicegate.undecodable: " + error + b"\n",
     }
-    assert [each for each in plain.headers() if each[0].startswith("__connect")] == OWN[1:]
+    assert [header for header in plain.headers() if header[0].startswith("__connect")] == OWN[1:]
     assert sluicegate("dead", "retry", file, "spend", "--all", "--json")["sent"] == 1
     _, back = messages(kafka, f"{ns}-orders")
     assert (back.key(), back.value()) == (b"k", b"{bad")
-    assert [each for each in back.headers() if not each[0].startswith("sluicegate-")] == OWN
+    assert [header for header in back.headers() if not header[0].startswith("sluicegate-")] == OWN
     wait_until(lambda: len(listed(file, "spend")) == 2, 60, "the agent to give it up again")

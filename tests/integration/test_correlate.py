@@ -72,8 +72,8 @@ class Scene:
     def __init__(self, url: str, kafka: str, ns: str, folder: Path, timeout: str = TIMEOUT) -> None:
         admin = AdminClient({"bootstrap.servers": kafka})
         made = admin.create_topics([NewTopic(f"{ns}-{name}", many, 1) for name, many in TOPICS.items()])
-        for each in made.values():
-            each.result(30)
+        for case in made.values():
+            case.result(30)
         path = folder / "shop.yaml"
         text = FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", url)
         if "wall" in timeout:
@@ -117,8 +117,8 @@ class Scene:
 
     def close(self) -> None:
         self.run.close()
-        for each in self.readers.values():
-            each.close()
+        for consumer in self.readers.values():
+            consumer.close()
         print(*self.run.lines[-10:], *self.run.noise[-10:], sep="\n")
 
 
@@ -153,11 +153,11 @@ def judge(scene: Scene, orders: int, paid: set[str]) -> None:
     """Each paid order has one match, each other order one absence, and nothing else came."""
     settled, unpaid = list(scene.found["settled"].values()), list(scene.found["unpaid"].values())
     assert scene.found["orphans"] == scene.found["dead"] == {}
-    assert Counter(each.key for each in settled) == Counter(paid)
-    assert Counter(each.key for each in unpaid) == Counter({f"o-{n}" for n in range(orders)} - paid)
-    assert all(each.fits for each in (*settled, *unpaid))
-    assert {each.reason for each in settled} == {"until"}
-    assert {each.reason for each in unpaid} == {"timeout"}
+    assert Counter(result.key for result in settled) == Counter(paid)
+    assert Counter(result.key for result in unpaid) == Counter({f"o-{n}" for n in range(orders)} - paid)
+    assert all(result.fits for result in (*settled, *unpaid))
+    assert {result.reason for result in settled} == {"until"}
+    assert {result.reason for result in unpaid} == {"timeout"}
 
 
 @pytest.mark.parametrize("scene", ["sqlite", "postgres_url", "redis_url"], indirect=True)
@@ -224,7 +224,7 @@ def test_when_all_legs_are_silent_the_last_absence_is_said_in_time(scene: Scene)
         spent = time.monotonic() - begin
         print(f"an absence after {spent:.1f} s of silence, idle is 5 s")
         assert spent < QUICK + (SESSION if turn else 0)
-    assert [each.reason for each in scene.found["unpaid"].values()] == ["timeout"] * 2
+    assert [result.reason for result in scene.found["unpaid"].values()] == ["timeout"] * 2
 
 
 def said(scene: Scene, many: int) -> bool:

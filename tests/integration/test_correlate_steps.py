@@ -159,6 +159,6 @@ def test_each_order_is_settled_once(shop: Shop) -> None:
     wanted = [(f"o-{n}", f"tier {n % CUSTOMERS % 3}", 2 * n + 1) for n in range(ORDERS)]
     assert Counter(map(tuple, shop.settled)) == Counter(wanted)
     wait_until(lambda: shop.read() >= ORDERS, 60, "a message of the history for each order")
-    assert Counter(each["key"] for each in shop.ended.values()) == Counter(f"o-{n}" for n in range(ORDERS))
-    assert {each["count"] for each in shop.ended.values()} == {3}
+    assert Counter(result["key"] for result in shop.ended.values()) == Counter(f"o-{n}" for n in range(ORDERS))
+    assert {result["count"] for result in shop.ended.values()} == {3}
     assert shop.dead == []

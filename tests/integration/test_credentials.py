@@ -65,12 +65,12 @@ def test_what_is_refused_ends_the_start_with_3(
     if command != ["run"]:  # asks the brokers, too, and nobody is there
         path.write_text(path.read_text().replace("agents:", "start_timeout: 1s\nagents:"))
     done = subprocess.run([SLUICEGATE, command[0], path, *command[1:]], capture_output=True, text=True, timeout=90)
-    said = done.stdout + done.stderr
-    assert done.returncode == 3, said
-    assert REFUSED[wrong] in said
-    assert "(tried for 30 s)" not in said
+    output = done.stdout + done.stderr
+    assert done.returncode == 3, output
+    assert REFUSED[wrong] in output
+    assert "(tried for 30 s)" not in output
     assert connections(admin) - before <= 2
-    assert WRONG not in said
+    assert WRONG not in output
 
 
 def connections(admin: redis.Redis) -> int:
@@ -128,11 +128,11 @@ def scene(
 
 
 def test_a_password_that_changes_while_it_runs_is_read_again_and_nothing_is_lost(scene: Scene) -> None:
-    results, found = scene.results(), list[bytes]()
+    results, texts = scene.results(), list[bytes]()
 
     def all_came() -> bool:
-        found.extend(filter(None, [next(results)]))
-        return len(found) >= scene.sent // 2
+        texts.extend(filter(None, [next(results)]))
+        return len(texts) >= scene.sent // 2
 
     run = Run(str(SLUICEGATE), "run", scene.file)
     try:
@@ -143,10 +143,10 @@ def test_a_password_that_changes_while_it_runs_is_read_again_and_nothing_is_lost
         run.wait("worker.not_ready", timeout=60)
         scene.secret.write_text(NEW + "\n")
         wait_until(all_came, 90, "the results of the new password")
-        assert sorted(found) == sorted(b"k%d" % number for number in range(20))
-        told = str(run.lines) + "".join(run.noise)
-        assert "refuses user or password" in told
-        assert "canary" not in told
+        assert sorted(texts) == sorted(b"k%d" % number for number in range(20))
+        text = str(run.lines) + "".join(run.noise)
+        assert "refuses user or password" in text
+        assert "canary" not in text
         run.process.terminate()
         assert run.exit_code(60) == 0
     finally:

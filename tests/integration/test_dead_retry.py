@@ -68,7 +68,7 @@ def failed(live: Run, file: str, kafka: str, ns: str) -> None:
 
 
 def letters(file: str) -> int:
-    return sum(each["agent"] == "ledger" for each in sluicegate("dead", "ls", file, "--all", "--json")["dead"])
+    return sum(letter["agent"] == "ledger" for letter in sluicegate("dead", "ls", file, "--all", "--json")["dead"])
 
 
 def retry(file: str, *more: str) -> "subprocess.Popen[str]":
@@ -84,16 +84,16 @@ def orders(kafka: str, ns: str, topic: str = "orders") -> list[Any]:
         place = TopicPartition(f"{ns}-{topic}", 0, 0)
         _, high = consumer.get_watermark_offsets(place, timeout=30)
         consumer.assign([place])
-        found: list[Any] = []
-        wait_until(lambda: found.extend(consumer.consume(1000, 0.2)) or len(found) >= high, 30, "all orders")
-        return found
+        findings: list[Any] = []
+        wait_until(lambda: findings.extend(consumer.consume(1000, 0.2)) or len(findings) >= high, 30, "all orders")
+        return findings
     finally:
         consumer.close()
 
 
 def counted(file: str) -> int:
     """Records in the open group of `spend`."""
-    return int(sum(each["count"] for each in sluicegate("groups", "ls", file, "spend", "--json")["groups"]))
+    return int(sum(group["count"] for group in sluicegate("groups", "ls", file, "spend", "--json")["groups"]))
 
 
 def test_two_at_once_send_each_record_once_and_for_its_agent_alone(
@@ -102,9 +102,9 @@ def test_two_at_once_send_each_record_once_and_for_its_agent_alone(
     # By name: the one that starts late must not take along the letters that the first retry has led to.
     ids = [f"{ns}-orders/0/{n}" for n in range(RECORDS)]
     both = [retry(file, *ids), retry(file, *ids)]
-    said = [each.communicate(timeout=120) for each in both]
-    assert sorted(each.returncode for each in both) in ([0, 0], [0, 5]), said
-    names = [dict(each.headers() or ()).get("sluicegate-retried-from") for each in orders(kafka, ns)]
+    outputs = [process.communicate(timeout=120) for process in both]
+    assert sorted(process.returncode for process in both) in ([0, 0], [0, 5]), outputs
+    names = [dict(message.headers() or ()).get("sluicegate-retried-from") for message in orders(kafka, ns)]
     assert sorted(filter(None, names)) == sorted(f"{ns}-orders/0/{n}".encode() for n in range(RECORDS))
     wait_until(lambda: letters(file) == 2 * RECORDS, 60, "ledger to give them up again")
     assert counted(file) == RECORDS
@@ -159,8 +159,8 @@ def forged(file: str, kafka: str, ns: str) -> dict[str, Any]:
 def test_a_forged_letter_reaches_no_topic_and_the_others_are_sent(failed: None, file: str, kafka: str, ns: str) -> None:
     did = forged(file, kafka, ns)
     assert (did["code"], did["sent"], len(did["left_out"])) == (4, RECORDS, len(LISTED)), did
-    assert [each.value() for each in orders(kafka, ns, "payments")] == [b"{}"]
-    assert EVIL not in [each.value() for each in orders(kafka, ns)]
+    assert [message.value() for message in orders(kafka, ns, "payments")] == [b"{}"]
+    assert EVIL not in [message.value() for message in orders(kafka, ns)]
 
 
 def test_twin_that_believes_letters_writes_to_any_topic(
@@ -172,8 +172,8 @@ def test_twin_that_believes_letters_writes_to_any_topic(
     monkeypatch.setattr(dead_records, "read", lambda source, letters: {})
     monkeypatch.setattr(Mac, "proves", lambda self, record: True)
     forged(file, kafka, ns)
-    assert EVIL in [each.value() for each in orders(kafka, ns, "payments")]
-    assert EVIL in [each.value() for each in orders(kafka, ns)]
+    assert EVIL in [message.value() for message in orders(kafka, ns, "payments")]
+    assert EVIL in [message.value() for message in orders(kafka, ns)]
 
 
 def test_twin_that_believes_a_letter_without_a_mac_writes_what_it_says(
@@ -181,4 +181,4 @@ def test_twin_that_believes_a_letter_without_a_mac_writes_what_it_says(
 ) -> None:
     monkeypatch.setattr(Mac, "proves", lambda self, record: True)
     forged(file, kafka, ns)
-    assert [each.value() for each in orders(kafka, ns)].count(EVIL) == 1
+    assert [message.value() for message in orders(kafka, ns)].count(EVIL) == 1

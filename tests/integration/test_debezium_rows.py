@@ -27,8 +27,8 @@ TYPES = {"postgres_url": ("uuid", "jsonb"), "mariadb_url": ("varchar(36)", "json
 
 
 def block(language: str) -> str:
-    [found] = re.findall(rf"```{language}\n(?!agents:)(.*?)```", DOCUMENT, re.DOTALL)
-    return str(found)
+    [match] = re.findall(rf"```{language}\n(?!agents:)(.*?)```", DOCUMENT, re.DOTALL)
+    return str(match)
 
 
 def test_its_file_passes_its_own_test_with_a_death_at_every_place(
@@ -37,9 +37,9 @@ def test_its_file_passes_its_own_test_with_a_death_at_every_place(
     for name, language in (("shop.yaml", "yaml"), ("router.sql", "sql"), ("router.py", "python")):
         (tmp_path / name).write_text(block(language), encoding="utf-8")
     monkeypatch.delitem(sys.modules, "router", raising=False)
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    verdict = play_with_crashes(found.app, found.cases[0], lambda done, total: None)
+    file = loaded(tmp_path / "shop.yaml")
+    assert file.app is not None, file.problems
+    verdict = play_with_crashes(file.app, file.cases[0], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 
@@ -72,8 +72,8 @@ def test_each_result_is_one_row_when_the_worker_is_killed(
 
     def rows() -> list[tuple[str, ...]]:
         with engine.connect() as connection:
-            found = connection.execute(text(f"select id, aggregatetype, aggregateid, type, payload from {table}"))
-            return [tuple(row) for row in found]
+            outcome = connection.execute(text(f"select id, aggregatetype, aggregateid, type, payload from {table}"))
+            return [tuple(row) for row in outcome]
 
     sluicegate("topics", file, "--create", "--partitions", "1", "--json")
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
@@ -94,10 +94,10 @@ def test_each_result_is_one_row_when_the_worker_is_killed(
         for run in runs:
             run.close()
             print("\n".join(map(str, run.lines[-20:])), *run.noise[-20:])
-    found = rows()
-    assert len(found) == RECORDS // 2
-    assert len({str(UUID(str(id))) for id, *_ in found}) == RECORDS // 2
-    assert {(kind, type) for _, kind, _, type, _ in found} == {("basket", "BasketFilled")}
-    values = [each if isinstance(each, dict) else json.loads(each) for *_, each in found]
-    assert sum(each["total"] for each in values) == sum(range(RECORDS))
-    assert [each["key"] for each in values] == [key for _, _, key, _, _ in found]
+    table_rows = rows()
+    assert len(table_rows) == RECORDS // 2
+    assert len({str(UUID(str(id))) for id, *_ in table_rows}) == RECORDS // 2
+    assert {(kind, type) for _, kind, _, type, _ in table_rows} == {("basket", "BasketFilled")}
+    values = [table_row if isinstance(table_row, dict) else json.loads(table_row) for *_, table_row in table_rows]
+    assert sum(value["total"] for value in values) == sum(range(RECORDS))
+    assert [value["key"] for value in values] == [key for _, _, key, _, _ in table_rows]

@@ -31,7 +31,7 @@ def test_the_console_shows_the_demo_while_it_runs() -> None:
     try:
         assert run.stdout is not None
         lines = iter(run.stdout.readline, "")
-        url = next(found.group() for line in lines if (found := re.search(r"http://127.0.0.1:\d+/", line)))
+        url = next(match.group() for line in lines if (match := re.search(r"http://127.0.0.1:\d+/", line)))
 
         def answers(question: str) -> Any:
             with urllib.request.urlopen(url + question, timeout=10) as answer:

@@ -88,7 +88,7 @@ class Changing:
         for consumer in self.outputs:
             for message in consumer.consume(5_000, 0.2):
                 self.found.setdefault(dict(message.headers())["sluicegate-id"], message)
-        return Counter(each for message in self.found.values() for each in ids(message))
+        return Counter(item for message in self.found.values() for item in ids(message))
 
     def close(self) -> None:
         for consumer in self.outputs:
@@ -96,8 +96,8 @@ class Changing:
 
 
 def ids(message: Message) -> list[int]:
-    found: dict[str, Any] = json.loads(message.value())
-    return found["ids"] if "ids" in found else [found["id"]]
+    document: dict[str, Any] = json.loads(message.value())
+    return document["ids"] if "ids" in document else [document["id"]]
 
 
 def deploy(file: Path, *more: str, failing: str = "") -> subprocess.CompletedProcess[str]:
@@ -111,8 +111,8 @@ def deploy(file: Path, *more: str, failing: str = "") -> subprocess.CompletedPro
 def lag(file: Path) -> int | None:
     """Records that no partition has taken; None where a partition's is not known."""
     command = [SLUICEGATE, "status", str(file), "--json"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
-    lags = [each["lag"] for each in json.loads(found)["partitions"]]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout
+    lags = [partition["lag"] for partition in json.loads(output)["partitions"]]
     return None if None in lags else sum(lags)
 
 
@@ -131,25 +131,25 @@ def changing(request: pytest.FixtureRequest, tmp_path: Path, kafka: str, ns: str
 def problems(changing: Changing) -> list[str]:
     """What is wrong with the results. A record at which three processes died in a row is a dead letter."""
     rules = {rule_of(loaded(str(file)).agents[0]).short.encode(): number for number, file in enumerate(changing.files)}
-    found = []
+    complaints = []
     for message in changing.found.values():
         headers = dict(message.headers())
         if "sluicegate-dead-reason" in headers:
             if headers["sluicegate-dead-reason"] != b"crash":
-                found.append(f"a dead letter: {headers}")
+                complaints.append(f"a dead letter: {headers}")
             continue
         values, document = VERSIONS[rules[headers["sluicegate-rule"]]][0], json.loads(message.value())
         if message.topic() != f"{changing.ns}-{values['OUTPUT']}":
-            found.append(f"{document} was sent to {message.topic()}")
+            complaints.append(f"{document} was sent to {message.topic()}")
         if headers["sluicegate-reason"] == b"count" and document["count"] != int(values["COUNT"]):
-            found.append(f"{document} has another count than {values['COUNT']}")
+            complaints.append(f"{document} has another count than {values['COUNT']}")
         keys = {number % (11 if "group" in values["KEY"] else 17) for number in document["ids"]}
         amounts = [number % 13 for number in document["ids"]]
         expected = {"total": sum(amounts), "last": amounts[-1], "most": max(amounts), "least": min(amounts)}
         wrong = [name for name, value in expected.items() if document.get(name, value) != value]
         if len(keys) != 1 or document["count"] != len(document["ids"]) or wrong:
-            found.append(f"{document} is not what {values} gives: {wrong}")
-    return found
+            complaints.append(f"{document} is not what {values} gives: {wrong}")
+    return complaints
 
 
 def test_rules_are_deployed_while_workers_are_killed(changing: Changing) -> None:
@@ -170,9 +170,9 @@ def test_rules_are_deployed_while_workers_are_killed(changing: Changing) -> None
             ) as command:
                 os.kill(killed, signal.SIGKILL)
                 changing.give()
-                said = command.communicate(timeout=100)[0]
-            assert command.returncode == 0, said
-            assert "did not change to version" not in said
+                output = command.communicate(timeout=100)[0]
+            assert command.returncode == 0, output
+            assert "did not change to version" not in output
         changing.give()
         assert deploy(changing.files[1], "--open", "flush").returncode == 0
         wait_until(lambda: len(changing.taken()) == changing.given, 60, "all records in results")
@@ -183,7 +183,7 @@ def test_rules_are_deployed_while_workers_are_killed(changing: Changing) -> None
         for run in runs:
             run.close()
     times = changing.taken()
-    assert [each for each in times if times[each] > 1] == []
+    assert [time for time in times if times[time] > 1] == []
     assert sorted(times) == list(range(changing.given))
     assert problems(changing) == []
     with closing(open_store(loaded(str(changing.files[0])).store)) as store:
@@ -226,20 +226,20 @@ def on(cell: cells.Cell, *more: str) -> Any:
     return pytest.param(PARAMETERS[cell.store], *more, cell, id="-".join((*more, str(cell))))
 
 
-def dropped(times: Mapping[int, int], given: int, count: int) -> list[int]:
+def dropped(times: Mapping[int, int], source: int, count: int) -> list[int]:
     """The records that are in no result, if they can be one open group of each key that a deployment dropped."""
-    found = []
+    offsets = []
     for key in range(17):
-        of_key = list(range(key, given, 17))
-        gone = [place for place, each in enumerate(of_key) if each not in times]
+        of_key = list(range(key, source, 17))
+        gone = [place for place, offset in enumerate(of_key) if offset not in times]
         if gone != list(range(gone[0], gone[0] + len(gone)) if gone else ()) or len(gone) >= count:
             return []
-        found += [of_key[place] for place in gone]
-    return found
+        offsets += [of_key[place] for place in gone]
+    return offsets
 
 
 @pytest.mark.parametrize(
-    ("changing", "policy", "cell"), [on(cell, each) for each, cell in cells.changes()], indirect=["changing"]
+    ("changing", "policy", "cell"), [on(cell, change) for change, cell in cells.changes()], indirect=["changing"]
 )
 def test_a_worker_fails_while_a_partition_changes(
     changing: Changing, policy: str, cell: cells.Cell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

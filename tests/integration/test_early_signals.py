@@ -58,10 +58,10 @@ def test_a_signal_at_any_early_moment_ends_the_run_with_0(file: str, number: sig
 
 
 def test_it_listens_before_it_imports_anything_large(file: str) -> None:
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-X", "importtime", SLUICEGATE, "check", file], capture_output=True, text=True, timeout=60
     ).stderr
-    names = [line.rpartition("|")[2].strip() for line in said.splitlines() if line.startswith("import time:")]
+    names = [line.rpartition("|")[2].strip() for line in output.splitlines() if line.startswith("import time:")]
     first = names.index("sluicegate.streams.cli.workers.early")
     assert not {"typer", "pydantic", "structlog", "yaml"} & {*names[:first]}
     assert {"typer", "pydantic"} <= {*names[first:]}

@@ -47,8 +47,8 @@ def test_one_record_and_a_sample_are_read_from_kafka(tmp_path: Path, kafka: str,
     for value in values:
         producer.produce(topic, json.dumps(value), key="k", partition=0, headers={"kind": "sale"})
     assert producer.flush(20) == 0
-    found = json.loads(invoke("eval", str(path), "sums", "--at", f"{topic}/0/0", "--json").stdout)["record"]
-    assert found == {
+    record = json.loads(invoke("eval", str(path), "sums", "--at", f"{topic}/0/0", "--json").stdout)["record"]
+    assert record == {
         "clauses": [
             {"clause": "let.total", "answer": 40},
             {"clause": "where", "answer": True},

@@ -62,12 +62,12 @@ def oracle() -> tuple[dict[str, list[int]], int]:
         key: [sum(taken[first : first + COUNT]) for first in range(0, len(taken) // COUNT * COUNT, COUNT)]
         for key, taken in groups.items()
     }
-    return {key: [each for each in found if each % 4 == 0] for key, found in sums.items()}, failed
+    return {key: [total for total in totals if total % 4 == 0] for key, totals in sums.items()}, failed
 
 
-def sums(found: dict[bytes, Message]) -> dict[str, list[int]]:
+def sums(messages: dict[bytes, Message]) -> dict[str, list[int]]:
     result: defaultdict[str, list[int]] = defaultdict(list)
-    for message in sorted(found.values(), key=lambda each: (each.partition(), each.offset())):
+    for message in sorted(messages.values(), key=lambda message: (message.partition(), message.offset())):
         result[message.key().decode()].append(json.loads(message.value())["spent"])
     return dict(result)
 
@@ -101,16 +101,16 @@ def test_filters_sums_and_routes_survive_a_kill(
         run.signal(signal.SIGTERM)
         assert run.exit_code(40) == 0
         for consumer, into in ((outputs, everything), (large, routed), (letters, dead)):
-            wait_until(lambda each=consumer, all=into: len(all) == taken(each, all), 20, "what is left")
+            wait_until(lambda inputs=consumer, all=into: len(all) == taken(inputs, all), 20, "what is left")
     finally:
         run.close()
         for consumer in (outputs, large, letters):
             consumer.close()
     assert sums(everything) == wanted
-    assert sums(routed) == {key: left for key, found in wanted.items() if (left := [s for s in found if s >= 300])}
+    assert sums(routed) == {key: rest for key, record in wanted.items() if (rest := [s for s in record if s >= 300])}
     assert len(dead) == failed
-    assert {dict(each.headers())["sluicegate-dead-clause"] for each in dead.values()} == {b"where"}
-    assert all(json.loads(each.value()).keys() == {"key", "spent"} for each in everything.values())
+    assert {dict(message.headers())["sluicegate-dead-clause"] for message in dead.values()} == {b"where"}
+    assert all(json.loads(message.value()).keys() == {"key", "spent"} for message in everything.values())
 
 
 PALLETS = """\
@@ -139,7 +139,7 @@ def parcel(number: int) -> dict[str, Any]:
 
 def pallets() -> tuple[dict[str, list[tuple[int, int, int]]], int]:
     """Count, weight and kinds of each group that is complete, by key, and how many records `until` cannot answer."""
-    found: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    numbers: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
     groups: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     refused = 0
     for number in range(RECORDS):
@@ -148,10 +148,10 @@ def pallets() -> tuple[dict[str, list[tuple[int, int, int]]], int]:
             refused += 1
             continue
         groups[key].append(value)
-        weight = sum(each["kg"] for each in groups[key])
+        weight = sum(group["kg"] for group in groups[key])
         if weight >= value["limit"]:
-            found[key].append((len(groups[key]), weight, len({each["kind"] for each in groups.pop(key)})))
-    return dict(found), refused
+            numbers[key].append((len(groups[key]), weight, len({group["kind"] for group in groups.pop(key)})))
+    return dict(numbers), refused
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres_url"])
@@ -165,7 +165,7 @@ def test_groups_that_end_by_their_weight_survive_a_kill(
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 0})
     wanted, refused = pallets()
     outputs, letters = [reader(kafka, f"{ns}-{name}") for name in ("pallets", "dead")]
-    found: dict[bytes, Message] = {}
+    messages: dict[bytes, Message] = {}
     dead: dict[bytes, Message] = {}
     run = Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(path))
     try:
@@ -173,25 +173,25 @@ def test_groups_that_end_by_their_weight_survive_a_kill(
             producer.produce(f"{ns}-parcels", json.dumps(parcel(number)), key=f"k{number % 7}")
             if number == RECORDS // 2:
                 assert producer.flush(20) == 0
-                wait_until(lambda: taken(outputs, found) > 3, 60, "the first results")
+                wait_until(lambda: taken(outputs, messages) > 3, 60, "the first results")
                 os.kill(run.pids(1)[0], signal.SIGKILL)
         assert producer.flush(20) == 0
         complete = sum(map(len, wanted.values()))
-        wait_until(lambda: taken(outputs, found) >= complete and taken(letters, dead) >= refused, 90, "all results")
+        wait_until(lambda: taken(outputs, messages) >= complete and taken(letters, dead) >= refused, 90, "all results")
         run.wait("worker.started", 2)
         run.signal(signal.SIGTERM)
         assert run.exit_code(40) == 0
-        for consumer, into in ((outputs, found), (letters, dead)):
-            wait_until(lambda each=consumer, all=into: len(all) == taken(each, all), 20, "what is left")
+        for consumer, into in ((outputs, messages), (letters, dead)):
+            wait_until(lambda inputs=consumer, all=into: len(all) == taken(inputs, all), 20, "what is left")
     finally:
         run.close()
         outputs.close()
         letters.close()
     got: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
-    for message in sorted(found.values(), key=lambda each: (each.partition(), each.offset())):
+    for message in sorted(messages.values(), key=lambda message: (message.partition(), message.offset())):
         document = json.loads(message.value())
         assert document["reason"] == "until"
         got[message.key().decode()].append((document["count"], document["weight"], document["kinds"]))
     assert got == wanted
     assert len(dead) == refused
-    assert {dict(each.headers())["sluicegate-dead-clause"] for each in dead.values()} == {b"until"}
+    assert {dict(message.headers())["sluicegate-dead-clause"] for message in dead.values()} == {b"until"}

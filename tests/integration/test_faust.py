@@ -70,8 +70,8 @@ class Scene:
     def found(self) -> Counter[str]:
         """How often each record is in a completed batch or still in the buffer."""
         completed = [json.loads(row.message.value or b"[]") for row in self.told()]
-        held = [entry.idempotency_key for entry in self.store.buffer.get_data(self.topic)]
-        return Counter([key for keys in completed for key in keys] + held)
+        idempotency_keys = [entry.idempotency_key for entry in self.store.buffer.get_data(self.topic)]
+        return Counter([key for keys in completed for key in keys] + idempotency_keys)
 
     def expected(self) -> Counter[str]:
         return Counter(
@@ -81,7 +81,7 @@ class Scene:
     @contextmanager
     def worker(self, failpoints: str = "", without: str = "", **orders: Any) -> Iterator[subprocess.Popen[bytes]]:
         """A Faust worker, killed with -9 at the end of the block."""
-        told = {
+        facts = {
             "group": self.topic,
             "topic": self.topic,
             "bootstrap": self.bootstrap,
@@ -96,7 +96,7 @@ class Scene:
             sys.executable,
             "-m",
             "tests.integration.filling.worker",
-            json.dumps({**told, "instance": "one", **orders}),
+            json.dumps({**facts, "instance": "one", **orders}),
         ]
         with open(self.folder / "worker.log", "ab") as log:
             process = subprocess.Popen(

@@ -94,16 +94,16 @@ class Scene:
     def forge(self, name: str) -> int:
         """How many records of the attacker say that the lane sent them."""
         one = self.seen(name)
-        told = dict(one.headers())
-        last = int(told["sluicegate-seq"])
+        fields = dict(one.headers())
+        last = int(fields["sluicegate-seq"])
         numbers = [*range(last + 1, last + AHEAD), 10**17, 10**30]
         for number in numbers:
             headers: list[Header] = [
                 ("sluicegate-id", b"forged-%d" % number),
-                ("sluicegate-shard", told["sluicegate-shard"]),
+                ("sluicegate-shard", fields["sluicegate-shard"]),
                 ("sluicegate-seq", b"%d" % number),
-                (TIMEOUT_ID, told.get(TIMEOUT_ID, b"x")),
-                ("sluicegate-mac", told["sluicegate-mac"]),
+                (TIMEOUT_ID, fields.get(TIMEOUT_ID, b"x")),
+                ("sluicegate-mac", fields["sluicegate-mac"]),
             ]
             self._write(one, b'{"done": "forged"}', headers)
         self._write(one, one.value(), one.headers())  # a copy is a repeat
@@ -115,18 +115,18 @@ class Scene:
 
     def taken(self, name: str, enough: int, timeout: float) -> Counter[Any]:
         """What came out, by its number; the attacker's own records count as those of any producer."""
-        found = Counter[Any]()
+        count = Counter[Any]()
 
         def complete() -> bool:
             for message in self.readers[name].consume(500, 0.2):
-                found[json.loads(message.value())["done"]] += 1
-            return sum(found[number] for number in range(enough)) >= enough
+                count[json.loads(message.value())["done"]] += 1
+            return sum(count[number] for number in range(enough)) >= enough
 
         with suppress(TimeoutError):
             wait_until(complete, timeout, "all genuine ones")
         for _ in range(10):
             complete()
-        return found
+        return count
 
     def refused(self) -> dict[str, float]:
         return {agent: float(number) for agent, number in REFUSED.findall(self.run.get("/metrics")[1])}
@@ -137,8 +137,8 @@ class Scene:
     def close(self) -> None:
         self.run.close()
         self.store.close()
-        for each in self.readers.values():
-            each.close()
+        for consumer in self.readers.values():
+            consumer.close()
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_twin_whoever_needs_no_proof_loses_them(
     scene = Scene(kafka, ns, tmp_path)
     try:
         answers, booked, _ = attacked(scene, 15)
-        assert [sum(found[n] for n in range(1, GENUINE)) for found in (answers, booked)] == [0, 0]
+        assert [sum(counts[n] for n in range(1, GENUINE)) for counts in (answers, booked)] == [0, 0]
         assert scene.refused() == {}
         twins.check("no-proof", log, scene.pids())
     finally:

@@ -42,7 +42,7 @@ FIELDS = {"n": "long", "amount": "double", "currency": ["null", "string"]}
 SCHEMA = {
     "type": "record",
     "name": "Payment",
-    "fields": [{"name": each, "type": kind} for each, kind in FIELDS.items()],
+    "fields": [{"name": field, "type": kind} for field, kind in FIELDS.items()],
 }
 SCHEMA["fields"][2]["default"] = None
 TOPICS = ("audit", "large", "rest", "copies", "keyed", "anew", "dead")
@@ -64,24 +64,24 @@ def record(number: int) -> Content:
 
 def oracle() -> dict[str, Counter[Content]]:
     """What each topic gets, and the records that are dead letters."""
-    found: dict[str, Counter[Content]] = {topic: Counter() for topic in TOPICS}
+    contents: dict[str, Counter[Content]] = {topic: Counter() for topic in TOPICS}
     encode = codec("avro", Avro(json.dumps(SCHEMA))).encode
     for number in range(RECORDS):
         key, value, headers = content = record(number)
         amount, currency = number % 53, number % 17 != 0
-        found["copies"][content] += 1
+        contents["copies"][content] += 1
         if value is None or value.startswith(b"\xff"):
-            found["dead"][content] += 2  # of payments and of keyed
-            found["anew" if value is None else "dead"][content] += 1
+            contents["dead"][content] += 2  # of payments and of keyed
+            contents["anew" if value is None else "dead"][content] += 1
             continue
         document = {"n": number, "amount": float(amount), **({"currency": "EUR"} if currency else {})}
-        found["anew"][key, encode(document), headers] += 1
-        found["keyed"][b"%d" % number, value, headers] += 1
+        contents["anew"][key, encode(document), headers] += 1
+        contents["keyed"][b"%d" % number, value, headers] += 1
         if amount > 10:
             if currency:
-                found["audit"][key, b'{"number":%d}' % number, headers] += 1
-            found["large" if amount >= 30 else "rest" if currency or amount < 12 else "dead"][content] += 1
-    return found
+                contents["audit"][key, b'{"number":%d}' % number, headers] += 1
+            contents["large" if amount >= 30 else "rest" if currency or amount < 12 else "dead"][content] += 1
+    return contents
 
 
 def content(message: Message) -> Content:
@@ -91,14 +91,14 @@ def content(message: Message) -> Content:
 
 def once(messages: Iterable[Message]) -> list[Message]:
     """Messages by their id: exact copies after the kill count once."""
-    return list({dict(each.headers())["sluicegate-id"]: each for each in messages}.values())
+    return list({dict(message.headers())["sluicegate-id"]: message for message in messages}.values())
 
 
 def drawn(consumers: dict[str, Consumer], into: dict[str, list[Message]]) -> dict[str, int]:
     """The number of different messages in each topic, after another look."""
     for topic, consumer in consumers.items():
         into[topic] += consumer.consume(1_000, 0.1)
-    return {topic: len(once(found)) for topic, found in into.items()}
+    return {topic: len(once(messages)) for topic, messages in into.items()}
 
 
 def fed(producer: Producer, topic: str, first: int, end: int) -> None:
@@ -121,26 +121,28 @@ def test_each_record_is_forwarded_once_when_the_workers_are_killed(
     wanted = oracle()
     total = {topic: contents.total() for topic, contents in wanted.items()}
     consumers = {topic: reader(kafka, f"{ns}-{topic}") for topic in TOPICS}
-    found: dict[str, list[Message]] = {topic: [] for topic in TOPICS}
+    outbox_messages: dict[str, list[Message]] = {topic: [] for topic in TOPICS}
     run = Run(str(Path(sys.executable).with_name("sluicegate")), "run", str(path))
     try:
         for turn in range(3):
-            drawn(consumers, found)
+            drawn(consumers, outbox_messages)
             fed(producer, f"{ns}-in", turn * RECORDS // 3, (turn + 1) * RECORDS // 3)
             for topic in ("copies", "audit"):
-                found[topic] += wait_until(lambda each=topic: consumers[each].consume(1, 0.2), 60, "new outputs")
+                outbox_messages[topic] += wait_until(
+                    lambda name=topic: consumers[name].consume(1, 0.2), 60, "new outputs"
+                )
             for pid in run.pids(2 * turn + 2)[-2:] if turn < 2 else ():
                 os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: drawn(consumers, found) == total, 90, f"all outputs: {total}")
+        wait_until(lambda: drawn(consumers, outbox_messages) == total, 90, f"all outputs: {total}")
         run.signal(signal.SIGTERM)
         assert run.exit_code(40) == 0
         for _ in range(5):  # copies that came after the first of each output
-            drawn(consumers, found)
+            drawn(consumers, outbox_messages)
     finally:
         run.close()
         for consumer in consumers.values():
             consumer.close()
-    assert {topic: Counter(map(content, once(messages))) for topic, messages in found.items()} == wanted
-    assert len(found["copies"]) == RECORDS, "a reader of committed records reads each once"
-    reasons = {dict(each.headers())["sluicegate-dead-reason"] for each in found["dead"]}
+    assert {topic: Counter(map(content, once(messages))) for topic, messages in outbox_messages.items()} == wanted
+    assert len(outbox_messages["copies"]) == RECORDS, "a reader of committed records reads each once"
+    reasons = {dict(message.headers())["sluicegate-dead-reason"] for message in outbox_messages["dead"]}
     assert reasons == {b"null-value", b"undecodable", b"unrouted"}

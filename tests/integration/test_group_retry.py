@@ -121,14 +121,17 @@ class Shop:
     def drawn(self, count: int) -> Sequence[Message]:
         """All results, once there are so many with different ids."""
         consumer = reader(self.kafka, f"{self.ns}-out")
-        found: list[Message] = []
+        messages: list[Message] = []
         try:
             wait_until(
-                lambda: found.extend(consumer.consume(1000, 0.2)) or len({id_of(each) for each in found}) >= count,
+                lambda: (
+                    messages.extend(consumer.consume(1000, 0.2))
+                    or len({id_of(message) for message in messages}) >= count
+                ),
                 LIMIT,
                 f"{count} results",
             )
-            return found
+            return messages
         finally:
             consumer.close()
 
@@ -157,7 +160,7 @@ def test_each_group_has_one_result_whoever_is_killed_during_its_repair(shop: Sho
     shop.mend()
     for agent in AGENTS:
         assert shop.retry(agent, "group-asked") == -signal.SIGKILL
-        assert not any(each["retried"] for each in shop.letters() if each["agent"] == agent)
+        assert not any(letter["retried"] for letter in shop.letters() if letter["agent"] == agent)
         if shop.scope == "shared":
             assert shop.retry(agent, "group-inserted") == -signal.SIGKILL
         assert shop.retry(agent, "group-kept") == -signal.SIGKILL
@@ -167,16 +170,17 @@ def test_each_group_has_one_result_whoever_is_killed_during_its_repair(shop: Sho
     for agent in AGENTS:
         again = CliRunner().invoke(main, ["dead", "retry", str(shop.path), agent, "--all", "--yes", "--json"])
         assert (again.exit_code, len(json.loads(again.stdout)["refused"])) == (5, KEYS), again.output
-    assert all(each["retried"] for each in shop.letters())
+    assert all(letter["retried"] for letter in shop.letters())
     with shop.running():
         shop.feed()
         later = shop.drawn(4 * KEYS)
     totals = [sum(range(key + 1, 3 * KEYS + 1, KEYS)) for key in range(KEYS)]
     once = sorted([str({"called": total}) for total in totals] + [str({"total": total}) for total in totals])
-    for found, times in ((results, 1), (later, 2)):
-        distinct = {id_of(each): json.loads(each.value()) for each in found}
-        said = [
-            {name: value for name, value in each.items() if name in ("called", "total")} for each in distinct.values()
+    for outputs, times in ((results, 1), (later, 2)):
+        distinct = {id_of(message): json.loads(message.value()) for message in outputs}
+        documents = [
+            {name: value for name, value in message.items() if name in ("called", "total")}
+            for message in distinct.values()
         ]
-        assert sorted(map(str, said)) == sorted(once * times)
+        assert sorted(map(str, documents)) == sorted(once * times)
     assert len(shop.letters()) == 2 * KEYS

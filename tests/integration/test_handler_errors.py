@@ -54,8 +54,8 @@ def test_run_logs_message_and_place_without_the_records_values_and_the_dead_lett
             consumer.close()
         run.close()
     headers = {name: value.decode() for name, value in letters[-1].headers()}
-    said = "the handler raised ValueError: no amount for Roberta in {'name': 'Roberta', 'iban': 'DE8937040044'}"
-    assert headers["sluicegate-dead-error"] == said
+    output = "the handler raised ValueError: no amount for Roberta in {'name': 'Roberta', 'iban': 'DE8937040044'}"
+    assert headers["sluicegate-dead-error"] == output
     assert headers["sluicegate-dead-where"] == "shop/handlers.py:6 in amount_of"
     for event in failed:
         assert event["error"].startswith("ValueError: no amount for <value> in {")

@@ -87,24 +87,24 @@ class Input:
         self._given += count
 
 
-def problems(told: list[Told], offsets: dict[tuple[bytes, str], list[int]]) -> list[str]:
+def problems(groups: list[Told], offsets: dict[tuple[bytes, str], list[int]]) -> list[str]:
     """What is wrong with the groups that ended. All must have ended."""
-    found = []
+    complaints = []
     taken: Counter[tuple[str, int]] = Counter()
-    for key, place, first, last, count in told:
-        within = [each for each in offsets[key, place] if first <= each <= last]
-        taken.update((place, each) for each in within)
+    for key, place, first, last, count in groups:
+        within = [offset for offset in offsets[key, place] if first <= offset <= last]
+        taken.update((place, record) for record in within)
         if (len(within), within[:1], within[-1:]) != (count, [first], [last]):
-            found.append(f"{key!r} {place} {first} to {last}: {count} records, the input has {len(within)}")
-    every = [(place, each) for (_, place), some in offsets.items() for each in some]
-    return found + [f"record {each} is in {taken[each]} groups" for each in every if taken[each] != 1]
+            complaints.append(f"{key!r} {place} {first} to {last}: {count} records, the input has {len(within)}")
+    every = [(place, entry) for (_, place), some in offsets.items() for entry in some]
+    return complaints + [f"record {number} is in {taken[number]} groups" for number in every if taken[number] != 1]
 
 
 class Tap:
     """The messages about the groups of one agent, repeats by their row left out."""
 
     def __init__(self, kafka: str, ns: str, agent: str) -> None:
-        self._readers = [reader(kafka, "-".join(filter(None, (ns, agent, each)))) for each in AGENTS[agent]]
+        self._readers = [reader(kafka, "-".join(filter(None, (ns, agent, kind)))) for kind in AGENTS[agent]]
         self._rows: dict[tuple[bytes, bytes], Told] = {}
         self.messages: list[Message] = []
 
@@ -114,13 +114,13 @@ class Tap:
     def told(self) -> list[Told]:
         for consumer in self._readers:
             for message in consumer.consume(5_000, 0.2):
-                said = dict(message.headers())
-                first, last = (said[f"sluicegate-{name}"].decode().rpartition("/") for name in ("first", "last"))
-                told = Told(message.key(), first[0], int(first[2]), int(last[2]), int(said["sluicegate-count"]))
-                row = said["sluicegate-shard"], said["sluicegate-seq"]
+                headers = dict(message.headers())
+                first, last = (headers[f"sluicegate-{name}"].decode().rpartition("/") for name in ("first", "last"))
+                group = Told(message.key(), first[0], int(first[2]), int(last[2]), int(headers["sluicegate-count"]))
+                row = headers["sluicegate-shard"], headers["sluicegate-seq"]
                 if row not in self._rows:
                     self.messages.append(message)
-                self._rows[row] = told
+                self._rows[row] = group
         return self.known()
 
     def close(self) -> None:
@@ -136,15 +136,15 @@ def newest(run: Run, agent: str) -> int:
 def ran(*command: str) -> dict[str, Any]:
     done = subprocess.run([SLUICEGATE, *command, "--json"], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
-def killed(run: Run, given: Input, taps: dict[str, Tap], chance: random.Random) -> None:
+def killed(run: Run, source: Input, taps: dict[str, Tap], chance: random.Random) -> None:
     """Give all records, kill a worker after each portion, and wait until all groups have ended."""
     run.wait("partition.claimed", 2)
     for number in range(KILLS):
-        given.give(RECORDS // KILLS)
+        source.give(RECORDS // KILLS)
         before = {agent: len(tap.told()) for agent, tap in taps.items()}
         wait_until(
             lambda before=before: all(len(tap.told()) > before[agent] for agent, tap in taps.items()),
@@ -154,7 +154,7 @@ def killed(run: Run, given: Input, taps: dict[str, Tap], chance: random.Random) 
         os.kill(newest(run, chance.choice([*AGENTS])), signal.SIGKILL)
         run.wait("worker.started", 3 + number)
     for agent, tap in taps.items():
-        wait_until(lambda tap=tap: sum(each.count for each in tap.told()) >= RECORDS, 60, f"all groups of {agent}")
+        wait_until(lambda tap=tap: sum(group.count for group in tap.told()) >= RECORDS, 60, f"all groups of {agent}")
     run.signal(signal.SIGTERM)
     assert run.exit_code(40) == 0
 
@@ -169,20 +169,22 @@ def test_each_group_that_ended_has_one_message_though_workers_are_killed(
     file = tmp_path / "app.yaml"
     file.write_text(text)
     (tmp_path / "history_handlers.py").write_text(HANDLERS)
-    given, taps = Input(kafka, f"{ns}-in"), {agent: Tap(kafka, ns, agent) for agent in AGENTS}
+    source, taps = Input(kafka, f"{ns}-in"), {agent: Tap(kafka, ns, agent) for agent in AGENTS}
     run = Run(SLUICEGATE, "run", str(file))
     try:
-        killed(run, given, taps, random.Random(ns))
+        killed(run, source, taps, random.Random(ns))
     finally:
         run.close()
         for tap in taps.values():
             tap.told()
             tap.close()
     for agent, tap in taps.items():
-        assert problems(tap.known(), given.offsets) == [], agent
-        found = ran("replay", str(file), agent, "--shadow", "--from", "earliest")
-        assert (found["records"], found["identical"]) == (RECORDS, len(tap.messages))
-        assert not any(found[name] for name in ("changed", "missing", "extra", "uncertain"))
-    message = next(each for each in taps["handled"].messages if dict(each.headers())["sluicegate-reason"] == b"count")
-    said = ran("explain", str(file), dict(message.headers())["sluicegate-id"].decode())
-    assert (len(said["offsets"]), said["complete"]) == (7, True)
+        assert problems(tap.known(), source.offsets) == [], agent
+        output = ran("replay", str(file), agent, "--shadow", "--from", "earliest")
+        assert (output["records"], output["identical"]) == (RECORDS, len(tap.messages))
+        assert not any(output[name] for name in ("changed", "missing", "extra", "uncertain"))
+    message = next(
+        message for message in taps["handled"].messages if dict(message.headers())["sluicegate-reason"] == b"count"
+    )
+    answer = ran("explain", str(file), dict(message.headers())["sluicegate-id"].decode())
+    assert (len(answer["offsets"]), answer["complete"]) == (7, True)

@@ -51,10 +51,12 @@ def test_each_window_comes_once_though_workers_are_killed(
         log.add(number, b"last", 1_000_000, 0)
     text = FILE.replace("NS", ns).replace("KAFKA", kafka).replace("STORE", store)
     documents, dead = stormed(text, log, kafka, ns, tmp_path, outputs)
-    sent = sorted((each["key"], each["window"]["start"], each["count"], each["total"]) for each in documents)
-    assert sent == sorted(
-        (each.key.decode(), rfc3339(each.start / 1000), each.count, each.total) for each in log.results
+    sent = sorted(
+        (document["key"], document["window"]["start"], document["count"], document["total"]) for document in documents
     )
-    assert {dict(each.headers())["sluicegate-dead-reason"] for each in dead} == {b"late"}
+    assert sent == sorted(
+        (result.key.decode(), rfc3339(result.start / 1000), result.count, result.total) for result in log.results
+    )
+    assert {dict(message.headers())["sluicegate-dead-reason"] for message in dead} == {b"late"}
     assert len(dead) == log.late > 0
     assert sum(oracle.partly for oracle in log.oracles) > 0

@@ -106,6 +106,6 @@ def test_the_health_check_tells_a_live_run_from_others(status: int | None, code:
 
 def test_the_health_check_asks_the_port_that_is_exposed() -> None:
     [port] = instructions("EXPOSE")
-    environ = dict(each.split("=", 1) for each in shlex.split(instructions("ENV")[0]))
+    environ = dict(word.split("=", 1) for word in shlex.split(instructions("ENV")[0]))
     assert environ["HEALTH"] == f"http://127.0.0.1:{port}/livez"
     assert environ["PATH"].startswith(f"{HOME}/bin:")

@@ -36,9 +36,9 @@ def test_each_partition_is_read_from_where_it_is_started_to_its_end(
     consumer = joined(kafka, ns, ns, 4, **PROTOCOLS[protocol])
     for partition in range(4):
         consumer.start(ns, partition, 150 + partition, 0)
-    found = read(consumer, 4 * 50 - 6)
+    offsets = read(consumer, 4 * 50 - 6)
     for partition in range(4):
-        assert [offset for number, offset in found if number == partition] == list(range(150 + partition, 200))
+        assert [offset for number, offset in offsets if number == partition] == list(range(150 + partition, 200))
     consumer.close()
 
 
@@ -69,10 +69,10 @@ def test_records_fetched_before_a_start_never_come_out_after_it(
     for _ in range(25):
         target = random_.randrange(15_000)
         consumer.start(ns, 0, target, random_.choice((0, -1)))
-        found = [offset for partition, offset in read(consumer, 300) if partition == 0]
-        while not found:
-            found = [offset for partition, offset in read(consumer, 50) if partition == 0]
-        assert found == list(range(target, target + len(found)))
+        offsets = [offset for partition, offset in read(consumer, 300) if partition == 0]
+        while not offsets:
+            offsets = [offset for partition, offset in read(consumer, 50) if partition == 0]
+        assert offsets == list(range(target, target + len(offsets)))
         if random_.random() < 0.3:
             consumer.start(ns, 1, 0, -1)
     consumer.close()
@@ -88,16 +88,16 @@ def test_pausing_and_resuming_neither_loses_nor_repeats(
     consumer = joined(kafka, ns, ns, 2, **PROTOCOLS[protocol])
     consumer.start(ns, 0, 0, 0)
     consumer.start(ns, 1, 0, 0)
-    found: dict[int, list[int]] = {0: [], 1: []}
+    results: dict[int, list[int]] = {0: [], 1: []}
     for turn in range(20):
         for partition, offset in read(consumer, 300):
-            found[partition].append(offset)
+            results[partition].append(offset)
         consumer.pause([(ns, turn % 2)])
         consumer.resume([(ns, (turn + 1) % 2)])
     consumer.resume([(ns, 0), (ns, 1)])
     for partition, offset in read(consumer, 10_000 - 20 * 300):
-        found[partition].append(offset)
-    assert found == {0: list(range(5_000)), 1: list(range(5_000))}
+        results[partition].append(offset)
+    assert results == {0: list(range(5_000)), 1: list(range(5_000))}
     consumer.close()
 
 

@@ -34,8 +34,8 @@ class Outcomes:
 
     def wait(self, timeout: float = 30) -> dict[int, str]:
         wait_until(lambda: self.producer.poll() == 0, timeout, "all reports")
-        found, self.of = self.of, {}
-        return found
+        messages, self.of = self.of, {}
+        return messages
 
 
 class Together(Outcomes):

@@ -149,8 +149,8 @@ def test_a_member_has_joined_once_the_group_gave_it_something_or_nothing(
     second = KafkaInput(settings, ns, [ns], "second")
     assert not second.joined()
     wait_until(lambda: first.poll(0.05) or second.poll(0.05) or (first.joined() and second.joined()), 30)
-    given = [*first.assigned(), *second.assigned()]
-    assert set(given) == {(ns, 0)}
+    partitions = [*first.assigned(), *second.assigned()]
+    assert set(partitions) == {(ns, 0)}
     first.close()
     second.close()
 

@@ -189,11 +189,11 @@ def test_check_opens_a_transaction_that_is_no_shards(shard: Shard) -> None:
     app = App(shard.partition.app, "memory://", (agent,), kafka=shard.kafka)
     owner = shard.producer()
     shard.opened(owner)
-    said = [(found.system, found.ok, found.text) for found in inspect(app)]
-    assert ("kafka", True, "transactions can be opened for sums") in said
+    findings = [(finding.system, finding.ok, finding.text) for finding in inspect(app)]
+    assert ("kafka", True, "transactions can be opened for sums") in findings
     assert owner.send(shard.rows(1), {A: 1}) == "", "the check fenced the owner"
     weak = replace(app, kafka={"bootstrap.servers": "127.0.0.1:1"}, start_timeout=0.1)
-    assert [found.ok for found in inspect(weak) if found.system == "kafka"] == [False]
+    assert [finding.ok for finding in inspect(weak) if finding.system == "kafka"] == [False]
 
 
 def test_brokers_that_do_not_answer_are_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:

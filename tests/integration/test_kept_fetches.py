@@ -26,13 +26,13 @@ def letters(bootstrap: str, topic: str) -> list[tuple[int, int]]:
     """The offset of each record that became one, and how many bytes the letter has."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"{topic}-reader"})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[tuple[int, int]] = []
+    findings: list[tuple[int, int]] = []
     while batch := consumer.consume(1000, 3.0):
         for record in batch:
             headers: dict[str, Any] = dict(record.headers() or [])
-            found.append((int(headers["sluicegate-dead-offset"]), len(record.value() or b"")))
+            findings.append((int(headers["sluicegate-dead-offset"]), len(record.value() or b"")))
     consumer.close()
-    return sorted(found)
+    return sorted(findings)
 
 
 def fetched(cluster: Cluster, folder: Path, ns: str, without: str = "") -> float:
@@ -57,7 +57,7 @@ def fetched(cluster: Cluster, folder: Path, ns: str, without: str = "") -> float
         make.close()
     assert letters(cluster.url, f"{ns}-dead") == [(offset, SIZE) for offset in range(RECORDS)]
     assert keys(cluster.url, f"{ns}-out") == sorted(f"k{n}" for n in range(20))
-    return answered / sum(each.stat().st_size for each in cluster.servers[0].place.data.glob(f"{ns}-in-0/*.log"))
+    return answered / sum(path.stat().st_size for path in cluster.servers[0].place.data.glob(f"{ns}-in-0/*.log"))
 
 
 @pytest.fixture
@@ -101,19 +101,19 @@ def test_pauses_of_a_partition_that_is_read_alone_neither_lose_nor_repeat(
     for partition in range(3):
         fill(kafka, ns, partition, numbers(0, 3_000))
     consumer = joined(kafka, ns, ns, 3, **PROTOCOLS[protocol])
-    found: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    results: dict[int, list[int]] = {0: [], 1: [], 2: []}
     for partition in range(3):
         consumer.start(ns, partition, 0, 0)
         alone_at(consumer, ns, partition, 0)  # the third one is one too many, and is read as before
     for turn in range(12):
         for partition, offset in read(consumer, 300):
-            found[partition].append(offset)
+            results[partition].append(offset)
         consumer.pause([(ns, turn % 3)])
         consumer.resume([(ns, (turn + 1) % 3), (ns, (turn + 2) % 3)])
     consumer.resume([(ns, 0), (ns, 1), (ns, 2)])
     for partition, offset in read(consumer, 9_000 - 12 * 300):
-        found[partition].append(offset)
-    assert found == {number: list(range(3_000)) for number in range(3)}
+        results[partition].append(offset)
+    assert results == {number: list(range(3_000)) for number in range(3)}
     assert turned(consumer, lambda: not consumer._apart)  # the consumer itself reads them again
     assert turned(consumer, lambda: {consumer.high(ns, number) for number in range(3)} == {3_000})
     for partition in range(3):

@@ -78,7 +78,7 @@ def test_running_workers_follow_a_new_key_and_no_record_is_refused(
         assert (made.returncode, made.stdout.count("a new key signs from 20")) == (0, 1), made.stderr
         assert "the keys before it (1) prove until 20" in made.stdout
         listed = json.loads(keys("ls", str(path), "--json").stdout)["keys"]
-        assert [each["state"] for each in listed] == ["waits", "signs"]
+        assert [letter["state"] for letter in listed] == ["waits", "signs"]
         wait_until(lambda: time.monotonic() > began + SIGNS_AFTER + SWITCHED, 150, "the new key signs everywhere")
         switched = feed.sent
         second = only(url, ns)
@@ -86,7 +86,7 @@ def test_running_workers_follow_a_new_key_and_no_record_is_refused(
         check(between, results, feed.close(), switched, (first, second))
         assert not run.events("headers.refused")
         assert not run.events("worker.ended")
-        assert [each["state"] for each in json.loads(keys("ls", str(path), "--json").stdout)["keys"]] == [
+        assert [key["state"] for key in json.loads(keys("ls", str(path), "--json").stdout)["keys"]] == [
             "signs",
             "proves",
         ]
@@ -99,16 +99,16 @@ def test_running_workers_follow_a_new_key_and_no_record_is_refused(
 def only(url: str, app: str) -> Mac:
     """The key that signs now, alone."""
     with closing(open_store(url)) as store:
-        found = mac_keys.read(store, app)
-    assert found is not None
-    return Mac(app, found._keys[:1])
+        signing_keys = mac_keys.read(store, app)
+    assert signing_keys is not None
+    return Mac(app, signing_keys._keys[:1])
 
 
 def check(between: Any, results: Any, sent: int, switched: int, signers: tuple[Mac, Mac]) -> None:
     """Each record between the agents is signed by one of the keys, the first by the one and the last by the other; each
     record has one result."""
     records = taken(between, sent)
-    of_first, of_second = ({number(each) for each in records if mac.proves(each)} for mac in signers)
+    of_first, of_second = ({number(record) for record in records if mac.proves(record)} for mac in signers)
     assert of_first | of_second == set(range(sent))
     assert not of_first & of_second
     assert 0 in of_first
@@ -122,11 +122,11 @@ def number(message: Any) -> int:
 
 def taken(consumer: Any, enough: int) -> list[Any]:
     """So many messages, and those that come within 2 s after."""
-    found = list[Any]()
+    text = list[Any]()
 
     def complete() -> bool:
-        found.extend(consumer.consume(500, 0.5))
-        return len(found) >= enough
+        text.extend(consumer.consume(500, 0.5))
+        return len(text) >= enough
 
     wait_until(complete, 120, f"{enough} messages")
-    return [*found, *consumer.consume(500, 2.0)]
+    return [*text, *consumer.consume(500, 2.0)]

@@ -153,10 +153,12 @@ def test_limits_hold_although_workers_are_killed(
         assert sorted(json.loads(message.value())["n"] for message in topic.messages.values()) == [*range(count)]
     assert most_within([call.at for call in calls if call.kind == "throttled"], PER) <= LIMIT
     assert overlaps(calls) == []
-    taken, refused = ([json.loads(each.value())["n"] for each in topic.messages.values()] for topic in (limited, dead))
+    taken, refused = (
+        [json.loads(message.value())["n"] for message in topic.messages.values()] for topic in (limited, dead)
+    )
     assert sorted([*taken, *refused]) == [*range(LIMITED)]
     assert LIMIT <= len(taken) <= LIMIT * (1 + lasted // PER)
-    assert {dict(each.headers())[headers.DEAD_REASON] for each in dead.messages.values()} == {b"rate-limited"}
+    assert {dict(message.headers())[headers.DEAD_REASON] for message in dead.messages.values()} == {b"rate-limited"}
 
 
 def test_the_limit_is_passed_if_a_worker_starts_with_a_state_of_its_own(

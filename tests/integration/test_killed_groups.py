@@ -115,14 +115,14 @@ def judged(numbers: list[int], results: list[Result]) -> None:
     totals, begin = [0, *accumulate(numbers)], 0
     groups: Mapping[int, list[Result]] = {
         group: [result for result in results if result.group == group]
-        for group in sorted({each.group for each in results})
+        for group in sorted({result.group for result in results})
     }
     for group in groups.values():
         assert [result.revision for result in group] == [*range(1, len(group) + 1)]
         assert [result.final for result in group] == [False] * (len(group) - 1) + [True]
         assert all(one.count < other.count for one, other in pairwise(group[:-1]))
         assert all(one.count <= group[-1].count for one in group)
-        assert [result.total for result in group] == [totals[begin + each.count] - totals[begin] for each in group]
+        assert [result.total for result in group] == [totals[begin + result.count] - totals[begin] for result in group]
         begin += group[-1].count
     assert begin == len(numbers)
 

@@ -46,8 +46,8 @@ class Started:
 
     def partitions(self) -> dict[int, dict[str, Any]]:
         """By number, as the worker reports them."""
-        [worker] = [each for each in json.loads(self.run.get("/status")[1])["workers"] if each["agent"] == "a"]
-        return {each["number"]: each for each in worker["partitions"]}
+        [worker] = [worker for worker in json.loads(self.run.get("/status")[1])["workers"] if worker["agent"] == "a"]
+        return {partition["number"]: partition for partition in worker["partitions"]}
 
     def status(self) -> list[dict[str, Any]]:
         """As on another machine: no port of a run answers."""
@@ -151,11 +151,11 @@ def test_readyz_names_a_partition_that_another_consumer_took(started: Started) -
 
     def degraded() -> list[dict[str, str]]:
         other.poll(0.1)
-        found: list[dict[str, str]] = json.loads(started.run.get("/readyz")[1]).get("degraded", [])
-        return found
+        lines: list[dict[str, str]] = json.loads(started.run.get("/readyz")[1]).get("degraded", [])
+        return lines
 
     reason = "is assigned to debugging, which is not a worker of this agent; end that consumer"
-    wait_until(lambda: [each["reason"][-len(reason) :] for each in degraded()] == [reason], 120, "the reason")
+    wait_until(lambda: [entry["reason"][-len(reason) :] for entry in degraded()] == [reason], 120, "the reason")
     assert started.run.ready()
     other.close()
     wait_until(lambda: started.run.ready() and len(started.partitions()) == 2, 60, "both partitions are read again")

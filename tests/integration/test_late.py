@@ -102,8 +102,8 @@ class Scene:
 
     def close(self) -> None:
         self.run.close()
-        for each in (self.revised, self.further, self.dead):
-            each.close()
+        for consumer in (self.revised, self.further, self.dead):
+            consumer.close()
         print(*self.run.lines[-10:], *self.run.noise[-10:], sep="\n")
 
 

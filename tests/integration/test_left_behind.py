@@ -97,8 +97,8 @@ def with_open_groups(files: Files) -> Run:
 def test_a_renamed_agent_and_another_file_are_refused_until_told(files: Files) -> None:
     files.stop(with_open_groups(files))
     ns = files.ns
-    held = f"1 open group in {ns}.in/0, 1 open group in {ns}.in/1"
-    nobody = f"and no worker fires or sends what the store holds of it: {held}; run the file that has it"
+    text = f"1 open group in {ns}.in/0, 1 open group in {ns}.in/1"
+    nobody = f"and no worker fires or sends what the store holds of it: {text}; run the file that has it"
     for change, what in ((RENAMED, "is not in this file"), (OTHER_FILE, f"no longer reads {ns}.in")):
         path = files.write("other.yaml", change)
         run = files.run(path)
@@ -118,14 +118,14 @@ def test_a_renamed_agent_and_another_file_are_refused_until_told(files: Files) -
             }
             for number in (0, 1)
         ]
-    told = files.run(files.write("other.yaml", RENAMED), "--leave", "a")
-    told.wait("worker.running", timeout=40)
-    [warned] = told.events("groups.left_behind")
+    result = files.run(files.write("other.yaml", RENAMED), "--leave", "a")
+    result.wait("worker.running", timeout=40)
+    [warned] = result.events("groups.left_behind")
     assert warned["text"].startswith("agent a is not in this file, and no worker fires")
     shown = files.status(str(files.folder / "other.yaml"))
     assert shown.returncode == 0
     assert f"{ns}.in/0 of a: 1 open group; agent a is not in this file, it has no owner" in shown.stdout
-    files.stop(told)
+    files.stop(result)
 
 
 def test_the_file_of_an_agent_that_another_run_works_on_starts(files: Files) -> None:

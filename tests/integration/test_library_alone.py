@@ -57,11 +57,11 @@ def test_the_cron_job_and_the_script(tmp_path: Path, environment: dict[str, str]
     (tmp_path / "orders.jsonl").write_text(
         "".join(json.dumps({"id": f"o-{n}", "customer": "ann"}) + "\n" for n in range(3))
     )
-    for name, args, said in (
+    for name, args, text in (
         ("cron", ["2026-11-30", "o-1", "o-2"], ["2", "0"]),
         ("intake", ["orders.jsonl"], ["3 0", "0 3"]),
     ):
-        for expected in said:
+        for expected in text:
             command = example(name, "sqlite:///shop.db", *args)
             done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60)
             assert (done.returncode, done.stdout.strip()) == (0, expected), done.stderr
@@ -89,7 +89,7 @@ def test_the_web_service(tmp_path: Path, environment: dict[str, str]) -> None:
         assert post() == 409
     finally:
         service.kill()
-        said = service.communicate()[1].decode()
+        output = service.communicate()[1].decode()
     store = open_store("sqlite:///shop.db", str(tmp_path))
-    assert [row.message.id for row in store.outbox.find()] == ["placed-o-1"], said
+    assert [row.message.id for row in store.outbox.find()] == ["placed-o-1"], output
     store.close()

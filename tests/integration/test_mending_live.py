@@ -72,17 +72,17 @@ def largest(kafka: str, topic: str, size: int) -> None:
 
 
 def send(kafka: str, topic: str, *pairs: tuple[bytes, bytes]) -> Sent:
-    found: Sent = {}
+    results: Sent = {}
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
     for key, value in pairs:
         producer.produce(
             topic,
             value,
             key,
-            on_delivery=lambda _, m: found.setdefault(m.key(), []).append((m.partition(), m.offset())),
+            on_delivery=lambda _, m: results.setdefault(m.key(), []).append((m.partition(), m.offset())),
         )
     assert producer.flush(30) == 0
-    return found
+    return results
 
 
 def record(value: int, text: str = "") -> bytes:
@@ -90,7 +90,9 @@ def record(value: int, text: str = "") -> bytes:
 
 
 def dead(file: str) -> list[tuple[str, str]]:
-    return [(each["kind"], each["id"]) for each in sluicegate("dead", "ls", file, "sums", "--all", "--json")["dead"]]
+    return [
+        (letter["kind"], letter["id"]) for letter in sluicegate("dead", "ls", file, "sums", "--all", "--json")["dead"]
+    ]
 
 
 def result_id(kafka: str, topic: str, key: bytes) -> str:
@@ -98,10 +100,10 @@ def result_id(kafka: str, topic: str, key: bytes) -> str:
     from sluicegate.streams.cli.letters import BrokerTopics
 
     topics = BrokerTopics(App("any", "memory://", (), {"bootstrap.servers": kafka}))
-    found, _ = topics.newest([topic], 1000)
+    records, _ = topics.newest([topic], 1000)
     return next(
         (value or b"").decode()
-        for m in found
+        for m in records
         if m.key() == key
         for name, value in m.headers() or ()
         if name == "sluicegate-id"
@@ -138,9 +140,9 @@ def retry_the_dead(file: str, kafka: str, ns: str, results: Results) -> None:
     assert (again.exit_code, json.loads(again.stdout)["refused"]) == (5, [letter])
     assert [id for _, id in dead(file)] == [letter, f"{ns}-in/{partition}/{end}"]  # it came once
     for key, id in ((b"good", result_id(kafka, f"{ns}-out", b"good")), (b"huge", row)):
-        said = sluicegate("explain", file, id, "--json")
-        assert (said["complete"], said["count"]) == (True, 3)
-        assert [(said["partition"], offset) for offset in said["offsets"]] == sent[key][:3]
+        explanation = sluicegate("explain", file, id, "--json")
+        assert (explanation["complete"], explanation["count"]) == (True, 3)
+        assert [(explanation["partition"], offset) for offset in explanation["offsets"]] == sent[key][:3]
     added = sluicegate("timeouts", "add", file, f"{ns}-in", "1h", "--null", "--json", "--why", "a try")["id"]
     assert CliRunner().invoke(main, ["timeouts", "cancel", file, added]).exit_code == 0
     assert {("dead retry", letter), ("dead retry", row), ("timeouts cancel", added)} <= audited(file, "key")
@@ -159,7 +161,7 @@ def lose_what_comes_next(kafka: str, topic: str) -> tuple[int, int]:
 
 def accept_the_gap(file: str, kafka: str, topic: str, live: Run, partition: int, begin: int) -> None:
     live.wait("partition.halted", 1, 60.0)
-    assert {(each["partition"], each["code"]) for each in live.events("partition.halted")} == {
+    assert {(event["partition"], event["code"]) for event in live.events("partition.halted")} == {
         (partition, "retention-passed")
     }
     before = len(live.events("partition.claimed", partition=partition))
@@ -174,7 +176,7 @@ def accept_the_gap(file: str, kafka: str, topic: str, live: Run, partition: int,
 
 
 def audited(file: str, field: str) -> set[tuple[str, str]]:
-    return {(each["what"], each[field]) for each in sluicegate("audit", file, "--json")["changes"]}
+    return {(change["what"], change[field]) for change in sluicegate("audit", file, "--json")["changes"]}
 
 
 def test_the_dead_results_and_gaps_while_three_workers_run(file: str, kafka: str, ns: str) -> None:

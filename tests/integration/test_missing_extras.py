@@ -124,8 +124,8 @@ def refused(result: subprocess.CompletedProcess[str], extra: str) -> str:
     assert result.returncode == 2, result.stdout + result.stderr
     assert "Traceback" not in result.stderr
     assert "unexpected" not in result.stderr
-    said = result.stderr.replace('\\"', '"')  # a log event is JSON
-    [line] = [line for line in said.splitlines() if f'pip install "sluicegate[{extra}]"' in line]
+    text = result.stderr.replace('\\"', '"')  # a log event is JSON
+    [line] = [line for line in text.splitlines() if f'pip install "sluicegate[{extra}]"' in line]
     return line
 
 

@@ -56,7 +56,7 @@ def run(path: Path) -> Iterator[Run]:
 
 
 def _reasons(run: Run) -> list[str]:
-    return [each["reason"] for each in json.loads(run.get("/readyz")[1])["reasons"]]
+    return [reason["reason"] for reason in json.loads(run.get("/readyz")[1])["reasons"]]
 
 
 def test_its_name_is_in_health_status_and_log(run: Run, path: Path) -> None:
@@ -71,6 +71,6 @@ def test_its_name_is_in_health_status_and_log(run: Run, path: Path) -> None:
     assert shown.returncode == 0
     for number in (0, 1):
         assert f"in/{number} of a: retrying: {REASON}" in shown.stdout
-        told = run.events("partition.unavailable", partition=number)
-        assert [line["level"] for line in told] == ["warning"]
-        assert REASON in told[0]["error"]
+        events = run.events("partition.unavailable", partition=number)
+        assert [line["level"] for line in events] == ["warning"]
+        assert REASON in events[0]["error"]

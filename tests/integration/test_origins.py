@@ -81,7 +81,7 @@ class Scene:
         for message in self.results.consume(2_000, 0.1):
             self.found.setdefault(dict(message.headers())["sluicegate-id"], json.loads(message.value()))
         self.late += len(self.letters.consume(2_000, 0.05))
-        return sum(each["total"] for each in self.found.values())
+        return sum(finding["total"] for finding in self.found.values())
 
     def pids(self, agent: str) -> list[int]:
         return [line["pid"] for line in self.run.events("worker.started", agent=agent)]
@@ -95,8 +95,8 @@ class Scene:
             for pid in self.pids(agent):
                 with_suppressed(pid)
         self.run.close()
-        for each in (self.results, self.letters):
-            each.close()
+        for consumer in (self.results, self.letters):
+            consumer.close()
         print(*self.run.lines[-10:], *self.run.noise[-10:], sep="\n")
 
 
@@ -109,8 +109,8 @@ def with_suppressed(pid: int) -> None:
 
 
 @contextmanager
-def scene_of(*given: Any) -> Iterator[Scene]:
-    made = Scene(*given)
+def scene_of(*arguments: Any) -> Iterator[Scene]:
+    made = Scene(*arguments)
     try:
         yield made
     finally:
@@ -123,20 +123,20 @@ def stopped(scene: Scene) -> str:
     victim = scene.pids("sums.repartition")[0]
     os.kill(victim, signal.SIGSTOP)
     scene.put(STOPPED)
-    said = scene.why("u1")
+    reason = scene.why("u1")
     os.kill(victim, signal.SIGCONT)
     scene.put(1.0)
     wait_until(lambda: scene.read() + scene.late >= scene.sent, 90, "every record in a result or late", pause=0.2)
-    return said
+    return reason
 
 
 def test_an_origin_that_stood_still_has_no_late_record_and_why_names_it(kafka: str, ns: str, tmp_path: Path) -> None:
     with scene_of(f"sqlite:///{tmp_path / 'state.db'}", kafka, ns, tmp_path) as scene:
-        said = stopped(scene)
+        reason = stopped(scene)
         assert scene.late == 0
         assert scene.read() == scene.sent
-        assert f"held back by {ns}-in/" in said
-        assert "sums.repartition said at" in said
+        assert f"held back by {ns}-in/" in reason
+        assert "sums.repartition said at" in reason
 
 
 def test_twin_without_origins_has_late_ones(
@@ -165,7 +165,7 @@ def test_silence_closes_the_last_windows_in_time_also_on_another_worker(
         os.kill(scene.pids("sums")[-1], signal.SIGKILL)  # the newest: an earlier one may have ended at its start
         wait_until(lambda: scene.read() + scene.late >= scene.sent, 60, "every record in a result", pause=0.2)
         assert scene.late == 0
-        closed = max(moments([each for each in scene.found.values() if each["window"]["closed_by"] == "idle"]))
+        closed = max(moments([finding for finding in scene.found.values() if finding["window"]["closed_by"] == "idle"]))
         taken_over = max(stamp(line) for line in scene.run.events("partition.claimed")[claims:])
         bound = max(last + IDLE + 1, taken_over) + 2  # the end of a window is up to 1 s after its records
         print(f"closed {closed - last:.1f} s after the last record, taken over after {taken_over - last:.1f} s")

@@ -52,8 +52,8 @@ def attacked(kafka: str, ns: str, folder: Path) -> tuple[int, list[int]]:
         shard = dict(seen.headers())["sluicegate-shard"]
         wait_until(lambda: results.poll(0.5), 60, "its result")
         for number in range(2, 500):
-            told = [("sluicegate-shard", shard), ("sluicegate-seq", b"%d" % number)]
-            producer.produce(f"{ns}-mid", b"forged", b"bob", seen.partition(), headers=told)
+            headers = [("sluicegate-shard", shard), ("sluicegate-seq", b"%d" % number)]
+            producer.produce(f"{ns}-mid", b"forged", b"bob", seen.partition(), headers=headers)
         producer.flush(20)
         wait_until(
             lambda: len(run.events("headers.refused")) or len(reader_letters(kafka, ns)) >= 498, 60, "the forged"
@@ -62,11 +62,11 @@ def attacked(kafka: str, ns: str, folder: Path) -> tuple[int, list[int]]:
         for number in range(RECORDS):
             producer.produce(f"{ns}-in", b'{"n": 1}', b"bob", 0, headers=hidden if number == 0 else [])
         producer.flush(20)
-        found = 0
+        count = 0
         for _ in range(40):
-            found += results.poll(0.25) is not None
+            count += results.poll(0.25) is not None
         pids = [line["pid"] for line in run.events("worker.started")]
-        return found, [run.process.pid, *pids]
+        return count, [run.process.pid, *pids]
     finally:
         run.close()
         between.close()
@@ -76,7 +76,7 @@ def attacked(kafka: str, ns: str, folder: Path) -> tuple[int, list[int]]:
 def reader_letters(kafka: str, ns: str) -> list[object]:
     letters = reader(kafka, f"{ns}-dead")
     try:
-        return [each for _ in range(60) for each in letters.consume(100, 0.1)]
+        return [message for _ in range(60) for message in letters.consume(100, 0.1)]
     finally:
         letters.close()
 
@@ -91,6 +91,6 @@ def test_twin_that_needs_no_proof_leaves_them_out(
     log = tmp_path / "twin"
     for name, value in twins.environment("no-proof", log).items():
         monkeypatch.setenv(name, value)
-    found, pids = attacked(kafka, ns, tmp_path)
-    assert found == 0
+    problems, pids = attacked(kafka, ns, tmp_path)
+    assert problems == 0
     twins.check("no-proof", log, pids)

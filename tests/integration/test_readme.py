@@ -41,17 +41,17 @@ def commands() -> list[list[str]]:
 def results(kafka: str, topic: str) -> list[dict[str, Any]]:
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "readme", "isolation.level": "read_committed"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(4)])
-    found: list[dict[str, Any]] = []
+    documents: list[dict[str, Any]] = []
 
     def one() -> bool:
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
-            found.append(json.loads(message.value()))
-        return bool(found)
+            documents.append(json.loads(message.value()))
+        return bool(documents)
 
     wait_until(one, 60, "a result")
     consumer.close()
-    return found
+    return documents
 
 
 def test_226_its_file_and_its_commands_work_in_the_order_given(

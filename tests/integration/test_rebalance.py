@@ -16,8 +16,8 @@ def test_219_cooperative_workers_that_come_go_and_die_lose_and_repeat_nothing(sc
     app.feed.start()
     app.flowing()
     second, third = app.run("second"), app.run("third")
-    for each in (second, third):
-        each.wait("partition.claimed")
+    for run in (second, third):
+        run.wait("partition.claimed")
     app.flowing()
     first.terminate()
     fourth = app.run("fourth")

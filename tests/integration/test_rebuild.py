@@ -97,8 +97,8 @@ class Shop:
         """Id, key and records of every message that was sent, repeats included."""
         for message in self._consumer.consume(1000, 0.3):
             if message.error() is None:
-                said = json.loads(message.value())
-                self.found.append((dict(message.headers())["sluicegate-id"].decode(), said["key"], said["all"]))
+                document = json.loads(message.value())
+                self.found.append((dict(message.headers())["sluicegate-id"].decode(), document["key"], document["all"]))
         return self.found
 
     def wanted(self) -> dict[str, list[list[int]]]:
@@ -107,8 +107,11 @@ class Shop:
         return {key: [them[i : i + 5] for i in range(0, len(them) - 4, 5)] for key, them in mine.items()}
 
     def groups(self) -> list[tuple[str, int, int, int]]:
-        found = self.call("groups", "ls", self.file, "fives", "--json")["groups"]
-        return sorted((each["key"], each["count"], each["first"], each["last"]) for each in found)
+        open_groups = self.call("groups", "ls", self.file, "fives", "--json")["groups"]
+        return sorted(
+            (open_group["key"], open_group["count"], open_group["first"], open_group["last"])
+            for open_group in open_groups
+        )
 
     def closed(self) -> int:
         """How many groups have ended."""
@@ -119,13 +122,13 @@ class Shop:
         return self.closed() <= len({id for id, _, _ in self.found}) and self._lag() == 0
 
     def _lag(self) -> int:
-        return sum(each["lag"] for each in self.call("status", self.file, "--json")["partitions"])
+        return sum(partition["lag"] for partition in self.call("status", self.file, "--json")["partitions"])
 
     def ended(self) -> dict[str, list[list[int]]]:
         """The records of the results of each key, in their order. No result came twice."""
         assert set(Counter(id for id, _, _ in self.results()).values()) == {1}
         results: dict[str, list[list[int]]] = {f"k{k}": [] for k in range(KEYS)}
-        for _, key, numbers in sorted(self.found, key=lambda each: each[2]):
+        for _, key, numbers in sorted(self.found, key=lambda finding: finding[2]):
             results[key].append(numbers)
         return results
 
@@ -182,10 +185,10 @@ class WindowShop(Shop):
 
     def windows(self, key: int) -> list[list[int]]:
         """The records of each window of the key, in the order of its windows."""
-        found: dict[int, list[int]] = {}
+        numbers: dict[int, list[int]] = {}
         for n in range(key, self.fed, KEYS):
-            found.setdefault(self.time(n) // 10_000, []).append(n)
-        return [found[start] for start in sorted(found)]
+            numbers.setdefault(self.time(n) // 10_000, []).append(n)
+        return [numbers[start] for start in sorted(numbers)]
 
     def wanted(self) -> dict[str, list[list[int]]]:
         """What an oracle makes of all records: every window but the last one of each key."""
@@ -199,13 +202,13 @@ class SessionShop(WindowShop):
     rule = SESSIONS
 
     def windows(self, key: int) -> list[list[int]]:
-        found = [[key]]
+        steps = [[key]]
         for n in range(key + KEYS, self.fed, KEYS):
             if self.time(n) - self.time(n - KEYS) <= 2_000:
-                found[-1].append(n)
+                steps[-1].append(n)
             else:
-                found.append([n])
-        return found
+                steps.append([n])
+        return steps
 
 
 @pytest.fixture
@@ -229,7 +232,7 @@ def test_after_the_store_is_gone_it_is_rebuilt_equals_the_oracle_and_a_second_ru
         shop.halts("store-wiped")
     assert shop.replay_killed() == -signal.SIGKILL
     rebuilt = shop.replay()  # the killed one had finished a partition
-    assert (len(rebuilt), {each["sent_anew"] for each in rebuilt}) == (PARTITIONS - 1, {0})
+    assert (len(rebuilt), {place["sent_anew"] for place in rebuilt}) == (PARTITIONS - 1, {0})
     assert shop.groups() == before
     assert shop.replay() == []
     assert shop.groups() == before
@@ -252,7 +255,7 @@ def test_windows_whose_store_is_gone_are_rebuilt_and_each_record_is_in_the_one_r
         wipe()
         shop.migrate()
         assert shop.replay_killed() == -signal.SIGKILL
-        assert {each["sent_anew"] for each in shop.replay()} == {0}
+        assert {place["sent_anew"] for place in shop.replay()} == {0}
         assert shop.groups() == before
         shop.feed(1_000)
         shop.work()

@@ -113,8 +113,8 @@ class Scene:
         return Run(sys.executable, "-c", "from sluicegate.streams.cli import main; main()", "run", str(self.file))
 
     def close(self) -> None:
-        for each in self._readers:
-            each.close()
+        for consumer in self._readers:
+            consumer.close()
 
 
 @pytest.fixture
@@ -133,15 +133,15 @@ def running(scene: Scene) -> Iterator[Callable[[], Run]]:
         return runs[-1]
 
     yield start
-    for each in runs:
-        each.close()
+    for run in runs:
+        run.close()
 
 
 def checked(scene: Scene, *words: str) -> tuple[int, list[dict[str, Any]]]:
     done = subprocess.run(
         command("check", str(scene.file), "--json", *words), capture_output=True, text=True, timeout=60
     )
-    return done.returncode, [each for each in json.loads(done.stdout)["systems"] if each["system"] == "registry"]
+    return done.returncode, [system for system in json.loads(done.stdout)["systems"] if system["system"] == "registry"]
 
 
 def test_records_of_several_versions_are_read_and_results_are_registered(
@@ -200,8 +200,8 @@ def test_a_registry_that_is_killed_and_comes_back_under_load_costs_no_record(
         run.wait("record.unresolved", 2, timeout=60)
         away = "the schema registry does not answer"
         wait_until(lambda: run.get("/readyz")[0] == 503 and away in run.get("/readyz")[1], 20, "/readyz to tell")
-        code, found = checked(scene, "--connect")
-        assert (code, [each["ok"] for each in found]) == (3, [False])
+        code, report = checked(scene, "--connect")
+        assert (code, [item["ok"] for item in report]) == (3, [False])
         scene.server.restart()
     finally:
         stop.set()
@@ -240,20 +240,20 @@ def test_a_schema_that_the_registry_refuses_ends_the_start_in_its_words(
     subject = f"{scene.ns}-amounts-value"
     scene.client.register_schema(subject, Schema(ORDER, "AVRO"))
     scene.client.set_compatibility(subject, "BACKWARD")
-    code, found = checked(scene, "--connect")
-    assert (code, [each["ok"] for each in found]) == (3, [True, False])
+    code, report = checked(scene, "--connect")
+    assert (code, [item["ok"] for item in report]) == (3, [True, False])
     run = running()
     assert run.exit_code(60) == 3
-    said = " ".join(run.noise) + json.dumps(run.lines)
-    assert f"subject {subject}" in said
-    assert "Incompatible" in said
-    assert "correct the schema, or the subject's compatibility level" in said
+    text = " ".join(run.noise) + json.dumps(run.lines)
+    assert f"subject {subject}" in text
+    assert "Incompatible" in text
+    assert "correct the schema, or the subject's compatibility level" in text
 
 
 def test_a_schema_that_is_only_looked_up_must_be_there(scene: Scene, running: Callable[[], Run]) -> None:
     scene.file.write_text(scene.file.read_text().replace("register: true", "subject: topic-record"))
     run = running()
     assert run.exit_code(60) == 3
-    said = " ".join(run.noise) + json.dumps(run.lines)
-    assert f"subject {scene.ns}-amounts-sluicegate.amounts.Result" in said
-    assert "register it, or write register: true" in said
+    text = " ".join(run.noise) + json.dumps(run.lines)
+    assert f"subject {scene.ns}-amounts-sluicegate.amounts.Result" in text
+    assert "register it, or write register: true" in text

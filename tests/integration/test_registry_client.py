@@ -75,8 +75,8 @@ def url(certificate: Certificate) -> Iterator[str]:
 
 
 def registry(url: str, certificate: Certificate, *before: str, **other: Any) -> Any:
-    given = {"username": "me", "password": PASSWORD, "ca": str(certificate.authority), "timeout": 2.0} | other
-    return open_registry(Registry((*before, url), **given))
+    settings = {"username": "me", "password": PASSWORD, "ca": str(certificate.authority), "timeout": 2.0} | other
+    return open_registry(Registry((*before, url), **settings))
 
 
 def test_it_is_reached_over_tls_with_a_password_by_the_first_url_that_answers(

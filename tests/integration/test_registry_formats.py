@@ -114,8 +114,12 @@ class Scene:
     def pinned(self) -> list[str]:
         """The reader's schema in each version of the rule."""
         with closing(open_store("sqlite:///state.db", str(self.file.parent))) as store:
-            found = catalogue.read(store, self.ns)["amounts"].versions
-        return [each.agent.schema.pinned for each in found if each.agent is not None and each.agent.schema is not None]
+            versions = catalogue.read(store, self.ns)["amounts"].versions
+        return [
+            version.agent.schema.pinned
+            for version in versions
+            if version.agent is not None and version.agent.schema is not None
+        ]
 
     def reads_results(self) -> Callable[[bytes, SerializationContext], Any]:
         """confluent-kafka's deserializer of Protobuf. Apicurio Registry 3 gives it no descriptor (HTTP 500): then the
@@ -142,8 +146,8 @@ def scene(
         return made[-1]
 
     yield make
-    for each in made:
-        for consumer in each.readers.values():
+    for case in made:
+        for consumer in case.readers.values():
             consumer.close()
 
 
@@ -156,8 +160,8 @@ def running() -> Iterator[Callable[[Scene], Run]]:
         return runs[-1]
 
     yield start
-    for each in runs:
-        each.close()
+    for run in runs:
+        run.close()
 
 
 def test_protobuf_of_several_versions_is_read_and_results_are_registered(
@@ -179,16 +183,16 @@ def test_protobuf_of_several_versions_is_read_and_results_are_registered(
     wait_until(lambda: here.came("amounts") >= 8, 60, "the results")
     assert here.came("dead") == 0
     read = here.reads_results()
-    found = [read(message.value(), here.out) for message in here.found["amounts"]]
-    assert sorted(each.total for each in found) == [float(number) for number in range(8)]
-    assert {each.count for each in found} == {1}
+    results = [read(message.value(), here.out) for message in here.found["amounts"]]
+    assert sorted(result.total for result in results) == [float(number) for number in range(8)]
+    assert {result.count for result in results} == {1}
     assert here.client.get_latest_version(f"{here.ns}-amounts-value").version == 1
     here.send(ProtobufSerializer(other, here.client, loose)(other(n=1), here.at))
     here.send(b"\0\0\1\0\0\0")
     wait_until(lambda: here.came("dead") >= 2, 30, "the dead letters")
-    said = [dict(letter.headers())["sluicegate-dead-error"].decode() for letter in here.found["dead"]]
-    assert said[0] == "is shop.Other, not shop.Order"
-    assert "has no schema with id 65536" in said[1]
+    texts = [dict(letter.headers())["sluicegate-dead-error"].decode() for letter in here.found["dead"]]
+    assert texts[0] == "is shop.Other, not shop.Order"
+    assert "has no schema with id 65536" in texts[1]
     run.signal(SIGTERM)
     assert run.exit_code(40) == 0
 
@@ -234,8 +238,8 @@ def test_json_schema_is_read_validated_and_written(
     running(here)
     wait_until(lambda: here.came("amounts") >= 6 and here.came("dead") >= 1, 60, "the results")
     read = JSONDeserializer(None, schema_registry_client=here.client)
-    found = [read(message.value(), here.out) for message in here.found["amounts"]]
-    assert sorted(each["total"] for each in found) == [float(number) for number in range(6)]
+    results = [read(message.value(), here.out) for message in here.found["amounts"]]
+    assert sorted(result["total"] for result in results) == [float(number) for number in range(6)]
     [letter] = here.found["dead"]
     assert dict(letter.headers())["sluicegate-dead-error"] == (
         b"is not valid: it breaks properties.amount.type of the schema"
@@ -267,9 +271,9 @@ def test_json_is_validated_with_the_schema_of_its_id_and_an_id_is_looked_up(
     assert (here.different("amounts"), here.came("dead")) == (2, 0)
     here.server.restart()
     wait_until(lambda: here.different("amounts") >= 3 and here.came("dead") >= 2, 90, "the rest")
-    said = [dict(letter.headers())["sluicegate-dead-error"].decode() for letter in here.found["dead"]]
-    assert said[0] == "is not valid: it breaks required of the schema"
-    assert "has no schema with id 65536" in said[1]
+    texts = [dict(letter.headers())["sluicegate-dead-error"].decode() for letter in here.found["dead"]]
+    assert texts[0] == "is not valid: it breaks required of the schema"
+    assert "has no schema with id 65536" in texts[1]
 
 
 def test_a_set_with_imports_is_registered_file_by_file_and_comes_back_whole(
@@ -283,7 +287,7 @@ def test_a_set_with_imports_is_registered_file_by_file_and_comes_back_whole(
     ours.fits("orders-value", text, "PROTOBUF")
     [reference] = theirs.get_schema(id).references
     assert (reference.name, theirs.get_latest_version("money.proto").version) == ("money.proto", 1)
-    assert [each.name for each in files(ours.schema(id, "PROTOBUF"))] == ["money.proto", "main.proto"]
+    assert [file.name for file in files(ours.schema(id, "PROTOBUF"))] == ["money.proto", "main.proto"]
     order = kind("shop.Order", ORDER, **PARTS)
     at = SerializationContext("orders", MessageField.VALUE)
     written = ProtobufSerializer(order, theirs, {"use.deprecated.format": False, "auto.register.schemas": False})
@@ -295,7 +299,7 @@ def test_the_newest_schema_of_the_first_start_is_kept_by_a_restart_while_the_reg
 ) -> None:
     """The newer schema, which nobody had when the agent first ran, is not taken by a restart; `deploy` takes it."""
     here = scene("avro")
-    old, newer = (AvroSerializer(here.client, json.dumps(each)) for each in (AVRO, NEWER_AVRO))
+    old, newer = (AvroSerializer(here.client, json.dumps(schema)) for schema in (AVRO, NEWER_AVRO))
     here.send(old({"amount": 0.0}, here.at))
     run = running(here)
     wait_until(lambda: here.came("amounts") >= 1, 60, "the first result")
@@ -335,8 +339,8 @@ PROTO_TYPES = {"amount": "int64", "by": "string", "flag": "bool"}
 
 def avro_of(*fields: str, **default: Any) -> str:
     kinds = [{"name": name, "type": AVRO_TYPES[name]} for name in fields]
-    given = [{**each, "default": default[each["name"]]} if default else each for each in kinds]
-    return json.dumps({"type": "record", "name": "R", "fields": given})
+    schema_fields = [{**kind, "default": default[kind["name"]]} if default else kind for kind in kinds]
+    return json.dumps({"type": "record", "name": "R", "fields": schema_fields})
 
 
 def proto_of(*fields: str) -> str:
@@ -345,7 +349,7 @@ def proto_of(*fields: str) -> str:
 
 
 def problems(app: App) -> list[str]:
-    return [each.text for each in findings(app) if not each.ok]
+    return [finding.text for finding in findings(app) if not finding.ok]
 
 
 def test_check_finds_the_versions_that_lack_a_field_that_the_agent_uses(

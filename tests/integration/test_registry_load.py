@@ -39,7 +39,7 @@ def writers(here: Scene, form: str) -> tuple[Write, Write]:
     """Functions that write an order by the first schema, and by a newer one. Both are registered now."""
     other = {"subject.name.strategy": lambda *_: f"{here.ns}-newer"}
     if form == "protobuf":
-        order, newer = (kind("shop.Order", each, **PARTS) for each in (ORDER, NEWER))
+        order, newer = (kind("shop.Order", text, **PARTS) for text in (ORDER, NEWER))
         old: Any = ProtobufSerializer(order, here.client, PLAIN)
         new: Any = ProtobufSerializer(newer, here.client, {**PLAIN, **other})
         made = lambda amount: order(amount=amount), lambda amount: newer(amount=amount, by="ann")
@@ -51,22 +51,24 @@ def writers(here: Scene, form: str) -> tuple[Write, Write]:
         else:
             old = JSONSerializer(json.dumps(JSON_ORDER), here.client)
             new = JSONSerializer(json.dumps(NEWER_JSON), here.client, conf=other)
-    found = lambda amount: old(made[0](amount), here.at), lambda amount: new(made[1](amount), here.at)
-    for each in found:
-        each(0.0)
-    return found
+    serializers = lambda amount: old(made[0](amount), here.at), lambda amount: new(made[1](amount), here.at)
+    for serializer in serializers:
+        serializer(0.0)
+    return serializers
 
 
 def totals(here: Scene, form: str) -> list[float]:
     """Of the results, read by confluent-kafka; a copy of one, which a killed worker may leave, has the same id."""
-    distinct: dict[bytes, Message] = {dict(each.headers())["sluicegate-id"]: each for each in here.found["amounts"]}
+    distinct: dict[bytes, Message] = {
+        dict(message.headers())["sluicegate-id"]: message for message in here.found["amounts"]
+    }
     if form == "protobuf":
         read: Any = here.reads_results()
-        return sorted(read(each.value(), here.out).total for each in distinct.values())
+        return sorted(read(message.value(), here.out).total for message in distinct.values())
     read = (
         AvroDeserializer(here.client) if form == "avro" else JSONDeserializer(None, schema_registry_client=here.client)
     )
-    return sorted(read(each.value(), here.out)["total"] for each in distinct.values())
+    return sorted(read(message.value(), here.out)["total"] for message in distinct.values())
 
 
 class Load:
@@ -96,7 +98,7 @@ class Load:
 
 def came(here: Scene) -> int:
     here.came("amounts")
-    return len({dict(each.headers())["sluicegate-id"] for each in here.found["amounts"]})
+    return len({dict(message.headers())["sluicegate-id"] for message in here.found["amounts"]})
 
 
 @pytest.fixture(params=["avro", "protobuf", "json-schema"])

@@ -69,7 +69,7 @@ class Gate:
 def gate(own_server: Callable[..., Server], apicurio: str) -> Iterator[Gate]:
     made = Gate(own_server(Apicurio, version=apicurio).url)
     with ExitStack() as stack:
-        made.url, made.token_url = (stack.enter_context(served(each)) for each in (made.passed, made.token))
+        made.url, made.token_url = (stack.enter_context(served(part)) for part in (made.passed, made.token))
         made.behind, _, path = made.behind.partition("/apis")
         made.url += f"/apis{path}" if path else ""
         yield made
@@ -129,6 +129,6 @@ def test_check_reaches_the_registry_of_a_file(
     (tmp_path / "shop.yaml").write_text(text.replace("URL", gate.url))
     words = command("check", str(tmp_path / "shop.yaml"), "--connect", "--json")
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    found = [each["ok"] for each in json.loads(done.stdout)["systems"] if each["system"] == "registry"]
-    assert found == ([True, True] if ok else [False])
+    verdicts = [system["ok"] for system in json.loads(done.stdout)["systems"] if system["system"] == "registry"]
+    assert verdicts == ([True, True] if ok else [False])
     assert secret not in done.stdout + done.stderr

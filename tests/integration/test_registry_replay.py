@@ -72,10 +72,10 @@ def test_what_the_store_keeps_is_enough_to_compare_and_to_rebuild(
 ) -> None:
     here = scene(form)
     filled(here, form, running)
-    code, found = replayed(here, "--shadow", *PLACE)
-    assert (code, found["records"], found["identical"]) == (0, 3 * KEYS, KEYS)
+    code, comparison = replayed(here, "--shadow", *PLACE)
+    assert (code, comparison["records"], comparison["identical"]) == (0, 3 * KEYS, KEYS)
     lost(tmp_path)
-    code, found = replayed(here, "--rebuild")
-    assert (code, len(found["rebuilt"])) == (0, 1)
-    assert found["rebuilt"][0]["groups_restored"] > 0
-    assert found["rebuilt"][0]["sent_anew"] == 0
+    code, comparison = replayed(here, "--rebuild")
+    assert (code, len(comparison["rebuilt"])) == (0, 1)
+    assert comparison["rebuilt"][0]["groups_restored"] > 0
+    assert comparison["rebuilt"][0]["sent_anew"] == 0

@@ -91,12 +91,12 @@ class Published:
         """Run the live agent over all records."""
         settings = {"bootstrap.servers": self.kafka, "log_level": 0, "enable.idempotence": True}  # keeps the order
         producer = Producer({**settings, "queue.buffering.max.messages": RECORDS})
-        for each in map(record, range(RECORDS)):
-            producer.produce(f"{self.ns}-in", json.dumps({"id": each.id, "amount": each.amount}), key=each.key)
+        for number in map(record, range(RECORDS)):
+            producer.produce(f"{self.ns}-in", json.dumps({"id": number.id, "amount": number.amount}), key=number.key)
         assert producer.flush(LIMIT) == 0
         counts = defaultdict[str, int](int)
-        for each in map(record, range(RECORDS)):
-            counts[each.key] += 1
+        for number in map(record, range(RECORDS)):
+            counts[number.key] += 1
         whole = sum(count // 7 for count in counts.values())
         run = Run(SLUICEGATE, "run", str(self.live))
         try:
@@ -147,15 +147,15 @@ class Published:
 
     def state(self) -> list[Any]:
         """All that the store, the topics and the consumer group have of the live agent."""
-        sent = [(each.offset(), each.key(), each.value(), each.headers()) for each in self.all_of("out")]
+        sent = [(message.offset(), message.key(), message.value(), message.headers()) for message in self.all_of("out")]
         with closing(open_store(loaded(str(self.live)).store)) as store:
-            rows = [each for each in store.partitions(self.ns) if each.agent == "sums"]
+            rows = [partition for partition in store.partitions(self.ns) if partition.agent == "sums"]
             views = [_timeless(store.read(row)) for row in rows]
             waiting = [list(store.pending(row, 0, RECORDS)) for row in rows]
         assert rows
         places = [TopicPartition(row.topic, row.number) for row in rows]
         group = Consumer({"bootstrap.servers": self.kafka, "group.id": f"{self.ns}.sums"})
-        committed = [each.offset for each in group.committed(places, timeout=10)]
+        committed = [place.offset for place in group.committed(places, timeout=10)]
         group.close()
         assert min(committed) > 0
         return [sent, views, waiting, committed]
@@ -167,8 +167,8 @@ class Published:
 
 @pytest.fixture
 def published(request: pytest.FixtureRequest, tmp_path: Path, kafka: str, ns: str) -> Iterator[Published]:
-    given = getattr(request, "param", "sqlite")
-    store = f"sqlite:///{tmp_path / 'state.db'}" if given == "sqlite" else request.getfixturevalue(given)
+    kind = getattr(request, "param", "sqlite")
+    store = f"sqlite:///{tmp_path / 'state.db'}" if kind == "sqlite" else request.getfixturevalue(kind)
     made = Published(tmp_path, kafka, ns, store)
     made.publish()
     yield made
@@ -190,16 +190,16 @@ def expected(published: Published, count: int, least: int = 0) -> tuple[set[tupl
     ids of the results that it replaces. And the results, by key."""
     results = defaultdict[str, list[Any]](list)
     for message in published.all_of("out"):
-        said, document = headers(message), json.loads(message.value())
-        results[document["key"]].append((document["ids"], said["sluicegate-id"]))
+        fields, document = headers(message), json.loads(message.value())
+        results[document["key"]].append((document["ids"], fields["sluicegate-id"]))
     made = set[tuple[Any, ...]]()
     for key, of_key in results.items():
         of_key.sort()
-        read = [(each, name) for ids, name in of_key for each in ids]
-        left = [each for ids, _ in of_key for each in ids if record(each).amount >= least]
+        read = [(item, name) for ids, name in of_key for item in ids]
+        rest = [item for ids, _ in of_key for item in ids if record(item).amount >= least]
         replaced = set[str]()
-        for begin in range(0, len(left), count):
-            part = left[begin : begin + count]
+        for begin in range(0, len(rest), count):
+            part = rest[begin : begin + count]
             within = read[bisect(read, (part[0], "")) : bisect(read, (part[-1], LAST))]
             spanned = dict.fromkeys(name for _, name in within)
             replaced.update(spanned)
@@ -210,27 +210,27 @@ def expected(published: Published, count: int, least: int = 0) -> tuple[set[tupl
 
 def corrections(published: Published) -> dict[str, tuple[Any, ...]]:
     """Those in the topic by their id. Each is there once."""
-    found = dict[str, tuple[Any, ...]]()
+    corrected = dict[str, tuple[Any, ...]]()
     for message in published.all_of("mended"):
-        said, document = headers(message), json.loads(message.value())
-        assert said["sluicegate-id"] not in found
+        fields, document = headers(message), json.loads(message.value())
+        assert fields["sluicegate-id"] not in corrected
         assert document["count"] == len(document.get("ids", ()))
-        names = tuple(said["sluicegate-replaces"].split(","))
-        found[said["sluicegate-id"]] = (
+        names = tuple(fields["sluicegate-replaces"].split(","))
+        corrected[fields["sluicegate-id"]] = (
             document["key"],
             tuple(document.get("ids", ())),
             names,
-            said["sluicegate-reason"],
+            fields["sluicegate-reason"],
         )
-        assert said["sluicegate-replay"] == "1"
-    return found
+        assert fields["sluicegate-replay"] == "1"
+    return corrected
 
 
 def judge(published: Published, count: int, least: int = 0) -> None:
     wanted, _ = expected(published, count, least)
-    found = corrections(published)
-    assert len(found) == len(wanted)
-    assert set(found.values()) == wanted
+    rewound = corrections(published)
+    assert len(rewound) == len(wanted)
+    assert set(rewound.values()) == wanted
 
 
 @pytest.mark.timeout(3_600 if WHOLE else 180)
@@ -245,7 +245,9 @@ def test_a_replay_that_is_killed_again_and_again_sends_each_correction_once(publ
     code, output, errors = published.rewind(mended)
     assert code == 0, errors
     judge(published, 5)
-    assert sum(each["corrections"] for each in json.loads(output)["partitions"]) == len(corrections(published))
+    assert sum(partition["corrections"] for partition in json.loads(output)["partitions"]) == len(
+        corrections(published)
+    )
     assert published.state() == before
 
 
@@ -268,7 +270,7 @@ def test_another_range_waits_for_the_running_replay_or_abandons_it(published: Pu
     code, output, errors = published.rewind(mended, "--to", "3000")
     assert code == 0, errors
     assert json.loads(output)["replay"] == 2
-    ids = {said["sluicegate-id"] for said in map(headers, published.all_of("mended"))}
+    ids = {message["sluicegate-id"] for message in map(headers, published.all_of("mended"))}
     assert len(ids) == len(published.found["mended"])
 
 

@@ -47,8 +47,8 @@ def runs(tmp_path: Path, kafka: str, ns: str, request: pytest.FixtureRequest) ->
         assert CliRunner().invoke(main, command).exit_code == 0
     with ExitStack() as stack:
         started = [Run(SLUICEGATE, "run", str(file)) for _ in range(2)]
-        for each in started:
-            stack.callback(each.close)
+        for process in started:
+            stack.callback(process.close)
         yield started
 
 
@@ -61,7 +61,7 @@ def test_two_runs_send_each_second_once_though_dispatchers_die(runs: list[Run], 
         message = reader.poll(0.1)
         if message is not None and message.error() is None:
             seen.append({name: value.decode() for name, value in message.headers()} | json.loads(message.value()))
-        return len({each["sluicegate-due-at"] for each in seen}) >= wanted
+        return len({headers["sluicegate-due-at"] for headers in seen}) >= wanted
 
     try:
         wait_until(lambda: more(3), 60.0, "three ticks")
@@ -71,8 +71,8 @@ def test_two_runs_send_each_second_once_though_dispatchers_die(runs: list[Run], 
             wait_until(lambda number=number: more(6 + 3 * number), 60.0, "ticks after a death")  # type: ignore[misc]
     finally:
         reader.close()
-    due = sorted({each["sluicegate-due-at"]: each["sluicegate-id"] for each in seen}.items())
-    assert len({each["sluicegate-id"] for each in seen}) == len(due)  # a copy of a message has its id
+    due = sorted({headers["sluicegate-due-at"]: headers["sluicegate-id"] for headers in seen}.items())
+    assert len({headers["sluicegate-id"] for headers in seen}) == len(due)  # a copy of a message has its id
     times = [datetime.fromisoformat(at) for at, _ in due]
     assert all((later - earlier) % timedelta(seconds=1) == timedelta(0) for earlier, later in pairwise(times))
-    assert all(each["tick"] for each in seen)
+    assert all(record["tick"] for record in seen)

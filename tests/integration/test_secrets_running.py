@@ -189,7 +189,7 @@ def test_nothing_that_a_run_says_writes_or_sends_holds_a_secret(scene: Scene, ru
     seen |= scene.said(*commands)
     family = [psutil.Process(running.pid), *psutil.Process(running.pid).children(recursive=True)]
     assert len(family) >= 2
-    seen["processes"] = "\n".join(" ".join([*each.cmdline(), each.name()]) for each in family).encode()
+    seen["processes"] = "\n".join(" ".join([*process.cmdline(), process.name()]) for process in family).encode()
     seen["group"] = scene.committed()
     scene.server.kill9()
     scene.produce((b"k", b"{}"))
@@ -200,7 +200,7 @@ def test_nothing_that_a_run_says_writes_or_sends_holds_a_secret(scene: Scene, ru
     assert b'"process ' in seen["log"]  # spans go to it, too
     seen |= {f"store's {path.name}": path.read_bytes() for path in scene.server.place.root.rglob("*") if path.is_file()}
     assert any(scene.ns.encode() in content for name, content in seen.items() if name.startswith("store's"))
-    assert {name: found for name, content in seen.items() if (found := scene.canaries.found(content))} == {}
+    assert {name: secrets for name, content in seen.items() if (secrets := scene.canaries.found(content))} == {}
     assert [name for name, content in seen.items() if not content and not name.startswith("store's")] == []
 
 

@@ -41,10 +41,10 @@ class Ran(NamedTuple):
 
 
 def produced(producer: Producer, topic: str, portion: Sequence[Flight]) -> None:
-    for each in portion:
+    for flight in portion:
         while True:
             try:
-                producer.produce(topic, each.value, key=each.carrier, partition=each.partition)
+                producer.produce(topic, flight.value, key=flight.carrier, partition=flight.partition)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -60,9 +60,9 @@ def taken(consumer: Consumer, into: dict[bytes, Message], header: str) -> int:
 def file_of(kafka: str, ns: str, timeout: str) -> str:
     """The demo's file with its first agent alone, and with topics of our own."""
     first_agent = text(kafka).partition("\n  carriers:")[0]
-    found = first_agent.replace("topic: delays", f"topic: {ns}-delays").replace("flights.dead", f"{ns}-dead")
-    found = found.replace("app: flights", f"app: {ns}").replace("from: flights", f"from: {ns}-flights")
-    return found.replace("after: 3s", f"after: {timeout}") + "accept_level: volatile\nauto_migrate: true\n"
+    file_text = first_agent.replace("topic: delays", f"topic: {ns}-delays").replace("flights.dead", f"{ns}-dead")
+    file_text = file_text.replace("app: flights", f"app: {ns}").replace("from: flights", f"from: {ns}-flights")
+    return file_text.replace("after: 3s", f"after: {timeout}") + "accept_level: volatile\nauto_migrate: true\n"
 
 
 def ran(
@@ -87,9 +87,9 @@ def ran(
                 wait_until(lambda known=known: moved(outputs, results, known), 60, "results of each partition")
                 os.kill(run.pids(number)[-1], signal.SIGKILL)
             produced(producer, f"{ns}-flights", every[begin : begin + share])
-        late = sum(each.delay is None for each in every)
+        late = sum(flight.delay is None for flight in every)
         complete = sum(
-            number // 100 for number in Counter(each.carrier for each in every if each.delay is not None).values()
+            number // 100 for number in Counter(flight.carrier for flight in every if flight.delay is not None).values()
         )
         wait_until(lambda: taken(letters, dead, "sluicegate-id") >= late, 120, "all dead letters")
         if whole and timeout == "1h":
@@ -108,20 +108,20 @@ def ran(
 def moved(consumer: Consumer, results: dict[bytes, Message], known: set[bytes]) -> bool:
     """Whether each input partition has a result that is not known."""
     taken(consumer, results, "sluicegate-fire")
-    new = [dict(each.headers())["sluicegate-first"] for fire, each in results.items() if fire not in known]
+    new = [dict(message.headers())["sluicegate-first"] for fire, message in results.items() if fire not in known]
     return len({place.rpartition(b"/")[0] for place in new}) == PARTITIONS
 
 
 def flown(consumer: Consumer, results: dict[bytes, Message]) -> int:
     taken(consumer, results, "sluicegate-fire")
-    return sum(int(dict(each.headers())["sluicegate-count"]) for each in results.values())
+    return sum(int(dict(message.headers())["sluicegate-count"]) for message in results.values())
 
 
 def shadow(file: Path) -> dict[str, Any]:
     done = CliRunner().invoke(main, ["replay", str(file), "delays", "--shadow", "--from", "earliest", "--json"])
     assert done.exit_code in (0, 4), done.output
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def planned(old: Path, new: str, *more: str) -> str:
@@ -134,8 +134,8 @@ def planned(old: Path, new: str, *more: str) -> str:
 
 def plan(old: Path, new: str) -> dict[str, Any]:
     [agent] = json.loads(planned(old, new, "--json"))["agents"]
-    found: dict[str, Any] = agent["replay"]
-    return found
+    replay: dict[str, Any] = agent["replay"]
+    return replay
 
 
 def rewound(file: Path, kafka: str, ns: str) -> str:
@@ -149,23 +149,23 @@ def rewound(file: Path, kafka: str, ns: str) -> str:
     return done.stdout.splitlines()[-1].replace(f"{ns}-", "")
 
 
-def counts(found: dict[str, Any]) -> list[int]:
-    return [found[verdict] for verdict in ("identical", "changed", "missing", "extra", "uncertain")]
+def counts(replay: dict[str, Any]) -> list[int]:
+    return [replay[verdict] for verdict in ("identical", "changed", "missing", "extra", "uncertain")]
 
 
 def begins(every: Sequence[Flight], count: int) -> set[tuple[str, int]]:
     """The carrier and the place of the first flight of each complete group."""
-    held: defaultdict[str, int] = defaultdict(int)
+    numbers: defaultdict[str, int] = defaultdict(int)
     first: dict[str, int] = {}
-    found = set()
-    for number, each in enumerate(every):
-        if each.delay is not None:
-            first.setdefault(each.carrier, number)
-            held[each.carrier] += 1
-            if held[each.carrier] == count:
-                found.add((each.carrier, first.pop(each.carrier)))
-                held[each.carrier] = 0
-    return found
+    carriers = set()
+    for number, flight in enumerate(every):
+        if flight.delay is not None:
+            first.setdefault(flight.carrier, number)
+            numbers[flight.carrier] += 1
+            if numbers[flight.carrier] == count:
+                carriers.add((flight.carrier, first.pop(flight.carrier)))
+                numbers[flight.carrier] = 0
+    return carriers
 
 
 def test_the_figures_of_every_flight_are_those_of_a_count(
@@ -174,21 +174,23 @@ def test_the_figures_of_every_flight_are_those_of_a_count(
     (file, results), _ = ran(tmp_path, kafka, ns, every, "1h")
     live, new = begins(every, 100), begins(every, 50)
     assert len(results) == len(live)
-    found = shadow(file)
-    late = sum(each.delay is None for each in every)
-    assert (found["records"], counts(found)) == (len(every), [len(live), 0, 0, 0, 0])
-    assert (found["dead"]["identical"], sum(found["dead"].values())) == (late, late)
-    assert found["open"]["identical"] == sum(found["open"].values()) > 0
-    found = plan(file, file.read_text().replace("count: 100 ", "count: 50 "))
-    assert counts(found) == [0, len(live & new), len(new - live), len(live - new), 0]
+    comparison = shadow(file)
+    late = sum(flight.delay is None for flight in every)
+    assert (comparison["records"], counts(comparison)) == (len(every), [len(live), 0, 0, 0, 0])
+    assert (comparison["dead"]["identical"], sum(comparison["dead"].values())) == (late, late)
+    assert comparison["open"]["identical"] == sum(comparison["open"].values()) > 0
+    comparison = plan(file, file.read_text().replace("count: 100 ", "count: 50 "))
+    assert counts(comparison) == [0, len(live & new), len(new - live), len(live - new), 0]
     shown = planned(file, file.read_text().replace("count: 100 ", "count: 50 ")).replace(f"{ns}-", "")
     lines = [
         line for line in shown.splitlines() if line.startswith(("  replay", "  dead", "  open groups", "  example"))
     ]
     assert "\n".join(lines[:4]) in (Path(__file__).parents[2] / "docs" / "changing-rules.md").read_text()
     assert rewound(file, kafka, ns) in (Path(__file__).parents[2] / "docs" / "correcting-results.md").read_text()
-    found = plan(file, file.read_text().replace("flights: count", "flights: count\n        least: {min: dep_delay}"))
-    assert counts(found) == [0, len(live), 0, 0, 0]
+    comparison = plan(
+        file, file.read_text().replace("flights: count", "flights: count\n        least: {min: dep_delay}")
+    )
+    assert counts(comparison) == [0, len(live), 0, 0, 0]
 
 
 def test_twin_without_restored_groups_the_shadow_misses_results(
@@ -208,25 +210,25 @@ def test_twin_without_restored_groups_the_shadow_misses_results(
 
 def held(kafka: str, ns: str, flights: int) -> list[list[Taken]]:
     """The flights that belong to groups, by partition."""
-    found, seen, consumer = [list[Taken]() for _ in range(PARTITIONS)], 0, reader(kafka, f"{ns}-flights")
+    portions, seen, consumer = [list[Taken]() for _ in range(PARTITIONS)], 0, reader(kafka, f"{ns}-flights")
     while seen < flights:
         for message in consumer.consume(10_000, 1.0):
             seen += 1
             if json.loads(message.value())["dep_delay"] is not None:
                 at = message.timestamp()[1] / 1000
-                found[message.partition()].append(Taken(message.offset(), message.key(), at))
+                portions[message.partition()].append(Taken(message.offset(), message.key(), at))
     consumer.close()
-    return found
+    return portions
 
 
 def by_partition(results: Iterable[Message]) -> list[list[Result]]:
-    found = [list[Result]() for _ in range(PARTITIONS)]
+    outputs = [list[Result]() for _ in range(PARTITIONS)]
     for message in results:
-        said, document = dict(message.headers()), json.loads(message.value())
-        (_, number, first), (_, _, last) = (said[f"sluicegate-{name}"].split(b"/") for name in ("first", "last"))
+        headers, document = dict(message.headers()), json.loads(message.value())
+        (_, number, first), (_, _, last) = (headers[f"sluicegate-{name}"].split(b"/") for name in ("first", "last"))
         times = seconds(document["opened_at"]), seconds(document["closed_at"])
-        found[int(number)].append(Result(int(first), int(last), document["count"], document["reason"], *times))
-    return found
+        outputs[int(number)].append(Result(int(first), int(last), document["count"], document["reason"], *times))
+    return outputs
 
 
 @pytest.mark.timeout(600 if WHOLE else 180)
@@ -235,13 +237,13 @@ def test_under_another_timeout_every_figure_is_that_of_another_program(
 ) -> None:
     (old, new), after = (("30s", "10s"), 10.0) if WHOLE else (("2s", "500ms"), 0.5)
     (file, results), _ = ran(tmp_path, kafka, ns, every, old)
-    reasons = Counter(dict(each.headers())["sluicegate-reason"] for each in results.values())
+    reasons = Counter(dict(message.headers())["sluicegate-reason"] for message in results.values())
     assert reasons[b"timeout"] > 10
-    found = shadow(file)
-    assert counts(found) == [len(results), 0, 0, 0, 0]
+    comparison = shadow(file)
+    assert counts(comparison) == [len(results), 0, 0, 0, 0]
     parts = zip(held(kafka, ns, len(every)), by_partition(results.values()), strict=True)
-    expected = [sum(each) for each in zip(*(figures(*part, 100, after) for part in parts), strict=True)]
-    found = plan(file, file.read_text().replace(f"after: {old}", f"after: {new}"))
+    expected = [sum(item) for item in zip(*(figures(*part, 100, after) for part in parts), strict=True)]
+    comparison = plan(file, file.read_text().replace(f"after: {old}", f"after: {new}"))
     print(f"{old} -> {new}: identical, changed, missing, extra, uncertain: {expected}")
-    assert counts(found) == expected
+    assert counts(comparison) == expected
     assert expected[4] > 0

@@ -79,11 +79,11 @@ def test_each_group_has_the_rows_of_its_key_though_a_worker_is_killed(running: A
     running()
 
     def results() -> list[Any]:
-        made = {dict(each.headers())["sluicegate-id"]: each.value() for each in messages(kafka, f"{ns}-out")}
+        made = {dict(message.headers())["sluicegate-id"]: message.value() for message in messages(kafka, f"{ns}-out")}
         return [json.loads(value) for value in made.values()]
 
     wait_until(lambda: len(results()) >= RECORDS // 4, 120, "all results")
-    for each in results():
-        number = int(each["key"][1:])
-        assert (each["customer"], each["region"]) == ({"name": f"name {number}"}, {"code": number})
-    assert sorted(id for each in results() for id in each["ids"]) == list(range(RECORDS))
+    for result in results():
+        number = int(result["key"][1:])
+        assert (result["customer"], result["region"]) == ({"name": f"name {number}"}, {"code": number})
+    assert sorted(id for result in results() for id in result["ids"]) == list(range(RECORDS))

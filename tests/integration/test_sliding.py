@@ -47,12 +47,12 @@ def test_each_record_has_its_result_once_though_workers_are_killed(
     text = FILE.replace("WINDOW", window).replace("NS", ns).replace("KAFKA", kafka).replace("STORE", store)
     documents, dead = stormed(text, log, kafka, ns, tmp_path, outputs)
     sent = sorted(
-        (each["key"], each["window"]["start"], each["window"]["end"], each["count"], each["total"])
-        for each in documents
+        (document["key"], document["window"]["start"], document["window"]["end"], document["count"], document["total"])
+        for document in documents
     )
     assert sent == sorted(
-        (each.key.decode(), rfc3339(each.start / 1000), rfc3339(each.end / 1000), *each.values[:2])
-        for each in log.results
+        (result.key.decode(), rfc3339(result.start / 1000), rfc3339(result.end / 1000), *result.values[:2])
+        for result in log.results
     )
-    assert {dict(each.headers())["sluicegate-dead-reason"] for each in dead} == {b"late"}
+    assert {dict(message.headers())["sluicegate-dead-reason"] for message in dead} == {b"late"}
     assert len(dead) == log.late > 0

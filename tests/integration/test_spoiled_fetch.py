@@ -23,8 +23,8 @@ def test_records_with_a_flipped_bit_are_read_again_and_end_no_process(cluster: C
     app.flowing()
     verdict = app.verdict()
     assert verdict.clean, verdict
-    said = worker.events("partition.unavailable")
-    assert [each["error"].count("failed CRC32C check") for each in said] == [1] * TIMES
+    events = worker.events("partition.unavailable")
+    assert [event["error"].count("failed CRC32C check") for event in events] == [1] * TIMES
     assert len(worker.events("worker.started")) == 1
     worker.terminate()
     assert worker.exit_code() == 0

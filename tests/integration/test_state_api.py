@@ -43,8 +43,8 @@ def runs(tmp_path: Path, kafka: str, postgres_url: str, ns: str) -> Iterator[lis
         assert CliRunner().invoke(main, command).exit_code == 0
     with ExitStack() as stack:
         started = [Run(SLUICEGATE, "run", str(file)) for _ in range(2)]
-        for each in started:
-            stack.callback(each.close)
+        for process in started:
+            stack.callback(process.close)
         yield started
 
 

@@ -35,10 +35,10 @@ def flood(app: Scene) -> None:
 def letters(app: Scene) -> list[int]:
     """The offsets of the dead letters, each as often as it has an id of its own."""
     app.catch_up()
-    told = {
+    dead_letters = {
         (seen.headers["sluicegate-id"], int(seen.headers["sluicegate-dead-offset"])) for seen in app.records("dead")
     }
-    return sorted(offset for _, offset in told)
+    return sorted(offset for _, offset in dead_letters)
 
 
 def totals(app: Scene) -> list[int]:

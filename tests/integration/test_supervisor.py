@@ -53,12 +53,12 @@ def test_it_is_not_ready_before_its_workers_are(start: Start) -> None:
     wait_until(
         lambda: (
             {"agent": "steady"}
-            not in [{"agent": each.get("agent")} for each in json.loads(run.get("/readyz")[1])["reasons"]]
+            not in [{"agent": reason.get("agent")} for reason in json.loads(run.get("/readyz")[1])["reasons"]]
         )
     )
     status, body = run.get("/readyz")
     assert status == 503
-    assert {each["agent"] for each in json.loads(body)["reasons"]} == {"crashing"}
+    assert {reason["agent"] for reason in json.loads(body)["reasons"]} == {"crashing"}
 
 
 def test_the_log_and_status_say_which_code_reads_avro_and_a_choice_that_cannot_be_kept_exits_2(

@@ -181,9 +181,9 @@ def test_a_topic_that_is_made_anew_is_read_anew(shop: Shop, monkeypatch: pytest.
     shop.rows(1, 10)
     feed = KafkaTable({"bootstrap.servers": shop.kafka}, f"{shop.ns}-items")
     try:
-        found: list[Any] = []
-        wait_until(lambda: found.extend(feed.take()) or feed.complete, 30, "the end")
-        assert (len(found), feed.lag()) == (10, 0)
+        findings: list[Any] = []
+        wait_until(lambda: findings.extend(feed.take()) or feed.complete, 30, "the end")
+        assert (len(findings), feed.lag()) == (10, 0)
         shop.admin.delete_topics([f"{shop.ns}-items"])[f"{shop.ns}-items"].result(30)
         wait_until(lambda: _refused(feed), 30, "an error")
     finally:

@@ -50,13 +50,13 @@ class Scene(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """`wrong` makes the file of a scene; `said` are patterns, with the scene's values in braces."""
+    """`wrong` makes the file of a scene; `lines` are parts of what is said, with the scene's values in braces."""
 
     commands: list[list[str]]
     wrong: str
     instead: str
     code: int
-    said: list[str]
+    lines: list[str]
     line: int | None = None
     module: str = ""
 
@@ -109,8 +109,8 @@ MISTAKES = {
 }
 CASES = [
     pytest.param(name, command, id=f"{name}-{' '.join(command)}")
-    for name, each in MISTAKES.items()
-    for command in each.commands
+    for name, mistake in MISTAKES.items()
+    for command in mistake.commands
 ]
 
 
@@ -125,7 +125,7 @@ def scene(tmp_path: Path, kafka: str, redis_url: str, ns: str) -> Iterator[Scene
 
 def written(scene: Scene, mistake: Mistake) -> Path:
     text = FILE.format(ns=scene.ns, kafka=scene.kafka, store="sqlite:///state.db", port=0)
-    wrong, instead = (each.format(**scene._asdict()) for each in (mistake.wrong, mistake.instead))
+    wrong, instead = (text.format(**scene._asdict()) for text in (mistake.wrong, mistake.instead))
     if wrong:
         assert wrong in text
     path = scene.folder / "shop.yaml"
@@ -156,8 +156,8 @@ def test_a_mistake_is_said_with_its_cure(scene: Scene, name: str, command: list[
     done, taken = called(scene, command[0], file.name, *command[1:])
     output = done.stdout + done.stderr
     assert done.returncode == mistake.code, output
-    for said in mistake.said:
-        assert said.format(**scene._asdict()) in done.stderr
+    for line in mistake.lines:
+        assert line.format(**scene._asdict()) in done.stderr
     if mistake.line is not None:
         assert f"shop.yaml:{mistake.line}:" in done.stderr
     assert rows(output) <= ROWS, output
@@ -174,12 +174,12 @@ def test_a_run_that_waits_says_within_5_s_for_what(scene: Scene, name: str) -> N
     began = time.monotonic()
     run = Run(str(SLUICEGATE), "run", str(file))
     try:
-        said = run.wait("start.waiting", timeout=SECONDS)[0]
+        event = run.wait("start.waiting", timeout=SECONDS)[0]
         assert time.monotonic() - began < SECONDS
-        assert said["address"] == f"127.0.0.1:{scene.closed}"
-        assert said["system"] == {"Kafka down": "Kafka", "store down": "the store"}[name]
-        assert re.fullmatch("5[0-9] s", said["left"])
-        assert "Connection refused" in said["error"]
+        assert event["address"] == f"127.0.0.1:{scene.closed}"
+        assert event["system"] == {"Kafka down": "Kafka", "store down": "the store"}[name]
+        assert re.fullmatch("5[0-9] s", event["left"])
+        assert "Connection refused" in event["error"]
     finally:
         run.close()
 

@@ -104,9 +104,9 @@ def run(file: Path) -> Iterator[Callable[[], Run]]:
         return made[-1]
 
     yield start
-    for each in made:
-        each.close()
-        print(*each.lines[-12:], *each.noise[-12:], sep="\n")
+    for store in made:
+        store.close()
+        print(*store.lines[-12:], *store.noise[-12:], sep="\n")
 
 
 def sent(broker: Broker, ns: str, count: int) -> None:
@@ -120,16 +120,16 @@ def results(broker: Broker, ns: str, count: int) -> list[bytes]:
     """The keys of the first so many results."""
     consumer = Consumer({"bootstrap.servers": broker.server.url, "group.id": ns, "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(f"{ns}.out", 0, 0)])
-    found: list[bytes] = []
+    findings: list[bytes] = []
 
     def came() -> bool:
         message = consumer.poll(0.5)
-        found.extend([message.key()] if message is not None and not message.error() else [])
-        return len(found) >= count
+        findings.extend([message.key()] if message is not None and not message.error() else [])
+        return len(findings) >= count
 
     wait_until(came, 90, "the results")
     consumer.close()
-    return found
+    return findings
 
 
 @pytest.mark.parametrize("lacking", ["in", "out", "dead"])
@@ -148,10 +148,10 @@ def test_a_topic_that_may_not_even_be_described_ends_the_start_and_is_named(
 
 def test_a_group_that_may_not_be_joined_is_named(broker: Broker, run: Callable[[], Run], ns: str) -> None:
     broker.grant(ns, RIGHTS[:-1])
-    told = run().wait("worker.not_ready", timeout=60)[0]["error"]
-    assert "GROUP_AUTHORIZATION_FAILED" in told
-    assert f"{ns}.pairs" in told
-    assert "grant" in told
+    error = run().wait("worker.not_ready", timeout=60)[0]["error"]
+    assert "GROUP_AUTHORIZATION_FAILED" in error
+    assert f"{ns}.pairs" in error
+    assert "grant" in error
 
 
 def test_an_input_that_may_be_described_and_not_read_halts_its_partition_and_goes_on_when_it_may(
@@ -160,11 +160,11 @@ def test_an_input_that_may_be_described_and_not_read_halts_its_partition_and_goe
     broker.grant(ns, [("in", "DESCRIBE"), *RIGHTS[1:]])
     sent(broker, ns, 4)
     running = run()
-    told = wait_until(
+    answer = wait_until(
         lambda: [line for line in running.lines if "TOPIC_AUTHORIZATION_FAILED" in str(line)], 60, "the refusal"
     )[0]
-    assert f"{ns}.in" in str(told)
-    assert "grant" in str(told)
+    assert f"{ns}.in" in str(answer)
+    assert "grant" in str(answer)
     wait_until(lambda: not running.ready(), 30, "readiness that says so")
     broker.grant(ns, RIGHTS[:1])
     assert results(broker, ns, 2) == [b"k0", b"k1"]
@@ -176,11 +176,11 @@ def test_results_that_may_not_be_written_wait_and_are_sent_when_they_may(
     broker.grant(ns, [("out", "DESCRIBE"), *(right for right in RIGHTS if right[0] != "out")])
     sent(broker, ns, 20)
     running = run()
-    told = wait_until(
+    answer = wait_until(
         lambda: [line for line in running.lines if "TOPIC_AUTHORIZATION_FAILED" in str(line)], 60, "the refusal"
     )[0]
-    assert f"{ns}.out" in str(told)
-    assert "grant" in str(told)
+    assert f"{ns}.out" in str(answer)
+    assert "grant" in str(answer)
     broker.grant(ns, [("out", "WRITE")])
     assert results(broker, ns, 10) == [b"k%d" % number for number in range(10)]
 

@@ -34,8 +34,8 @@ class Broker(NamedTuple):
 
     def settings(self, listener: str, host: str = "localhost", **more: str) -> dict[str, Any]:
         common = {"bootstrap.servers": f"{host}:{self.ports[listener]}", "ssl.ca.location": str(self.signed.cert)}
-        given = {name.replace("_", "."): value for name, value in more.items()}
-        return common | {"security.protocol": SECURITY[listener].lower()} | given
+        values = {name.replace("_", "."): value for name, value in more.items()}
+        return common | {"security.protocol": SECURITY[listener].lower()} | values
 
     def password(self, mechanism: str, password: str) -> dict[str, Any]:
         return self.settings("SASL", sasl_mechanism=mechanism, sasl_username="worker", sasl_password=password)

@@ -60,8 +60,8 @@ def test_a_certificate_of_ours_opens_a_store_and_without_a_right_one_it_says_so_
     for what, (url, words) in wrong(store, signed, name).items():
         with pytest.raises((NotAuthenticated, ConfigurationError), match=words) as caught:
             committed(url)
-        told = "".join(traceback.format_exception(caught.value))
-        assert "canary" not in told, (what, told)
+        text = "".join(traceback.format_exception(caught.value))
+        assert "canary" not in text, (what, text)
         assert "URL" in str(caught.value), what
     assert committed(store.showing(signed.certified("client"))) == 7
     assert committed(store.showing(signed.locked("client2", KEY), KEY)) == 7
@@ -91,7 +91,7 @@ def test_why_a_driver_was_cut_off_is_looked_up_when_it_did_not_hear_it(
     cut_off = pymysql.err.OperationalError(
         2006, "MySQL server has gone away (SSLEOFError(8, 'EOF occurred in violation of protocol'))"
     )
-    found = Mysql(store.showing(signed.certified("ended", days=-1))).turned_away(cut_off)
-    assert re.search(TURNED_AWAY, str(found))
+    reason = Mysql(store.showing(signed.certified("ended", days=-1))).turned_away(cut_off)
+    assert re.search(TURNED_AWAY, str(reason))
     assert Mysql(store.showing(signed.certified("client"))).turned_away(cut_off) is None
     assert Mysql(store.bare).turned_away(cut_off) is None

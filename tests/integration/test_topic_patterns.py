@@ -106,11 +106,11 @@ def started(
 
 def test_a_topic_that_is_made_while_a_worker_runs_gets_its_results(started: Started, make_topic: MakeTopic) -> None:
     started.send("one", range(2))
-    assert [each["ids"] for each in started.results(1)] == [[0, 1]]
+    assert [result["ids"] for result in started.results(1)] == [[0, 1]]
     make_topic(started.topic("two"))
     begin = time.monotonic()
     started.send("two", range(2, 4))
-    assert [each["ids"] for each in started.results(2)] == [[0, 1], [2, 3]]
+    assert [result["ids"] for result in started.results(2)] == [[0, 1], [2, 3]]
     assert time.monotonic() - begin < 20
     [appeared] = started.run.wait("topics.matched", appeared=[started.topic("two")])
     assert appeared["gone"] == []
@@ -120,9 +120,9 @@ def test_the_same_key_in_two_topics_is_two_groups(started: Started, make_topic: 
     make_topic(started.topic("two"))
     started.send("one", range(1))
     started.send("two", range(1, 3))
-    assert [each["ids"] for each in started.results(1)] == [[1, 2]]
+    assert [result["ids"] for result in started.results(1)] == [[1, 2]]
     started.send("one", range(3, 4))
-    assert [each["ids"] for each in started.results(2)] == [[1, 2], [0, 3]]
+    assert [result["ids"] for result in started.results(2)] == [[1, 2], [0, 3]]
 
 
 def test_commands_know_the_topics_that_match(started: Started, make_topic: MakeTopic) -> None:
@@ -133,7 +133,7 @@ def test_commands_know_the_topics_that_match(started: Started, make_topic: MakeT
     [matches] = started.command("topics", str(started.path))["matches"].values()
     assert matches == [started.topic("one"), started.topic("two")]
     answer = started.command("check", str(started.path), "--connect")
-    assert any(f"matches {', '.join(matches)}" in each["text"] for each in answer["systems"])
+    assert any(f"matches {', '.join(matches)}" in system["text"] for system in answer["systems"])
     for name in started.outputs:
         assert started.command("explain", str(started.path), name.decode())
     wait_until(lambda: (started.groups("one"), started.groups("two")) == (1, 1), 30, "a group is open in each topic")
@@ -143,7 +143,7 @@ def test_commands_know_the_topics_that_match(started: Started, make_topic: MakeT
     assert (shadowed["identical"], shadowed["published"], shadowed["records"]) == (2, 2, 6)
     started.path.with_name("state.db").unlink()
     rebuilt = started.command("replay", str(started.path), "a", "--rebuild", "--why", "lost", "--from", "earliest")
-    assert sorted(each["topic"] for each in rebuilt["rebuilt"]) == matches
+    assert sorted(place["topic"] for place in rebuilt["rebuilt"]) == matches
     assert (started.groups("one"), started.groups("two")) == (1, 1)
 
 
@@ -156,7 +156,7 @@ def test_other_topics_go_on_when_one_is_deleted(started: Started, make_topic: Ma
     admin.delete_topics([started.topic("two")])[started.topic("two")].result(30)
     started.run.wait("partition.revoked", timeout=60, topic=started.topic("two"))
     started.send("one", range(4, 5))
-    assert [each["ids"] for each in started.results(2)] == [[1, 2], [0, 4]]
+    assert [result["ids"] for result in started.results(2)] == [[1, 2], [0, 4]]
     assert not started.run.events("partition.halted")
     wait_until(started.run.ready, 30, "the run is ready")
     [one, two] = started.command("status", str(started.path))["partitions"]
@@ -180,7 +180,7 @@ def test_a_topic_that_is_made_again_halts_until_a_person_accepts_that_its_groups
     place = f"{started.topic('one')}/0"
     started.command("accept-gap", str(started.path), "a", place, "--forget", "--yes", "--why", "made again")
     started.send("one", range(1, 3))
-    assert [each["ids"] for each in started.results(1)] == [[1, 2]]
+    assert [result["ids"] for result in started.results(1)] == [[1, 2]]
 
 
 @pytest.mark.parametrize("started", [("latest", store) for store in ("", "redis_url", "postgres_url")], indirect=True)
@@ -194,7 +194,7 @@ def test_kill_9_while_a_topic_appears_loses_and_repeats_nothing(started: Started
         os.kill(started.run.events("worker.started")[-1]["pid"], signal.SIGKILL)
         started.send(f"new{number}", range(10 * number + 5, 10 * number + 10))
         started.run.wait("worker.started", number + 2, 60)
-    ids = Counter(each for result in started.results(20) for each in result["ids"])
+    ids = Counter(item for result in started.results(20) for item in result["ids"])
     assert ids == Counter(range(40))
 
 
@@ -207,10 +207,10 @@ def test_a_run_without_a_topic_that_matches_is_ready_and_waits(
     try:
         wait_until(lambda: started.run.events("worker.running") and started.run.ready(), 60, "the run is ready")
         answer = started.command("check", str(started.path), "--connect")
-        [finding] = [each for each in answer["systems"] if "matches no topic yet" in each["text"]]
+        [finding] = [system for system in answer["systems"] if "matches no topic yet" in system["text"]]
         assert (finding["ok"], finding["hint"]) == (True, NO_TOPIC_YET)
         make_topic(started.topic("first"))
         started.send("first", range(2))
-        assert [each["ids"] for each in started.results(1)] == [[0, 1]]
+        assert [result["ids"] for result in started.results(1)] == [[0, 1]]
     finally:
         started.close()

@@ -199,9 +199,9 @@ def test_the_process_in_its_place_takes_no_more_memory_than_is_free(
         source = ApartSource({"bootstrap.servers": kafka}, ns, (f"{ns}-in", 0), memory)
         probe = KafkaProbe(source, 0)
         wait_until(lambda probe=probe: probe.result() is not None, 60, "the result of the probe")
-        found = probe.result()
-        assert found is not None
-        assert found.until == shown, found
+        outcome = probe.result()
+        assert outcome is not None
+        assert outcome.until == shown, outcome
 
 
 @pytest.mark.timeout(200)

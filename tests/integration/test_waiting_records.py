@@ -66,21 +66,21 @@ def test_it_waits_with_what_follows_and_goes_on_when_the_file_is_there(
         producer.produce(f"{ns}-orders", value, key="k")
     assert producer.flush(20) == 0
     results, letters = [reader(kafka, f"{ns}-{name}") for name in ("amounts", "dead")]
-    found: list[Message] = []
+    messages: list[Message] = []
     dead: list[Message] = []
     run.wait("record.unresolved", 2, timeout=60, offset=12)
-    wait_until(lambda: taken(results, found) >= 12, 60, "what lies before the record")
+    wait_until(lambda: taken(results, messages) >= 12, 60, "what lies before the record")
     code, text = run.get("/readyz")
     assert (code, "offset 12: undecodable" in text) == (503, True)
     assert "there is no 8.avsc in writer_schemas" in run.get("/status")[1]
     (tmp_path / "ids" / "8.avsc").write_text(NEWER)
-    wait_until(lambda: taken(results, found) >= 40, 100, "the rest")
+    wait_until(lambda: taken(results, messages) >= 40, 100, "the rest")
     wait_until(run.ready, 30, "readiness")
     assert run.events("record.resolved", offset=12)
     run.signal(SIGTERM)
     assert run.exit_code(40) == 0
     assert taken(letters, dead) == 0
-    taken(results, found)
-    assert [json.loads(message.value())["total"] for message in found] == [float(number) for number in range(40)]
+    taken(results, messages)
+    assert [json.loads(message.value())["total"] for message in messages] == [float(number) for number in range(40)]
     results.close()
     letters.close()

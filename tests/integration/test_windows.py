@@ -89,16 +89,16 @@ def scene(request: pytest.FixtureRequest, kafka: str, ns: str, tmp_path: Path) -
 
 def moments(results: list[dict[str, Any]]) -> list[float]:
     """When the owners closed them."""
-    return [datetime.fromisoformat(each["closed_at"]).timestamp() for each in results]
+    return [datetime.fromisoformat(result["closed_at"]).timestamp() for result in results]
 
 
 @pytest.mark.parametrize("scene", [("sqlite", 1)], indirect=True)
 def test_the_last_windows_of_silent_partitions_close_in_time(scene: Scene) -> None:
     last = scene.put(1, 2, 100, age=2.0)
-    found = scene.closed(PARTITIONS)
-    assert {(each["total"], each["window"]["closed_by"]) for each in found} == {(3, "idle")}
-    assert max(moments(found)) <= last + BOUND
-    assert min(moments(found)) >= last + BOUND - 2  # silence is not seen before `idle` has passed
+    windows = scene.closed(PARTITIONS)
+    assert {(window["total"], window["window"]["closed_by"]) for window in windows} == {(3, "idle")}
+    assert max(moments(windows)) <= last + BOUND
+    assert min(moments(windows)) >= last + BOUND - 2  # silence is not seen before `idle` has passed
 
 
 @pytest.mark.parametrize("scene", [("redis_url", 2), ("postgres_url", 2)], indirect=True)
@@ -107,10 +107,10 @@ def test_the_next_owner_closes_the_windows_of_an_owner_that_is_killed(scene: Sce
     wait_until(lambda: committed(scene) >= 3 * PARTITIONS, 30, "the commits")
     victim = scene.run.pids(2)[0]
     os.kill(victim, signal.SIGKILL)
-    found = scene.closed(PARTITIONS)
+    windows = scene.closed(PARTITIONS)
     taken_over = max(stamp(line) for line in scene.run.events("partition.claimed"))
-    assert {(each["total"], each["window"]["closed_by"]) for each in found} == {(3, "idle")}
-    assert max(moments(found)) <= max(last + BOUND, taken_over + 1.0)
+    assert {(window["total"], window["window"]["closed_by"]) for window in windows} == {(3, "idle")}
+    assert max(moments(windows)) <= max(last + BOUND, taken_over + 1.0)
 
 
 def committed(scene: Scene) -> int:

@@ -60,7 +60,7 @@ class App:
             records,
         )
         shutil.copy(Path(__file__).with_name("once_handlers.py"), folder / "once_handlers.py")
-        self.tap = Tap(bootstrap, [f"{name}.{each}{rate}" for each in ("out", "dead") for rate in RATES])
+        self.tap = Tap(bootstrap, [f"{name}.{text}{rate}" for text in ("out", "dead") for rate in RATES])
         document = {
             "app": name,
             "kafka": {"bootstrap.servers": bootstrap, "session.timeout.ms": 6000},
@@ -73,11 +73,11 @@ class App:
         self.file.write_text(yaml.safe_dump(document))
 
     def _agent(self, rate: int) -> dict[str, Any]:
-        given = dict(self.given)
-        if "handler" in given:
-            retry = {"attempts": given.pop("attempts", 2), "backoff": "20ms..50ms"}
-            given |= {"handler": f"once_handlers:{given['handler']}_{rate}", "retry": retry}
-        return given | {
+        settings = dict(self.given)
+        if "handler" in settings:
+            retry = {"attempts": settings.pop("attempts", 2), "backoff": "20ms..50ms"}
+            settings |= {"handler": f"once_handlers:{settings['handler']}_{rate}", "retry": retry}
+        return settings | {
             "from": f"{self.name}.in",
             "to": {"topic": f"{self.name}.out{rate}"},
             "dead_letters": f"{self.name}.dead{rate}",
@@ -97,11 +97,11 @@ class App:
 
     def numbers(self, topic: str) -> Counter[int]:
         """The input records that the outputs in this topic, each once, are made of."""
-        found: Counter[int] = Counter()
-        for message in {each.id: each for each in self.tap.seen(topic)}.values():
+        counts: Counter[int] = Counter()
+        for message in {message.id: message for message in self.tap.seen(topic)}.values():
             value = json.loads(message.value or b"null")
-            found.update(each["n"] for each in value.get("all", [value]))
-        return found
+            counts.update(number["n"] for number in value.get("all", [value]))
+        return counts
 
     def done(self) -> bool:
         self.tap.draw(0.1)
@@ -114,13 +114,13 @@ class App:
         """Of each topic: its records, and how many are left without repeats by number, and by id; only where they
         differ."""
         self.tap.finish()
-        found = {}
-        for topic in (f"{self.name}.{each}{rate}" for each in ("out", "dead") for rate in RATES):
+        results = {}
+        for topic in (f"{self.name}.{name}{rate}" for name in ("out", "dead") for rate in RATES):
             seen: list[Seen] = self.tap.seen(topic)
-            counts = len(seen), len({each.number for each in seen}), len({each.id for each in seen})
+            counts = len(seen), len({record.number for record in seen}), len({record.id for record in seen})
             if len(set(counts)) > 1:
-                found[topic] = counts
-        return found
+                results[topic] = counts
+        return results
 
     def fire(self, rate: int, number: int) -> None:
         """As an operator does; the group may have ended meanwhile."""

@@ -40,8 +40,8 @@ def another(
         return made[-1]
 
     yield open_another
-    for each in made:
-        each.close()
+    for case in made:
+        case.close()
 
 
 @pytest.fixture

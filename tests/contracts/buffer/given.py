@@ -22,8 +22,8 @@ def entries(*numbers: int, **fields: Any) -> list[Entry]:
     return [entry(number, **fields) for number in numbers]
 
 
-def keys(found: Iterable[Entry]) -> list[str]:
-    return [each.idempotency_key for each in found]
+def keys(results: Iterable[Entry]) -> list[str]:
+    return [result.idempotency_key for result in results]
 
 
 def all_keys(buffer: Any, name: str) -> list[str]:
@@ -51,6 +51,6 @@ def at_once(call: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
         return list(pool.map(call, waiting))
 
 
-def numbers(found: Sequence[Entry]) -> list[int]:
+def numbers(results: Sequence[Entry]) -> list[int]:
     """Of decoded entries."""
-    return [each.value["n"] for each in found]
+    return [result.value["n"] for result in results]

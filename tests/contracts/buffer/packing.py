@@ -19,18 +19,18 @@ def pack(group: str, first: int, count: int = 1, width: int = 1, ends: bool = Fa
 def put(buffer: Any, name: str, packs: list[Pack], gate: Any, begin: int = 0) -> list[Any]:
     return list(
         buffer.insert_packs(
-            name, packs, gate, PositionMove("topic", 0, begin, begin + sum(each.items for each in packs))
+            name, packs, gate, PositionMove("topic", 0, begin, begin + sum(pack.items for pack in packs))
         )
     )
 
 
-def records(found: Any) -> list[int]:
+def records(batches: Any) -> list[int]:
     """The numbers in the packs of these entries."""
-    return list(_records(found))
+    return list(_records(batches))
 
 
-def _records(found: Any) -> Iterator[int]:
-    for entry in found:
+def _records(batches: Any) -> Iterator[int]:
+    for entry in batches:
         assert entry.type == PACK
         common, *items = pack_parts(entry.data)
         assert common == b"common"

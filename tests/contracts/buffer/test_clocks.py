@@ -82,7 +82,7 @@ def batch_is_free_in_time(buffer: Any, ns: str, stepped: Stepped, insert: Insert
 def snapshot_is_free_in_time(buffer: Any, ns: str, stepped: Stepped, insert: Insert, gate: Gate) -> None:
     buffer.insert(ns, entries(1, 2))
     stepped.later(HOUR)
-    held = buffer.get_snapshot(ns, 1, lease=LEASE)
+    snapshot = buffer.get_snapshot(ns, 1, lease=LEASE)
     buffer.renew(ns, buffer.get_snapshot(ns, 1, lease=LEASE).token, LEASE)
     stepped.later(-HOUR)
     assert buffer.get_snapshot(ns).leased_elsewhere == 2
@@ -90,7 +90,7 @@ def snapshot_is_free_in_time(buffer: Any, ns: str, stepped: Stepped, insert: Ins
     assert buffer.get_snapshot(ns).leased_elsewhere == 2
     stepped.later(SOON)
     assert keys(buffer.get_snapshot(ns).entries) == ["m1", "m2"]
-    assert buffer.remove_snapshot(ns, held) == 0
+    assert buffer.remove_snapshot(ns, snapshot) == 0
 
 
 def key_is_forgotten_in_time(buffer: Any, ns: str, stepped: Stepped, insert: Insert, gate: Gate) -> None:

@@ -43,7 +43,7 @@ def put(buffer: Any, ns: str, form: str) -> Put:
 
 def sizes(batches: Any) -> list[tuple[int, EarlyPast]]:
     """The number of records of each, and the results that its group had."""
-    return [(sum(_records(each) for each in batch.entries), batch.past) for batch in batches]
+    return [(sum(_records(entry) for entry in batch.entries), batch.past) for batch in batches]
 
 
 def _records(entry: Any) -> int:
@@ -178,7 +178,7 @@ def test_one_of_many_workers_makes_the_result(store: Any, ns: str, stepped: Step
     buffer = store.buffer
     put(2)
     stepped.later(EVERY)
-    [batch] = [each for found in at_once(lambda _: buffer.early(ns, EARLY), range(4)) for each in found]
+    [batch] = [finding for batch in at_once(lambda _: buffer.early(ns, EARLY), range(4)) for finding in batch]
     done = at_once(lambda id: buffer.complete_early(ns, EARLY, [(batch, [message(f"{ns}-m", f"{ns}-{id}")])]), "abcd")
     assert sorted(done) == [[False], [False], [False], [True]]
     assert len(sent(store, f"{ns}-m")) == 1

@@ -123,22 +123,24 @@ def test_075_the_count_seals_only_full_batches_and_the_time_needs_one_resolved_e
 
 
 def test_076_of_many_callers_at_once_exactly_one_is_told_to_fire(another: Callable[[], Any], ns: str) -> None:
-    def insert(each: tuple[Any, int]) -> list[SealedBatch]:
-        buffer, first = each
+    def insert(item: tuple[Any, int]) -> list[SealedBatch]:
+        buffer, first = item
         return [
             batch
             for number in range(first, first + 10)
             for batch in buffer.insert_and_seal(ns, entries(number), of(5)).batches
         ]
 
-    told = [
+    sealed_batches = [
         batch
         for batches in at_once(insert, [(another().buffer, 100 * caller) for caller in range(4)])
         for batch in batches
     ]
-    assert len(told) == len({batch.id for batch in told}) == 8
-    assert sorted(keys(entry for batch in told for entry in batch.entries)) == sorted(all_keys(another().buffer, ns))
-    assert {len(batch.entries) for batch in told} == {5}
+    assert len(sealed_batches) == len({batch.id for batch in sealed_batches}) == 8
+    assert sorted(keys(entry for batch in sealed_batches for entry in batch.entries)) == sorted(
+        all_keys(another().buffer, ns)
+    )
+    assert {len(batch.entries) for batch in sealed_batches} == {5}
 
 
 def test_077_each_group_of_a_name_fires_for_itself_and_without_groups_the_name_does(buffer: Any, ns: str) -> None:
@@ -214,13 +216,13 @@ def test_due_hands_out_at_most_so_many_and_each_to_one_caller(
     buffer.insert_and_seal(ns, [entry(number, group=f"g{number % 10}") for number in range(30)], gate)
     clock.passed(SHORT)
     assert len(buffer.due(ns, gate, 3)) == 3
-    told = [
+    sealed_batches = [
         batch
-        for batches in at_once(lambda each: each.due(ns, gate, 4), [another().buffer for _ in range(4)])
+        for batches in at_once(lambda item: item.due(ns, gate, 4), [another().buffer for _ in range(4)])
         for batch in batches
     ]
-    assert len(told) == len({batch.group for batch in told}) == 7
-    assert all(len(batch.entries) == 3 for batch in told)
+    assert len(sealed_batches) == len({batch.group for batch in sealed_batches}) == 7
+    assert all(len(batch.entries) == 3 for batch in sealed_batches)
     assert buffer.due(ns, gate) == []
 
 

@@ -19,9 +19,9 @@ from tests.contracts.leasing import SHORT
 def test_001_an_insert_stores_one_payload_in_the_buffer_of_its_name(buffer: Any, ns: str) -> None:
     made = entry(1, headers=[("h", b"x"), ("h", None), ("é", b"\0")], group="g", data=b'{"n": 1, "z": "\\u0000"}')
     assert buffer.insert(ns, [made]) == (1, 0)
-    [found] = buffer.get_data(ns)
-    assert found == made
-    assert (found.value, found.headers) == ({"n": 1, "z": "\0"}, (("h", b"x"), ("h", None), ("é", b"\0")))
+    [stored_entry] = buffer.get_data(ns)
+    assert stored_entry == made
+    assert (stored_entry.value, stored_entry.headers) == ({"n": 1, "z": "\0"}, (("h", b"x"), ("h", None), ("é", b"\0")))
 
 
 def test_002_a_second_insert_of_a_buffered_key_is_a_silent_no_op(buffer: Any, ns: str) -> None:
@@ -45,7 +45,7 @@ def test_004_a_key_is_known_within_its_name_only(buffer: Any, ns: str) -> None:
 
 def test_005_two_rows_of_one_correlation_id_and_different_keys_both_exist(buffer: Any, ns: str) -> None:
     buffer.insert(ns, [entry(1, correlation_id="same"), entry(2, correlation_id="same")])
-    assert [(each.idempotency_key, each.correlation_id) for each in buffer.get_data(ns)] == [
+    assert [(entry.idempotency_key, entry.correlation_id) for entry in buffer.get_data(ns)] == [
         ("m1", "same"),
         ("m2", "same"),
     ]
@@ -79,7 +79,7 @@ def test_008_of_many_first_inserts_of_one_key_at_once_exactly_one_makes_a_row(
 ) -> None:
     buffers = [another().buffer for _ in range(6)]
     for round_ in range(3):
-        results = at_once(lambda each: each[0].insert(ns, entries(each[1])), [(buffer, round_) for buffer in buffers])
+        results = at_once(lambda pair: pair[0].insert(ns, entries(pair[1])), [(buffer, round_) for buffer in buffers])
         assert sorted(results) == [(0, 1)] * 5 + [(1, 0)]
         assert all_keys(buffers[0], ns) == [f"m{number}" for number in range(round_ + 1)]
 
@@ -89,7 +89,7 @@ def test_009_the_key_is_the_id_that_the_message_has_at_its_broker_whatever_else_
 ) -> None:
     first = Entry("broker-id-1", "c1", "json", b"1", headers=[("delivery", b"1")])
     again = Entry("broker-id-1", "c1", "json", b"1", headers=[("delivery", b"2")], group="elsewhere")
-    results = [another().buffer.insert(ns, [each]) for each in (first, again)]
+    results = [another().buffer.insert(ns, [entry]) for entry in (first, again)]
     assert results == [(1, 0), (0, 1)]
     assert list(another().buffer.get_data(ns)) == [first]
 
@@ -110,11 +110,11 @@ def test_011_an_entry_without_a_correlation_id_is_refused(buffer: Any, ns: str, 
 
 
 @pytest.mark.parametrize(
-    ("key", "data", "said"),
+    ("key", "data", "text"),
     [("", b"", "its idempotency_key"), (" ", b"", "its idempotency_key"), (None, b"", "its"), ("m", None, "data")],
 )
-def test_012_an_entry_without_data_or_key_is_refused(buffer: Any, ns: str, key: Any, data: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_012_an_entry_without_data_or_key_is_refused(buffer: Any, ns: str, key: Any, data: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
         buffer.insert(ns, [Entry(key, "c", data=data)])
     assert buffer.count(ns) == 0
 
@@ -176,21 +176,21 @@ def test_016_many_threads_may_insert_and_count_under_one_name(buffer: Any, ns: s
     counting.join(30)
     assert buffer.count(ns) == 100
     assert counts == sorted(counts)
-    assert all(each % 5 == 0 for each in counts)
+    assert all(count % 5 == 0 for count in counts)
 
 
 def test_017_changing_what_was_given_or_read_does_not_change_the_buffer(buffer: Any, ns: str) -> None:
     headers = [("h", b"1")]
-    given = [entry(1, headers=headers, data=json.dumps({"n": 1, "list": [1]}).encode())]
-    buffer.insert(ns, given)
+    stored_entries = [entry(1, headers=headers, data=json.dumps({"n": 1, "list": [1]}).encode())]
+    buffer.insert(ns, stored_entries)
     headers.append(("late", b"2"))
-    given.clear()
+    stored_entries.clear()
     for read in (lambda: buffer.get_data(ns), lambda: buffer.get_snapshot(ns, lease=timedelta(microseconds=1)).entries):
-        [found] = read()
-        found.value["list"].append(2)
-        found.value["n"] = 3
-    [found] = buffer.get_data(ns)
-    assert (found.value, found.headers) == ({"n": 1, "list": [1]}, (("h", b"1"),))
+        [stored_entry] = read()
+        stored_entry.value["list"].append(2)
+        stored_entry.value["n"] = 3
+    [stored_entry] = buffer.get_data(ns)
+    assert (stored_entry.value, stored_entry.headers) == ({"n": 1, "list": [1]}, (("h", b"1"),))
 
 
 def test_hundreds_of_entries_in_one_call_keep_their_order(buffer: Any, ns: str) -> None:
@@ -212,14 +212,14 @@ def test_keys_and_groups_of_any_text_are_told_apart(buffer: Any, ns: str) -> Non
     assert list(buffer.get_data(ns)) == made
     batches = buffer.insert_and_seal(ns, [Entry("last", "c", "json", b"1", group="a"), *made], of(1)).batches
     assert sorted(batch.group for batch in batches) == sorted([*texts, "a"])
-    for each in made:
+    for case in made:
         with pytest.raises(ConcurrencyError):
-            buffer.remove_one(ns, each.correlation_id)
+            buffer.remove_one(ns, case.correlation_id)
 
 
 def test_a_store_opened_without_types_resolves_every_entry_as_bytes(untyped: Any, ns: str) -> None:
     untyped.buffer.insert(ns, [entry(1, type="whatever"), entry(2, type="", data=b"\xff")])
-    assert [each.value for each in untyped.buffer.get_snapshot(ns).entries] == [b'{"n": 1}', b"\xff"]
+    assert [entry.value for entry in untyped.buffer.get_snapshot(ns).entries] == [b'{"n": 1}', b"\xff"]
     assert untyped.buffer.count_resolved(ns) == 2
 
 

@@ -159,9 +159,9 @@ def test_of_many_completions_of_one_batch_at_once_one_succeeds(another: Callable
     store = another()
     [batch] = store.buffer.insert_and_seal(ns, entries(*range(20)), of(20)).batches
 
-    def complete(each: tuple[Any, int]) -> int:
+    def complete(item: tuple[Any, int]) -> int:
         try:
-            return int(each[0].buffer.complete(ns, batch, [message(ns, f"{ns}-{each[1]}")]))
+            return int(item[0].buffer.complete(ns, batch, [message(ns, f"{ns}-{item[1]}")]))
         except ConcurrencyError:
             return 0
 
@@ -174,7 +174,7 @@ def test_of_many_snapshots_at_once_none_share_a_row(another: Callable[[], Any], 
     buffer = another().buffer
     buffer.insert(ns, entries(*range(100)))
     snapshots = at_once(
-        lambda each: [each.get_snapshot(ns, 10) for _ in range(4)], [another().buffer for _ in range(4)]
+        lambda item: [item.get_snapshot(ns, 10) for _ in range(4)], [another().buffer for _ in range(4)]
     )
     ids = [id for taken in snapshots for snapshot in taken for id in snapshot.ids]
     assert len(ids) == len(set(ids)) == 100
@@ -227,12 +227,12 @@ def test_the_watermark_outlives_the_rows(buffer: Any, ns: str) -> None:
 def test_of_many_that_insert_from_one_place_at_once_one_moves_the_watermark(
     another: Callable[[], Any], ns: str
 ) -> None:
-    def insert(each: tuple[Any, int]) -> int:
+    def insert(item: tuple[Any, int]) -> int:
         try:
-            each[0].insert(ns, entries(each[1]), PositionMove("topic", 0, 0, 100 + each[1]))
+            item[0].insert(ns, entries(item[1]), PositionMove("topic", 0, 0, 100 + item[1]))
         except WatermarkMoved as moved:
             return -moved.next
-        return each[1]
+        return item[1]
 
     results = at_once(insert, [(another().buffer, number) for number in range(1, 6)])
     [winner] = [result for result in results if result > 0]

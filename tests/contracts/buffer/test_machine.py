@@ -73,12 +73,12 @@ def comparable(result: Any) -> Any:
             result.attempts,
         )
     if isinstance(result, list | tuple):
-        return [comparable(each) for each in result]
+        return [comparable(part) for part in result]
     return result
 
 
-def values(found: Any) -> list[Any]:
-    return [each.value for each in found]
+def values(results: Any) -> list[Any]:
+    return [result.value for result in results]
 
 
 def ordered(batches: Any) -> list[SealedBatch]:
@@ -121,21 +121,23 @@ class Comparison(RuleBasedStateMachine):
     def name(self, number: int) -> str:
         return f"{self.app}-{number}"
 
-    @rule(number=st.integers(0, 1), given=ENTRIES, at=PROGRESS, keep=KEPT)
-    def insert(self, number: int, given: list[Entry], at: PositionMove | None, keep: timedelta) -> None:
-        self.same(lambda buffer: buffer.insert(self.name(number), given, at, self.kept(keep)))
+    @rule(number=st.integers(0, 1), entries=ENTRIES, at=PROGRESS, keep=KEPT)
+    def insert(self, number: int, entries: list[Entry], at: PositionMove | None, keep: timedelta) -> None:
+        self.same(lambda buffer: buffer.insert(self.name(number), entries, at, self.kept(keep)))
 
     def kept(self, keep: timedelta) -> timedelta:
         return keep if self.moves or keep != 10 * SECOND else HOUR
 
-    @rule(target=batches, number=st.integers(0, 1), given=ENTRIES, long=GATE, moved=MOVED_GATE, at=PROGRESS, keep=KEPT)
+    @rule(
+        target=batches, number=st.integers(0, 1), entries=ENTRIES, long=GATE, moved=MOVED_GATE, at=PROGRESS, keep=KEPT
+    )
     def insert_and_seal(
-        self, number: int, given: list[Entry], long: Gate, moved: Gate, at: PositionMove | None, keep: timedelta
+        self, number: int, entries: list[Entry], long: Gate, moved: Gate, at: PositionMove | None, keep: timedelta
     ) -> Any:
         now = moved if self.moves else long
 
         def filled(buffer: Any) -> Any:
-            result, batches = buffer.insert_and_seal(self.name(number), given, now, at, self.kept(keep))
+            result, batches = buffer.insert_and_seal(self.name(number), entries, now, at, self.kept(keep))
             return result, ordered(batches)
 
         ours, theirs = self.same(filled)
@@ -150,7 +152,7 @@ class Comparison(RuleBasedStateMachine):
     @rule(number=st.integers(0, 1), both=snapshots, part=st.integers(0, 3))
     def remove_snapshot(self, number: int, both: Any, part: int) -> None:
         mine = self.paired(both)
-        cut = {key: replace(each, ids=each.ids[part:]) for key, each in mine.items()}
+        cut = {key: replace(batch, ids=batch.ids[part:]) for key, batch in mine.items()}
         self.same(lambda buffer: buffer.remove_snapshot(self.name(number), cut[id(buffer)]))
 
     @rule(number=st.integers(0, 1), both=snapshots)

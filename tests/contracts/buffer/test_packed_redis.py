@@ -49,9 +49,9 @@ class Side:
         self.batches: list[Any] = []
 
     def told(self, batches: Any) -> list[Any]:
-        found = sorted(batches, key=lambda batch: (batch.group, plain(batch.entries)))
-        self.batches += found
-        return [(batch.group, batch.reason, batch.attempts, plain(batch.entries)) for batch in found]
+        ordered = sorted(batches, key=lambda batch: (batch.group, plain(batch.entries)))
+        self.batches += ordered
+        return [(batch.group, batch.reason, batch.attempts, plain(batch.entries)) for batch in ordered]
 
     def step(self, what: str, which: Any, count: int | None) -> Any:
         gate = of(count or 1, after_first=HOUR, lease=HOUR, dues=True)
@@ -72,8 +72,8 @@ class Side:
             snapshot = self.buffer.get_snapshot(self.name, count)
             return plain(snapshot.entries), snapshot.leased_elsewhere, self.buffer.release_snapshot(self.name, snapshot)
         if what in ("seal", "due"):
-            found = self.buffer.due(self.name, gate) if what == "due" else [self.buffer.seal(self.name, which, gate)]
-            return self.told(batch for batch in found if batch)
+            batches = self.buffer.due(self.name, gate) if what == "due" else [self.buffer.seal(self.name, which, gate)]
+            return self.told(batch for batch in batches if batch)
         return (
             plain(self.buffer.iter_raw(self.name)),
             self.buffer.count(self.name),
@@ -94,8 +94,8 @@ def ending(how: bool | EntryDue) -> dict[str, Any]:
     return {"ends": how} if isinstance(how, bool) else {"due": how}
 
 
-def plain(found: Any) -> list[bytes]:
-    return [item for entry in found for item in (pack_parts(entry.data)[1:] if entry.type == PACK else [entry.data])]
+def plain(results: Any) -> list[bytes]:
+    return [item for entry in results for item in (pack_parts(entry.data)[1:] if entry.type == PACK else [entry.data])]
 
 
 def compared(buffer: Any, ns: str, most: int, *phases: Phase) -> None:
@@ -104,8 +104,8 @@ def compared(buffer: Any, ns: str, most: int, *phases: Phase) -> None:
     def run(steps: list[Any]) -> None:
         name = f"{ns}-{next(examples)}"
         rows, packs = Side(MemoryStore(Injected()).buffer, name), Side(buffer, name)
-        for each in [*steps, ("read", None, None)]:
-            assert packs.step(*each) == rows.step(*each)
+        for step in [*steps, ("read", None, None)]:
+            assert packs.step(*step) == rows.step(*step)
 
     run()
 
@@ -144,10 +144,10 @@ def test_packs_that_are_others_when_rows_are_made_of_them_are_asked_for_again(
     put(buffer, ns, [pack("g", 0, 3)], of(9))
 
     def stale(key: Any) -> Any:
-        found = asked(key)
+        answer = asked(key)
         if late:
             put(buffer, ns, [late.pop()], of(9), 3)
-        return found
+        return answer
 
     buffer._elements = stale
     if not guarded:
@@ -189,6 +189,6 @@ def test_nothing_is_inserted_when_the_list_of_one_group_is_damaged(store: Any, n
         0,
     )
     client.delete(key)
-    assert [records(each.entries) for each in put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2)], of(3))] == [
+    assert [records(batch.entries) for batch in put(store.buffer, ns, [pack("g", 0, 2), pack("g", 2, 2)], of(3))] == [
         [0, 1, 2]
     ]

@@ -21,15 +21,15 @@ def test_a_pack_is_cut_where_the_count_of_its_group_ends(buffer: Any, ns: str) -
     gate = of(4)
     assert put(buffer, ns, [pack("g", 0, 3), pack("h", 3, 2)], gate) == []
     batches = put(buffer, ns, [pack("g", 5, 7), pack("h", 12, 2)], gate, 5)
-    assert [(each.group, each.reason, records(each.entries)) for each in batches] == [
+    assert [(batch.group, batch.reason, records(batch.entries)) for batch in batches] == [
         ("g", "count", [0, 1, 2, 5]),
         ("g", "count", [6, 7, 8, 9]),
         ("h", "count", [3, 4, 12, 13]),
     ]
-    assert len({each.id for each in batches}) == 3
+    assert len({batch.id for batch in batches}) == 3
     assert (buffer.count(ns), buffer.count_resolved(ns)) == (14, 14)
     assert sorted(records(buffer.get_data(ns))) == list(range(14))
-    assert [buffer.complete(ns, each) for each in batches] == [4, 4, 4]
+    assert [buffer.complete(ns, batch) for batch in batches] == [4, 4, 4]
     assert (buffer.count(ns), records(buffer.iter_raw(ns))) == (2, [10, 11])
     [rest] = put(buffer, ns, [pack("g", 14, 2)], gate, 14)
     assert records(rest.entries) == [10, 11, 14, 15]
@@ -40,14 +40,14 @@ def test_a_pack_that_ends_its_group_seals_what_the_count_has_left(buffer: Any, n
     assert put(buffer, ns, [pack("g", 0, 3), pack("h", 3, 2)], gate) == []
     packs = [pack("g", 5, 2, ends=True), pack("h", 7, 2, ends=True), pack("g", 9, 2, ends=True), pack("g", 11, 1)]
     batches = put(buffer, ns, packs, gate, 5)
-    assert sorted((each.group, each.reason, records(each.entries)) for each in batches) == [
+    assert sorted((batch.group, batch.reason, records(batch.entries)) for batch in batches) == [
         ("g", "count", [0, 1, 2, 5]),
         ("g", "until", [6]),
         ("g", "until", [9, 10]),
         ("h", "count", [3, 4, 7, 8]),
     ]
-    assert len({each.id for each in batches}) == 4
-    assert [buffer.complete(ns, each) for each in batches] == [len(records(each.entries)) for each in batches]
+    assert len({batch.id for batch in batches}) == 4
+    assert [buffer.complete(ns, batch) for batch in batches] == [len(records(batch.entries)) for batch in batches]
     assert records(buffer.iter_raw(ns)) == [11]
     [rest] = put(buffer, ns, [pack("g", 12, 3)], gate, 12)
     assert (rest.reason, records(rest.entries)) == ("count", [11, 12, 13, 14])
@@ -57,10 +57,10 @@ def test_what_is_large_is_cut_and_becomes_rows_as_what_is_small(buffer: Any, ns:
     gate = of(15)
     put(buffer, ns, [pack("g", 0, 9, 200)], gate)
     batches = put(buffer, ns, [pack("g", 9, 40, 200), pack("h", 49, 2, 2000)], gate, 9)
-    assert [records(each.entries) for each in batches] == [list(range(15)), list(range(15, 30)), list(range(30, 45))]
+    assert [records(batch.entries) for batch in batches] == [list(range(15)), list(range(15, 30)), list(range(30, 45))]
     assert sorted(records(buffer.get_data(ns))) == list(range(51))
     assert sorted(records(buffer.get_snapshot(ns).entries)) == list(range(45, 51))
-    assert [buffer.complete(ns, each) for each in batches] == [15] * 3
+    assert [buffer.complete(ns, batch) for batch in batches] == [15] * 3
 
 
 def test_a_batch_of_packs_comes_again_unchanged_and_is_completed_once(store: Any, ns: str, clock: Clock) -> None:
@@ -139,7 +139,7 @@ def test_a_count_that_was_lowered_cuts_what_is_there(buffer: Any, ns: str) -> No
     seal = buffer.seal(ns, "g", of(3))
     assert (seal.reason, records(seal.entries)) == ("manual", [0, 1, 2])
     batches = put(buffer, ns, [pack("g", 10, 1)], of(3), 10)
-    assert [records(each.entries) for each in batches] == [[3, 4, 5], [6, 7, 8]]
+    assert [records(batch.entries) for batch in batches] == [[3, 4, 5], [6, 7, 8]]
     assert records(buffer.seal(ns, "g", of(3)).entries) == [9, 10]
     assert buffer.seal(ns, "g", of(3)) is None
 
@@ -152,9 +152,9 @@ def test_packs_move_the_watermark_or_are_not_stored(buffer: Any, ns: str) -> Non
 
 
 def test_of_many_that_insert_packs_of_one_place_at_once_one_does(another: Callable[[], Any], ns: str) -> None:
-    def insert(each: tuple[Any, int]) -> int:
+    def insert(item: tuple[Any, int]) -> int:
         try:
-            put(each[0].buffer, ns, [pack("g", each[1], 2)], of(9))
+            put(item[0].buffer, ns, [pack("g", item[1], 2)], of(9))
         except WatermarkMoved:
             return 0
         return 1
@@ -168,17 +168,17 @@ def test_rows_and_packs_of_a_group_are_one_group(buffer: Any, ns: str, clock: Cl
     put(buffer, ns, [pack("g", 0, 2), pack("h", 2, 2)], gate)
     clock.passed(WHILE)
     [batch] = buffer.insert_and_seal(ns, entries(1, 2, 3, group="g"), gate).batches
-    assert ([each.type for each in batch.entries], records(batch.entries[:2])) == (
+    assert ([entry.type for entry in batch.entries], records(batch.entries[:2])) == (
         [PACK, PACK, "json", "json", "json"],
         [0, 1],
     )
-    assert [records(each.entries) for each in put(buffer, ns, [pack("h", 4, 3)], gate, 4)] == [[2, 3, 4, 5, 6]]
+    assert [records(batch.entries) for batch in put(buffer, ns, [pack("h", 4, 3)], gate, 4)] == [[2, 3, 4, 5, 6]]
     put(buffer, ns, [pack("h", 7, 1)], gate, 7)
     assert (buffer.count(ns), buffer.complete(ns, batch), buffer.count(ns)) == (11, 5, 6)
     clock.passed(WHILE)
     assert buffer.due(ns, gate) == []
     clock.passed(WHILE)
-    assert [records(each.entries) for each in buffer.due(ns, gate)] == [[7]]
+    assert [records(batch.entries) for batch in buffer.due(ns, gate)] == [[7]]
 
 
 def test_a_snapshot_has_the_records_of_packs_as_rows(buffer: Any, ns: str) -> None:

@@ -20,15 +20,15 @@ def test_of_processes_that_insert_the_same_keys_each_key_makes_one_row(store: An
 
 @both
 def test_of_processes_that_fill_a_group_exactly_one_is_told_of_each_batch(store: Any, store_url: str, ns: str) -> None:
-    told = [
+    sealed_batches = [
         batch
         for batches in together(store_url, ns, *(f"seal {100 * number} 15" for number in range(3)))
         for batch in batches
     ]
-    assert len(told) == len({id for id, _ in told}) == 9
-    rows = [row for _, ids in told for row in ids]
+    assert len(sealed_batches) == len({id for id, _ in sealed_batches}) == 9
+    rows = [row for _, ids in sealed_batches for row in ids]
     assert len(rows) == len(set(rows)) == store.buffer.count(ns) == 45
-    assert all(len(ids) == 5 for _, ids in told)
+    assert all(len(ids) == 5 for _, ids in sealed_batches)
 
 
 @both

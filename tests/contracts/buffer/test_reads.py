@@ -20,7 +20,7 @@ CORRUPT = {"data": b"{"}
 def test_018_get_data_returns_every_record_decoded_in_insertion_order(buffer: Any, ns: str) -> None:
     buffer.insert(ns, entries(3, 1))
     buffer.insert(ns, [entry(2, type="text", data="é".encode())])
-    assert [each.value for each in buffer.get_data(ns)] == [{"n": 3}, {"n": 1}, "é"]
+    assert [entry.value for entry in buffer.get_data(ns)] == [{"n": 3}, {"n": 1}, "é"]
 
 
 def test_019_get_data_of_an_unknown_or_emptied_name_is_an_empty_list(buffer: Any, ns: str) -> None:
@@ -46,7 +46,7 @@ def test_021_get_data_leaves_out_what_does_not_decode_and_iter_raw_has_it(buffer
     assert numbers(buffer.get_data(ns)) == [1, 4]
     raw = list(buffer.iter_raw(ns))
     assert raw == made
-    assert [each.value for each in raw] == [None] * 4
+    assert [entry.value for entry in raw] == [None] * 4
 
 
 def test_022_a_snapshot_has_the_resolved_entries_their_rows_and_the_count_of_the_others(buffer: Any, ns: str) -> None:
@@ -256,7 +256,7 @@ def test_042_rows_of_processes_that_insert_at_once_have_one_stable_order(another
         for number in range(first, first + 40, 4):
             buffer.insert(ns, entries(*range(number, number + 4)))
 
-    at_once(lambda each: insert(*each), [(another().buffer, first) for first in (0, 100, 200)])
+    at_once(lambda item: insert(*item), [(another().buffer, first) for first in (0, 100, 200)])
     one, two = another().buffer, another().buffer
     order = numbers(one.get_data(ns))
     assert [number for number in order if number < 100] == list(range(40))

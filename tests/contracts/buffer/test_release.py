@@ -33,8 +33,8 @@ def test_063_after_a_failed_callback_the_redelivery_finds_all_rows_undecodable_o
     assert (list(hidden.entries), hidden.unresolved, hidden.leased_elsewhere) == ([], 0, 3)
     assert hidden is not EMPTY
     assert buffer.release_snapshot(ns, failed) == 3
-    found = buffer.get_snapshot(ns)
-    assert (numbers(found.entries), found.unresolved) == ([1, 2], 1)
+    snapshot = buffer.get_snapshot(ns)
+    assert (numbers(snapshot.entries), snapshot.unresolved) == ([1, 2], 1)
 
 
 def test_a_snapshot_of_undecodable_rows_only_is_released_too(buffer: Any, ns: str) -> None:

@@ -176,7 +176,7 @@ def test_056_remove_snapshot_is_all_or_nothing_for_whoever_reads_or_removes_mean
         *([lambda buffer: [buffer.remove_snapshot(ns, snapshot)]] * 3),
         *([lambda buffer: [buffer.count(ns) for _ in range(10)]] * 2),
     ]
-    *removed, first, second = at_once(lambda each: each[0](each[1]), [(call, another().buffer) for call in calls])
+    *removed, first, second = at_once(lambda pair: pair[0](pair[1]), [(call, another().buffer) for call in calls])
     assert sorted(removed) == [[0], [0], [100]]
     assert {*first, *second} <= {200, 100}
 
@@ -231,13 +231,13 @@ def test_060_removal_and_output_are_one_transaction(store: Any, ns: str, clock: 
     assert (all_keys(buffer, ns), sent(store, ns)) == (["m1", "m2", "m3"], [])
     assert buffer.remove_snapshot(ns, newer, [message(ns, ns + "-1"), message(ns, ns + "-2")]) == 1
     assert (all_keys(buffer, ns), sent(store, ns)) == (["m2", "m3"], [ns + "-1", ns + "-2"])
-    [found, _] = store.outbox.find(topic=ns)
-    assert (found.message.key, found.message.value, tuple(found.message.headers)) == (
+    [outbox_message, _] = store.outbox.find(topic=ns)
+    assert (outbox_message.message.key, outbox_message.message.value, tuple(outbox_message.message.headers)) == (
         b"k",
         b"v",
         (("h", b"x"), ("h", None)),
     )
-    assert found.state == "pending"
+    assert outbox_message.state == "pending"
 
 
 def test_remove_one_refuses_a_live_lease_unless_forced(buffer: Any, ns: str, clock: Clock) -> None:

@@ -64,7 +64,7 @@ def finished(store: Store, app: str, *letters: GroupLetter) -> None:
 
 
 def due(store: Store, app: str) -> list[SealedBatch]:
-    return [each for each in store.buffer.due(buffer_name(app, "sums"), GATE) if is_retried(each.group)]
+    return [batch for batch in store.buffer.due(buffer_name(app, "sums"), GATE) if is_retried(batch.group)]
 
 
 def test_a_group_is_handed_out_whole_beside_open_groups_and_completed_once(store: Any, ns: str) -> None:
@@ -72,19 +72,19 @@ def test_a_group_is_handed_out_whole_beside_open_groups_and_completed_once(store
     put(store.buffer, name, [pack("g", 0, 3)], GATE)
     large = "x" * 3_000_000
     assert retried(store, ns, letter(1), letter(2, large)) == (2, [])
-    found = {unpacked(each.entries).fire.first: each for each in due(store, ns)}
-    assert found.keys() == {8, 9}
-    group = unpacked(found[9].entries)
+    batches = {unpacked(batch.entries).fire.first: batch for batch in due(store, ns)}
+    assert batches.keys() == {8, 9}
+    group = unpacked(batches[9].entries)
     assert (bytes(group.fire.values["total"]), group.fire.again, group.fire.retries) == (
         f'"{large}"'.encode(),
         WHOLE,
         1,
     )
     assert (group.first[::2], group.last[::3]) == (("in", 0), ("in", 9))
-    assert (found[9].attempts, found[9].reason, store.buffer.count(name)) == (1, "count", 5)
-    ends = [(each, [message(ns, each.id)]) for each in found.values()]
+    assert (batches[9].attempts, batches[9].reason, store.buffer.count(name)) == (1, "count", 5)
+    ends = [(batch, [message(ns, batch.id)]) for batch in batches.values()]
     assert list(store.buffer.complete_all(name, [*ends, *ends])) == [True, True, False, False]
-    assert (sent(store, ns), store.buffer.count(name)) == (sorted(each.id for each in found.values()), 3)
+    assert (sent(store, ns), store.buffer.count(name)) == (sorted(batch.id for batch in batches.values()), 3)
     put(store.buffer, name, [pack("g", 3, 97)], GATE, 3)
     assert store.buffer.count(name) == 100
 

@@ -74,7 +74,7 @@ def no_watermark(patch: Patch) -> None:
     patch.setattr(
         MemoryBuffer,
         "_insert",
-        lambda self, name, given, progress, keep, now: insert(self, name, given, None, keep, now),
+        lambda self, name, source, progress, keep, now: insert(self, name, source, None, keep, now),
     )
 
 

@@ -54,7 +54,7 @@ def same(store: Any, name: str, count: int) -> int:
 
 def seal(store: Any, name: str, first: int, count: int) -> list[Any]:
     filled = [store.buffer.insert_and_seal(name, entries(number), of(5)) for number in range(first, first + count)]
-    return [[batch.id, batch.ids] for each in filled for batch in each.batches]
+    return [[batch.id, batch.ids] for result in filled for batch in result.batches]
 
 
 def snapshot(store: Any, name: str, count: int) -> list[str]:

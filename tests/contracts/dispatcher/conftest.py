@@ -33,8 +33,8 @@ def handle(store_url: str) -> Iterator[Callable[[], Any]]:
         return store
 
     yield opened
-    for each in made:
-        each.close()
+    for case in made:
+        case.close()
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ class Turned:
 
     def count(self, name: str, *labels: str) -> float:
         return sum(
-            value for each, having, value in self.meter.snapshot() if each == name and (not labels or having == labels)
+            value for item, having, value in self.meter.snapshot() if item == name and (not labels or having == labels)
         )
 
     def report(self) -> WorkerReport:
@@ -101,7 +101,7 @@ def add_numbers(store: Any, *numbers: int, **fields: Any) -> None:
 
 def values(log: Log, topic: str = "t") -> list[bytes | None]:
     """In the order in which they came."""
-    return [each.v for each in log.order.get(topic, ())]
+    return [message.v for message in log.order.get(topic, ())]
 
 
 def received(log: Log, topic: str = "t") -> list[bytes | None]:
@@ -109,15 +109,15 @@ def received(log: Log, topic: str = "t") -> list[bytes | None]:
     kept: list[LogRecord] = []
     for partition in log.topics.get(topic, ()):
         kept += ReceivedShards(topic).drop_repeats(partition, 0.0)  # type: ignore[arg-type]
-    return [each.v for each in kept]
+    return [message.v for message in kept]
 
 
 def numbered(count: int, first: int = 1) -> list[bytes]:
     return [b"v%d" % number for number in range(first, first + count)]
 
 
-def headers(each: LogRecord) -> dict[str, str]:
-    return {name: (value or b"").decode() for name, value in each.h or ()}
+def headers(log_record: LogRecord) -> dict[str, str]:
+    return {name: (value or b"").decode() for name, value in log_record.h or ()}
 
 
 def lanes(count: int, settings: Outbox = OUTBOX) -> Outbox:

@@ -63,24 +63,24 @@ def test_a_sweep_is_the_first_lanes_holders(store: Any) -> None:
 def test_a_sweep_leaves_the_first_lanes_lease_as_long_as_the_relay_takes_it(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim, left = store.outbox.claim, []
+    claim, rest = store.outbox.claim, []
 
     def claimed(lane: int, token: str, limit: int, after: int = 0, *lease: timedelta) -> Any:
         batch = claim(lane, token, limit, after, *lease)
         if after == care.LAST:
-            left.append(batch.expires_at - datetime.now(UTC))
+            rest.append(batch.expires_at - datetime.now(UTC))
         return batch
 
     monkeypatch.setattr(store.outbox, "claim", claimed)
     Turned(store, outbox=replace(OUTBOX, lease=3600.0)).later()
-    assert left
-    assert all(each > timedelta(minutes=50) for each in left)
+    assert rest
+    assert all(wait > timedelta(minutes=50) for wait in rest)
 
 
 def test_187_who_waits_is_told_where_the_store_can_and_looks_are_made_always(store: Any) -> None:
     one = Turned(store)
-    told = threading.Event()
-    can = threading.Thread(target=lambda: store.outbox.wait(10.0) and told.set(), daemon=True)
+    signal = threading.Event()
+    can = threading.Thread(target=lambda: store.outbox.wait(10.0) and signal.set(), daemon=True)
     can.start()
     add_numbers(store, 1)
     can.join(15)

@@ -33,7 +33,7 @@ def test_171_rows_arrive_with_their_id_and_the_headers_by_which_receivers_drop_r
         "sluicegate-seq": "1",
         "a": "",
     }
-    assert [each for each in sent.h or () if each[0] == "a"] == [("a", b"b"), ("a", None)]
+    assert [message for message in sent.h or () if message[0] == "a"] == [("a", b"b"), ("a", None)]
     assert (sent.k, sent.v, sent.p) == (b"k", b"v1", one.producer.partition_of(b"k", 2))
 
 
@@ -130,12 +130,12 @@ def failing(store: Any) -> Turned:
 
 
 def test_the_order_of_a_key_is_kept_past_failures(store: Any) -> None:
-    assert [each for each in values(failing(store).log) if each in numbered(10)] == numbered(10)
+    assert [value for value in values(failing(store).log) if value in numbered(10)] == numbered(10)
 
 
 def test_without_it_the_order_is_seen_to_break(store: Any) -> None:
     with without("relay-order"):
-        assert [each for each in values(failing(store).log) if each in numbered(10)] != numbered(10)
+        assert [value for value in values(failing(store).log) if value in numbered(10)] != numbered(10)
 
 
 def test_a_row_that_its_topic_does_not_take_holds_up_its_lane_alone(store: Any) -> None:
@@ -149,7 +149,7 @@ def test_a_row_that_its_topic_does_not_take_holds_up_its_lane_alone(store: Any) 
     one.until(lambda: store.outbox.count("dead") == 1, "the end of its attempts")
     one.sent_all()
     assert sorted(values(one.log)) == [b"v1", b"v3", b"v4"]
-    assert [each.outcome for each in store.outbox.attempts_of("m2")] == ["transient", "transient", "poison"]
+    assert [attempt.outcome for attempt in store.outbox.attempts_of("m2")] == ["transient", "transient", "poison"]
     assert (
         one.producer.replaced,
         one.count("dispatch_attempts", "transient"),
@@ -181,7 +181,7 @@ def test_a_broker_that_is_away_counts_no_attempt(store: Any, monkeypatch: pytest
             one.later(20)
         assert (values(one.log), one.report().reasons) == ([], ["a system does not answer: Kafka: no answer"])
     assert values(one.sent_all().log) == numbered(2)
-    assert [each.outcome for each in store.outbox.attempts_of("m1")] == ["success"]
+    assert [attempt.outcome for attempt in store.outbox.attempts_of("m1")] == ["success"]
 
 
 def test_a_row_that_the_broker_will_never_take_is_dead_at_once(store: Any) -> None:
@@ -189,7 +189,7 @@ def test_a_row_that_the_broker_will_never_take_is_dead_at_once(store: Any) -> No
     one = Turned(store)
     one.producer.fate = lambda row: "rejected" if row.value == b"v2" else "delivered"
     assert values(one.sent_all().log) == [b"v1", b"v3"]
-    assert [each.outcome for each in store.outbox.attempts_of("m2")] == ["rejected"]
+    assert [attempt.outcome for attempt in store.outbox.attempts_of("m2")] == ["rejected"]
 
 
 def test_196_what_is_sent_twice_is_the_same_message_and_receivers_take_it_once(store: Any) -> None:
@@ -203,5 +203,5 @@ def test_196_what_is_sent_twice_is_the_same_message_and_receivers_take_it_once(s
     two.sent_all()
     assert sorted(values(log)) == sorted(numbered(5) * 2)
     assert received(log) == numbered(5)
-    copies = [headers(each) for each in log.order["t"]]
+    copies = [headers(message) for message in log.order["t"]]
     assert copies[:5] == copies[5:]

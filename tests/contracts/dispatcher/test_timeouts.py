@@ -59,8 +59,8 @@ def test_123_what_was_taken_over_before_it_was_emitted_is_emitted_by_the_other_a
     emit = store.timeouts.emit
 
     def overtaken(batch: Any) -> int:
-        for each in batch:
-            store.timeouts.release(each.id)
+        for row in batch:
+            store.timeouts.release(row.id)
         return emit(batch)
 
     with monkeypatch.context() as patched:
@@ -95,7 +95,7 @@ def test_126_one_whose_topic_is_not_there_does_not_stop_the_others(store: Any) -
     one.log.partitions = 0
     one.log.create("t")
     one.sent_all()
-    assert sorted(str(each) for each in values(one.log)) == sorted(str(b"v%d" % number) for number in range(2, 5))
+    assert sorted(str(value) for value in values(one.log)) == sorted(str(b"v%d" % number) for number in range(2, 5))
     assert [row.message.id for row in store.outbox.find("dead")] == [str(first.id)] or store.outbox.count("dead") == 1
 
 
@@ -117,8 +117,8 @@ def test_none_is_sent_before_its_time_and_each_soon_after_it(store: Any) -> None
 
 
 def test_a_timeout_arrives_with_its_key_and_an_id_that_is_the_same_however_often_it_is_emitted(store: Any) -> None:
-    each = timeout(1)
-    store.timeouts.insert(each)
+    timeout_ = timeout(1)
+    store.timeouts.insert(timeout_)
     one = Turned(store)
     one.until(lambda: values(one.log), "the timeout")
     [sent] = one.log.order["t"]

@@ -58,18 +58,18 @@ def test_129_only_what_was_added_goes_through_the_outbox(store: Store, books: Bo
 
 def test_130_adding_writes_a_row_that_keeps_every_byte(store: Store) -> None:
     headers = [("h", b"1"), ("h", None), ("other", b"\xff\x00")]
-    given = [
+    outbox_messages = [
         message(1, key=b"\x00k", value=b"\xff\x00v", headers=headers, lane_key=b"\xfe"),
         message(2, key=None, value=None, id="a key of its own, Ä ö"),
         OutboxMessage("topic.x", lane_key=b""),
     ]
-    store.outbox.add(None, given, require_transaction=False)
+    store.outbox.add(None, outbox_messages, require_transaction=False)
     rows = store.outbox.find()
-    assert [row.message for row in rows] == given
+    assert [row.message for row in rows] == outbox_messages
     assert [(row.state, row.attempts, row.dispatched_at, row.next_attempt_at, row.reason) for row in rows] == [
         ("pending", 0, None, None, "")
     ] * 3
-    assert [row.lane for row in rows] == [lane_of(each, 16) for each in given]
+    assert [row.lane for row in rows] == [lane_of(outbox_message, 16) for outbox_message in outbox_messages]
 
 
 def test_131_a_row_is_there_when_its_transaction_commits_and_not_when_it_rolls_back(store: Store) -> None:
@@ -238,9 +238,9 @@ def test_197_after_a_failure_nothing_is_sent_and_the_producers_retry_counts_once
 
 
 def test_many_rows_at_once_keep_their_order(store: Store) -> None:
-    given = added(store, *range(1, 3001))
+    outbox_messages = added(store, *range(1, 3001))
     batch = claimed(store, limit=5000)
-    assert [row.message for row in batch.rows] == given
+    assert [row.message for row in batch.rows] == outbox_messages
     assert [row.number for row in batch.rows] == list(range(1, 3001))
 
 
@@ -255,6 +255,6 @@ def test_the_lanes_are_16_unless_set_and_cannot_change_while_rows_are_pending(st
     marked(store, claimed(store, LANE))
     store.outbox.set_lanes(3)
     assert (store.outbox.lanes(), place.store().outbox.lanes()) == (3, 3)
-    [given] = added(store, 2)
-    assert found(store, "m2").lane == lane_of(given, 3)
-    assert ids(claimed(store, lane_of(given, 3)).rows) == ["m2"]
+    [outbox_message] = added(store, 2)
+    assert found(store, "m2").lane == lane_of(outbox_message, 3)
+    assert ids(claimed(store, lane_of(outbox_message, 3)).rows) == ["m2"]

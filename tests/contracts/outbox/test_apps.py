@@ -31,8 +31,8 @@ class Shared(NamedTuple):
 def opened(place: Place) -> Shared:
     made: list[Any] = [open_store(place.url, app=app) for app in ("one", "two", None)]
     place._made += made
-    for each in made:
-        each.migrate()
+    for store in made:
+        store.migrate()
     return Shared(*made)
 
 
@@ -58,11 +58,11 @@ def claims(outbox: OutboxStore, token: str = "token") -> Iterator[LaneBatch]:
 
 def sent(outbox: OutboxStore, token: str = "token") -> list[str]:
     """The ids of all rows, claimed and marked."""
-    found = []
+    findings = []
     for batch in claims(outbox, token):
         outbox.mark(batch, None)
-        found += [row.id for row in batch.rows]
-    return found
+        findings += [row.id for row in batch.rows]
+    return findings
 
 
 def ids(outbox: OutboxStore, state: str | None = None) -> list[str]:

@@ -94,14 +94,16 @@ def test_141_messages_of_one_key_keep_their_order_by_default(store: Store) -> No
 
 def test_165_whoever_claims_needs_to_know_nothing_of_the_messages(store: Store, place: Place) -> None:
     """Bytes are forwarded: no types, no registrations."""
-    given = added(store, 1, topic="of.somebody.else", headers=[("type", b"unknown"), ("type", None)], value=b"\xff\x00")
-    assert [row.message for row in claimed(place.store()).rows] == given
+    messages = added(
+        store, 1, topic="of.somebody.else", headers=[("type", b"unknown"), ("type", None)], value=b"\xff\x00"
+    )
+    assert [row.message for row in claimed(place.store()).rows] == messages
 
 
 def test_166_a_row_of_another_instance_is_sent_as_that_one_wrote_it(store: Store, place: Place) -> None:
-    given = added(store, 1, 2, value=None, headers=[("h", b"\xff"), ("h", b"")])
+    messages = added(store, 1, 2, value=None, headers=[("h", b"\xff"), ("h", b"")])
     batch = claimed(place.store())
-    assert [row.message for row in batch.rows] == given
+    assert [row.message for row in batch.rows] == messages
     assert all(datetime.now(UTC) - row.created_at < timedelta(minutes=1) for row in batch.rows)
 
 

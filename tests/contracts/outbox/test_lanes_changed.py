@@ -27,7 +27,7 @@ def test_messages_of_a_transaction_that_is_open_while_the_number_changes_are_cla
             wait([change], PATIENCE)  # a store that locks lets it wait, others let it pass
         refused = isinstance(change.exception(), ConcurrencyError)
     assert refused or other.outbox.lanes() == FEW
-    assert all_claimed(other) == sorted(each.id for each in wanted)
+    assert all_claimed(other) == sorted(record.id for record in wanted)
 
 
 def test_the_number_changes_again_when_all_messages_are_sent(store: Store, place: Place) -> None:
@@ -39,6 +39,6 @@ def test_the_number_changes_again_when_all_messages_are_sent(store: Store, place
         for lane in other.outbox.lane_numbers():
             batch = other.outbox.claim(lane, "token", 100)
             if batch is not None and batch.rows:
-                wanted = [each for each in wanted if each.id not in ids(batch.rows)]
+                wanted = [record for record in wanted if record.id not in ids(batch.rows)]
                 other.outbox.mark(batch, None)
         assert wanted == []

@@ -68,8 +68,8 @@ def test_149_dead_rows_are_pending_again_when_somebody_says_so(store: Store) -> 
     assert sorted(ids(claimed(store).rows)) == ["m1", "m2", "m3", "m4"]
 
 
-def dead(store: Store, *given: int) -> None:
-    added(store, *given)
+def dead(store: Store, *arguments: int) -> None:
+    added(store, *arguments)
     marked(store, claimed(store), "rejected", "too large")
 
 
@@ -190,8 +190,8 @@ def test_184_the_history_grows_by_each_attempt_and_goes_with_the_row(place: Plac
 
 def test_185_the_row_itself_never_changes(place: Place) -> None:
     store = place.store(attempts=2, backoff=timedelta(milliseconds=1))
-    given = message(1, headers=[("h", b"x")], lane_key=b"k")
-    store.outbox.add(None, [given], require_transaction=False)
+    outbox_message = message(1, headers=[("h", b"x")], lane_key=b"k")
+    store.outbox.add(None, [outbox_message], require_transaction=False)
     seen = [stable(found(store, "m1"))]
     for kind in ("outage", "failed", "failed"):
         wait_until(lambda: claimed(store).rows, what="the end of the back-off")
@@ -199,7 +199,7 @@ def test_185_the_row_itself_never_changes(place: Place) -> None:
         seen.append(stable(found(store, "m1")))
     store.outbox.requeue()
     marked(store, claimed(store))
-    assert {*seen, stable(found(store, "m1"))} == {(given, seen[0][1])}
+    assert {*seen, stable(found(store, "m1"))} == {(outbox_message, seen[0][1])}
 
 
 def stable(row: StoredMessage) -> tuple[object, datetime]:

@@ -25,16 +25,16 @@ def start(store: Store, store_url: str) -> Iterator[Start]:
         return made[-1]
 
     yield begin
-    for each in made:
-        each.kill()
-        each.communicate()
+    for process in made:
+        process.kill()
+        process.communicate()
 
 
 def go(*processes: Any) -> None:
-    for each in processes:
-        assert each.stdout.readline() == "ready\n"
-    for each in processes:
-        print(file=each.stdin, flush=True)
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        print(file=process.stdin, flush=True)
 
 
 def said(process: Any) -> list[tuple[str, int]]:
@@ -82,14 +82,14 @@ def test_what_a_killed_holder_had_is_handed_on_with_the_same_numbers(store: Stor
 @shared
 def test_writers_that_add_the_same_ids_at_once_add_each_once(store: Store, place: Place) -> None:
     handles = [place.store() for _ in range(4)]
-    given = [message(number) for number in range(50)]
+    messages = [message(number) for number in range(50)]
 
     def add(handle: Store) -> None:
         for at in range(0, 50, 10):
-            handle.outbox.add(None, given[at : at + 10], require_transaction=False)
+            handle.outbox.add(None, messages[at : at + 10], require_transaction=False)
 
     with ThreadPoolExecutor() as pool:
         for done in [pool.submit(add, handle) for handle in handles]:
             done.result(60)
     assert counts(store) == (50, 0, 0)
-    assert sorted(ids(claimed(store).rows)) == sorted(each.id for each in given)
+    assert sorted(ids(claimed(store).rows)) == sorted(message.id for message in messages)

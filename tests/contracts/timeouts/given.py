@@ -95,19 +95,19 @@ class Place:
         return self.due(-seconds, **fields)
 
     def close(self) -> None:
-        for each in self.opened:
-            each.close()
+        for handle in self.opened:
+            handle.close()
 
 
 def ids(timeouts: Any) -> list[UUID]:
-    return [each.id for each in timeouts]
+    return [timeout.id for timeout in timeouts]
 
 
 def emptied(timeouts: TimeoutStore) -> None:
     """Of what earlier tests left on a server."""
-    while found := timeouts.find(limit=10_000):
-        for each in found:
-            timeouts.cancel(each.id)
+    while rest := timeouts.find(limit=10_000):
+        for item in rest:
+            timeouts.cancel(item.id)
 
 
 def error_of(action: Callable[[], object]) -> type[Exception] | None:

@@ -46,12 +46,12 @@ class Poller:
 
 
 def drained(timeouts: TimeoutStore, size: int) -> list[str]:
-    found: list[str] = []
+    lines: list[str] = []
     while batch := timeouts.get_batch(size):
         if timeouts.emit(batch) != len(batch):
-            found.append("lost")
-        found += [str(each.id) for each in batch]
-    return found
+            lines.append("lost")
+        lines += [str(row.id) for row in batch]
+    return lines
 
 
 def serve(timeouts: TimeoutStore) -> None:
@@ -62,7 +62,7 @@ def serve(timeouts: TimeoutStore) -> None:
             *(
                 drained(timeouts, int(size))
                 if command == "drain"
-                else [each.id for each in timeouts.get_batch(int(size))]
+                else [timeout.id for timeout in timeouts.get_batch(int(size))]
             ),
             flush=True,
         )

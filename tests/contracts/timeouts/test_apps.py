@@ -31,8 +31,8 @@ class Shared:
 def opened(place: Place) -> Shared:
     made: list[Any] = [open_store(place.url, app=app) for app in ("one", "two", None)]
     place.opened += made
-    for each in made:
-        each.migrate()
+    for store in made:
+        store.migrate()
     return Shared(place, *made)
 
 
@@ -76,8 +76,8 @@ def apart(shared: Shared) -> None:
 
 def emptied(shared: Shared) -> None:
     for store in (shared.one, shared.two):
-        for each in store.timeouts.find():
-            store.timeouts.cancel(each.id)
+        for document in store.timeouts.find():
+            store.timeouts.cancel(document.id)
         store.outbox.drop([row.message.id for row in store.outbox.find("pending")])
 
 
@@ -112,12 +112,12 @@ def test_a_commit_schedules_for_its_app_and_cancels_there(shared: Shared, partit
 
 def taken(timeouts: TimeoutStore) -> list[UUID]:
     """The ids of all that are due, emitted."""
-    found: list[UUID] = []
+    timeout_ids: list[UUID] = []
     batch: TimeoutBatch
     while batch := timeouts.get_batch(2):
-        found += ids(batch)
+        timeout_ids += ids(batch)
         assert timeouts.emit(batch) == len(batch)
-    return found
+    return timeout_ids
 
 
 def test_those_of_no_app_are_of_all_and_are_sent_once(shared: Shared) -> None:

@@ -89,14 +89,14 @@ def test_without_the_cut_of_locks_it_waits(stepped: Stepped, place: Place, backe
 def test_many_are_set_back_at_once(place: Place, timeouts: TimeoutStore) -> None:
     timeouts.insert(*(ahead(place, timedelta(minutes=1)) for _ in range(2_300)))
     assert not timeouts.get_batch()
-    assert all(each.due_at < place.now() + timedelta(minutes=2) for each in timeouts.find(limit=10_000))
+    assert all(timeout.due_at < place.now() + timedelta(minutes=2) for timeout in timeouts.find(limit=10_000))
 
 
 def test_times_of_a_right_clock_and_given_times_stay(place: Place, timeouts: TimeoutStore) -> None:
-    right, given = place.later(60, after=timedelta(seconds=70)), place.later(7200)
-    timeouts.insert(right, given)
+    right, later = place.later(60, after=timedelta(seconds=70)), place.later(7200)
+    timeouts.insert(right, later)
     assert not timeouts.get_batch()
-    assert timeouts.find() == [right, given]
+    assert timeouts.find() == [right, later]
 
 
 def test_a_time_that_a_person_chose_stays(place: Place, timeouts: TimeoutStore) -> None:
@@ -104,7 +104,7 @@ def test_a_time_that_a_person_chose_stays(place: Place, timeouts: TimeoutStore) 
     due_at = place.later(7200).due_at
     assert timeouts.reschedule(timeout.id, due_at)
     assert not timeouts.get_batch()
-    assert [(each.due_at, each.after) for each in timeouts.find()] == [(due_at, None)]
+    assert [(timeout.due_at, timeout.after) for timeout in timeouts.find()] == [(due_at, None)]
 
 
 def test_what_is_gone_leaves_nothing(place: Place, timeouts: TimeoutStore) -> None:

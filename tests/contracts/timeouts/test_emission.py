@@ -13,7 +13,7 @@ def sent(place: Place, *timeouts: Timeout) -> list[StoredMessage]:
     outbox = place.opened[0].outbox
     return [
         message
-        for topic in dict.fromkeys(each.destination for each in timeouts)
+        for topic in dict.fromkeys(timeout.destination for timeout in timeouts)
         for message in outbox.find(topic=topic)
     ]
 
@@ -75,8 +75,8 @@ def test_a_poller_whose_lease_ran_out_emits_nothing(place: Place) -> None:
 def test_an_id_that_was_sent_may_be_used_again_for_another_time(place: Place, timeouts: TimeoutStore) -> None:
     first = place.due(100)
     again = place.due(50, id=first.id, destination=first.destination, value=b"again")
-    for each in (first, again):
-        timeouts.insert(each)
+    for entry in (first, again):
+        timeouts.insert(entry)
         assert timeouts.emit(timeouts.get_batch()) == 1
     assert [row.message.value for row in sent(place, first)] == [b"", b"again"]
 

@@ -18,7 +18,7 @@ def test_087_a_timeout_carries_its_id_destination_time_headers_and_owner(place: 
     full = place.due(key=b"\0key\xff", value=b"\0value\xff", headers=headers, owner="saga ü")
     bare = place.due(key=None, value=None)
     timeouts.insert(full, bare)
-    assert sorted(timeouts.get_batch(10), key=lambda each: each.owner is None) == [full, bare]
+    assert sorted(timeouts.get_batch(10), key=lambda timeout: timeout.owner is None) == [full, bare]
 
 
 def test_088_headers_are_fixed_when_the_timeout_is_made(place: Place, timeouts: TimeoutStore) -> None:
@@ -27,10 +27,10 @@ def test_088_headers_are_fixed_when_the_timeout_is_made(place: Place, timeouts: 
     headers.append(("b", b"2"))
     timeouts.insert(timeout)
     headers.append(("c", b"3"))
-    [found] = timeouts.find(destination=timeout.destination)
-    assert found.headers == (("a", b"1"),)
+    [stored_timeout] = timeouts.find(destination=timeout.destination)
+    assert stored_timeout.headers == (("a", b"1"),)
     with pytest.raises(FrozenInstanceError):
-        found.headers = ()  # type: ignore[misc]
+        stored_timeout.headers = ()  # type: ignore[misc]
 
 
 def test_089_a_nil_id_is_refused(place: Place, timeouts: TimeoutStore) -> None:
@@ -97,9 +97,9 @@ def test_a_due_time_without_a_time_zone_is_refused() -> None:
 def test_a_due_time_of_another_zone_is_the_same_moment(place: Place, timeouts: TimeoutStore) -> None:
     at = datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=5)))
     timeouts.insert(place.due(due_at=at))
-    [found] = timeouts.find()
-    assert found.due_at == datetime(2026, 1, 1, 7, tzinfo=UTC)
-    assert ids(timeouts.get_batch()) == [found.id]
+    [stored_timeout] = timeouts.find()
+    assert stored_timeout.due_at == datetime(2026, 1, 1, 7, tzinfo=UTC)
+    assert ids(timeouts.get_batch()) == [stored_timeout.id]
 
 
 def test_a_batch_of_no_rows_is_no_option() -> None:

@@ -19,7 +19,7 @@ def polled(timeouts: TimeoutStore, count: int = 1) -> TimeoutBatch:
 def test_103_remove_without_an_owner_removes_what_is_leased_too(place: Place, timeouts: TimeoutStore) -> None:
     timeouts.insert(place.due(), place.due())
     [leased] = polled(timeouts)
-    [free] = [each for each in timeouts.find() if each != leased]
+    [free] = [document for document in timeouts.find() if document != leased]
     timeouts.remove(leased.id)
     assert timeouts.find() == [free]
     timeouts.remove(free.id)

@@ -30,8 +30,8 @@ def test_233_one_instance_needs_no_owner_and_several_share_without_overlap(
     timeouts.insert(*[place.due() for _ in range(6)])
     first, second = timeouts.get_batch(4), place.timeouts().get_batch()
     assert (len(first), len(second), set(ids(first)) & set(ids(second))) == (4, 2, set())
-    for each in (*first, *second):
-        timeouts.remove(each.id)
+    for entry in (*first, *second):
+        timeouts.remove(entry.id)
     assert (timeouts.count(), timeouts.reap_stale_leases()) == (0, 0)
 
 

@@ -82,13 +82,13 @@ def test_099_two_polls_at_once_never_share_a_timeout(place: Place, timeouts: Tim
     handles = [timeouts, place.timeouts(), place.timeouts()]
 
     def drained(handle: TimeoutStore) -> list[UUID]:
-        found: list[UUID] = []
+        timeout_ids: list[UUID] = []
         while batch := handle.get_batch(7):
-            found += ids(batch)
-        return found
+            timeout_ids += ids(batch)
+        return timeout_ids
 
     with ThreadPoolExecutor(3) as threads:
-        taken = [id for each in threads.map(drained, handles) for id in each]
+        taken = [id for item in threads.map(drained, handles) for id in item]
     assert len(taken) == len(set(taken)) == 200
 
 

@@ -24,8 +24,8 @@ def poller(place: Place) -> Iterator[Callable[..., Poller]]:
         return made[-1]
 
     yield start
-    for each in made:
-        each.kill9()
+    for process in made:
+        process.kill9()
 
 
 def test_two_processes_that_poll_at_once_never_share_a_timeout(place: Place, poller: Callable[..., Poller]) -> None:
@@ -34,9 +34,9 @@ def test_two_processes_that_poll_at_once_never_share_a_timeout(place: Place, pol
     due = [place.due(destination=topic) for _ in range(600)]
     two = poller(), poller()
     timeouts.insert(*due)
-    for each in two:
-        each.tell("drain 10")
-    first, second = (each.heard() for each in two)
+    for worker in two:
+        worker.tell("drain 10")
+    first, second = (worker.heard() for worker in two)
     assert sorted(first + second) == sorted(map(str, ids(due)))
     assert timeouts.count() == 0
     assert len(place.opened[0].outbox.find(topic=topic, limit=5000)) == 600

@@ -59,7 +59,7 @@ def test_one_that_waits_can_be_cancelled_moved_and_not_inserted_again(place: Pla
         timeouts.insert(first)
     assert timeouts.reschedule(first.id, first.due_at)
     timeouts.emit(timeouts.get_batch())
-    assert [each.every for each in timeouts.find()] == [HOURLY]
+    assert [document.every for document in timeouts.find()] == [HOURLY]
     assert (timeouts.cancel(first.id), timeouts.count()) == (True, 0)
 
 

@@ -36,14 +36,14 @@ def test_reschedule_moves_frees_and_keeps_the_rest(place: Place, timeouts: Timeo
         timeouts.remove(due.id, batch.owner)
     earlier = place.due(30).due_at
     assert timeouts.reschedule(due.id, earlier)
-    [found] = timeouts.get_batch()
-    assert (found.due_at, found.key, found.value, found.headers, found.owner) == (
-        earlier,
-        b"k",
-        b"v",
-        (("h", b"1"),),
-        "o",
-    )
+    [stored_timeout] = timeouts.get_batch()
+    assert (
+        stored_timeout.due_at,
+        stored_timeout.key,
+        stored_timeout.value,
+        stored_timeout.headers,
+        stored_timeout.owner,
+    ) == (earlier, b"k", b"v", (("h", b"1"),), "o")
 
 
 def test_reschedule_of_what_is_gone_is_false(place: Place, timeouts: TimeoutStore) -> None:

@@ -103,7 +103,7 @@ def feed(bootstrap: str, topic: str, values: list[dict[str, Any]], key: Callable
 
 
 def numbers(messages: dict[bytes, Message]) -> Counter[int]:
-    return Counter(n for each in messages.values() for n in json.loads(each.value())["ids"])
+    return Counter(n for message in messages.values() for n in json.loads(message.value())["ids"])
 
 
 @pytest.mark.parametrize("store", ["sqlite", "redis_url", "postgres_url"])
@@ -130,9 +130,9 @@ def test_nothing_is_lost_or_repeated_from_one_cluster_to_the_other_while_workers
     wait_until(lambda: taken(back, returned) >= every // 4, 120, "all results back in the east")
     assert numbers(results) == Counter(range(every))
     assert numbers(returned) == Counter(range(every))
-    headers = [dict(each.headers() or ()) for each in results.values()]
-    assert all(each["sluicegate-shard"].startswith(f"{ns}/sums/{ns}.t/".encode()) for each in headers)
-    assert all(b">%s.t#" % ns.encode() in each["sluicegate-shard"] for each in headers)  # the plain name
+    headers = [dict(message.headers() or ()) for message in results.values()]
+    assert all(header["sluicegate-shard"].startswith(f"{ns}/sums/{ns}.t/".encode()) for header in headers)
+    assert all(b">%s.t#" % ns.encode() in header["sluicegate-shard"] for header in headers)  # the plain name
     ended(there, back)
 
 
@@ -166,10 +166,10 @@ def test_a_cluster_that_is_down_holds_up_no_row_of_another(
     finally:
         west.restart()
     wait_until(lambda: _west(west, ns, messages) >= 1_020, 90, "all outputs in the west")
-    assert Counter(json.loads(each.value())["n"] for each in outputs.values()) == Counter(
+    assert Counter(json.loads(message.value())["n"] for message in outputs.values()) == Counter(
         [*range(0, 2_000, 2), *(-1 - n for n in range(0, 40, 2))]
     )
-    assert Counter(json.loads(each.value())["n"] for each in messages.values()) == Counter(
+    assert Counter(json.loads(message.value())["n"] for message in messages.values()) == Counter(
         [*range(1, 2_000, 2), *(-1 - n for n in range(1, 40, 2))]
     )
     run.signal(signal.SIGTERM)

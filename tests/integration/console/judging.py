@@ -38,4 +38,8 @@ def violations(page: Any, axe: str) -> list[str]:
     result = page.evaluate(
         "rules => axe.run(document, {runOnly: {type: 'tag', values: rules}, resultTypes: ['violations']})", list(RULES)
     )
-    return [f"{each['id']}: {node['html'][:200]}" for each in result["violations"] for node in each["nodes"][:3]]
+    return [
+        f"{violation['id']}: {node['html'][:200]}"
+        for violation in result["violations"]
+        for node in violation["nodes"][:3]
+    ]

@@ -124,39 +124,42 @@ def opened(browser: Any, view: str, width: int, scheme: str) -> Iterator[Any]:
 
 
 def measured(page: Any) -> Layout:
-    return [Rectangle(*each) for each in page.evaluate(RECTANGLES)]
+    return [Rectangle(*rectangle) for rectangle in page.evaluate(RECTANGLES)]
 
 
 def differences(known: Layout, seen: Layout, width: int) -> list[str]:
     """What a person would see, in words: what is missing, new, in another order, or of another place or size."""
-    names, now = [each.name for each in known], [each.name for each in seen]
-    found = [f"{name}: missing" for name in names if name not in now]
-    found += [f"{name}: new" for name in now if name not in names]
-    if found or names != now:
-        return found or ["the elements are in another order"]
+    names, now = [rectangle.name for rectangle in known], [rectangle.name for rectangle in seen]
+    problems = [f"{name}: missing" for name in names if name not in now]
+    problems += [f"{name}: new" for name in now if name not in names]
+    if problems or names != now:
+        return problems or ["the elements are in another order"]
     if _order(known) != _order(seen):
         return [f"the panels and columns are in the order {', '.join(_order(seen))}"]
     for one, other in zip(known, seen, strict=True):
         kind = one.name.partition(" ")[0]
-        part = max(OWN * one.width, PART * max(width, *(each.width for each in known)))
+        part = max(OWN * one.width, PART * max(width, *(rectangle.width for rectangle in known)))
         wide = LEAST + (PANEL * width if kind == "panel" else part)
         edge = wide if kind == "panel" else inf
         changes = (other.left - one.left, other.width - one.width, other.height - one.height)
         allowed = (edge, wide, LEAST + TALLER * one.height)
         for what, change, most in zip(("left edge", "width", "height"), changes, allowed, strict=True):
             if abs(change) > most:
-                found.append(f"{one.name}: its {what} differs by {change} pixels at {width}")
-    return found
+                problems.append(f"{one.name}: its {what} differs by {change} pixels at {width}")
+    return problems
 
 
 def _order(layout: Layout) -> list[str]:
     """The panels from top to bottom, and the columns of each table from left to right."""
-    panels = sorted((each for each in layout if each.name.startswith("panel ")), key=lambda each: (each.top, each.left))
-    columns = sorted(
-        (each for each in layout if each.name.startswith("column ")),
-        key=lambda each: (each.name.partition(":")[0], each.left),
+    panels = sorted(
+        (rectangle for rectangle in layout if rectangle.name.startswith("panel ")),
+        key=lambda rectangle: (rectangle.top, rectangle.left),
     )
-    return [each.name for each in (*panels, *columns)]
+    columns = sorted(
+        (rectangle for rectangle in layout if rectangle.name.startswith("column ")),
+        key=lambda rectangle: (rectangle.name.partition(":")[0], rectangle.left),
+    )
+    return [rectangle.name for rectangle in (*panels, *columns)]
 
 
 def picture() -> Mapping[str, Any]:
@@ -174,7 +177,7 @@ def main() -> None:
         for view in VIEWS:
             for width in WIDTHS:
                 with opened(browser, view, width, "light") as page:
-                    rows = ",\n  ".join(json.dumps(each, ensure_ascii=False) for each in measured(page))
+                    rows = ",\n  ".join(json.dumps(rectangle, ensure_ascii=False) for rectangle in measured(page))
                     lines.append(f' "{view} {width}": [\n  {rows}\n ]')
     lines.append(f' "colours": {json.dumps(colours)}')
     PICTURE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

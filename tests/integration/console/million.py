@@ -34,13 +34,13 @@ def fill(folder: Path) -> None:
     columns = groups_of(Rule(agent, formats.reads(agent))).width - COLUMNS
     with closing(open_store(app.store, app.folder)) as store:
         store.migrate()
-        now, each = time.time(), GROUPS // PARTITIONS
+        now, number_of_groups = time.time(), GROUPS // PARTITIONS
         for number in range(PARTITIONS):
             claim = store.claim(Partition(app.name, agent.name, "in", number), "token", "member")
-            for first in range(0, each, ENTRY):
+            for first in range(0, number_of_groups, ENTRY):
                 states = {
                     b"key-%07d" % (PARTITIONS * at + number): [
-                        *(1, at, at, now - 500 + 100 * at / each + number / GROUPS, None, None, 0),
+                        *(1, at, at, now - 500 + 100 * at / number_of_groups + number / GROUPS, None, None, 0),
                         *[at % 100] * columns,
                     ]
                     for at in range(first, first + ENTRY)

@@ -101,5 +101,5 @@ class Shop:
         return [row for worker in workers if agent in (None, worker["agent"]) for row in worker["partitions"]]
 
     def audited(self) -> list[tuple[str, str, str]]:
-        said = CliRunner().invoke(main, ["audit", self.file, "--json"]).stdout
-        return [(each["what"], each["key"], each["why"]) for each in json.loads(said)["changes"]]
+        output = CliRunner().invoke(main, ["audit", self.file, "--json"]).stdout
+        return [(change["what"], change["key"], change["why"]) for change in json.loads(output)["changes"]]

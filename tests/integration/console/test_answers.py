@@ -112,7 +112,9 @@ def test_retry_these_13(reader: Reader, shop: Shop) -> None:
     dialog.wait_for(state="hidden")
     assert reader.clicks + 2 == 3
     audit = json.loads(CliRunner().invoke(main, ["audit", shop.file, "--json"]).stdout)["changes"]
-    retried = [each for each in audit if each["why"] == "the producer was mended" and each["what"] == "dead retry sent"]
+    retried = [
+        change for change in audit if change["why"] == "the producer was mended" and change["what"] == "dead retry sent"
+    ]
     assert len(retried) == DEAD
 
 

@@ -22,7 +22,7 @@ KNOWN = picture()
 
 
 def known(view: str, width: int) -> list[Rectangle]:
-    return [Rectangle(*each) for each in KNOWN[f"{view} {width}"]]
+    return [Rectangle(*item) for item in KNOWN[f"{view} {width}"]]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -86,9 +86,9 @@ def test_a_text_that_leaves_its_column_is_found(page: Any) -> None:
 
 
 def test_a_panel_that_is_narrow_or_in_another_place_is_found(page: Any) -> None:
-    assert any("its width differs" in each for each in change(page, "[aria-label=Causes]", "width", "60%"))
+    assert any("its width differs" in problem for problem in change(page, "[aria-label=Causes]", "width", "60%"))
     moved = change(page, "main", "flexDirection", "column-reverse") or change(page, "main", "display", "flex")
-    assert any("in the order" in each or "differs" in each for each in moved)
+    assert any("in the order" in problem or "differs" in problem for problem in moved)
 
 
 def test_panels_that_lie_over_each_other_are_found(page: Any) -> None:

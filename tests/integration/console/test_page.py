@@ -228,13 +228,13 @@ def test_a_page_of_another_origin_changes_nothing(browser: Any, shop: Shop, tmp_
         page.goto(f"http://127.0.0.1:{evil.server_port}/evil.html")
         before = shop.audited()
         for mode, kind in (("cors", "application/json"), ("no-cors", "text/plain")):
-            said = page.evaluate(
+            answer = page.evaluate(
                 """([url, mode, type]) => fetch(url + "console/outbox/retry", {method: "POST", mode,
                    headers: {"Content-Type": type}, body: JSON.stringify({ids: ["x"], why: "CSRF"})})
                    .then((answer) => answer.type, () => "refused")""",
                 [shop.url, mode, kind],
             )
-            assert said in ("refused", "opaque")
+            assert answer in ("refused", "opaque")
         read = page.evaluate(
             'url => fetch(url + "console/session").then((answer) => answer.text(), () => "refused")', shop.url
         )

@@ -18,11 +18,11 @@ PAGES = sorted([*(DOCS / "recipes").glob("*.md"), *COMPARISONS, DOCS / "time.md"
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_its_snippets_do_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    found = list(blocks(page.read_text(encoding="utf-8")))
-    assert {"yaml", "sh", "text"} <= {block.kind for block in found}
+    snippets = list(blocks(page.read_text(encoding="utf-8")))
+    assert {"yaml", "sh", "text"} <= {block.kind for block in snippets}
     walk = Walk(tmp_path, {})
     try:
-        for block in found:
+        for block in snippets:
             walk.does(block)
     finally:
         walk.close()

@@ -53,16 +53,16 @@ def test_every_page_is_there_and_names_no_other_host(site: Path) -> None:
     pages = {page.relative_to(PROJECT / "docs").with_suffix(".html") for page in (PROJECT / "docs").rglob("*.md")}
     made = {page.relative_to(site) for page in site.rglob("*.html")}
     assert made == pages | {Path("404.html")}
-    found = {str(page): ELSEWHERE.findall((site / page).read_text(encoding="utf-8")) for page in made}
-    assert {page: tags for page, tags in found.items() if tags} == {}
+    links = {str(page): ELSEWHERE.findall((site / page).read_text(encoding="utf-8")) for page in made}
+    assert {page: tags for page, tags in links.items() if tags} == {}
 
 
 def test_every_page_has_a_markdown_twin_that_llms_txt_names(site: Path) -> None:
     pages = {str(page.relative_to(PROJECT / "docs")) for page in (PROJECT / "docs").rglob("*.md")}
     lines = (site / "llms.txt").read_text(encoding="utf-8").splitlines()
-    listed = [found for line in lines if (found := LISTED.fullmatch(line))]
-    assert sorted(found[1] for found in listed) == sorted(pages)
-    assert {found[1].partition("/")[0] for found in listed if not found[2]} <= {"reference", "proof"}
+    listed = [match for line in lines if (match := LISTED.fullmatch(line))]
+    assert sorted(letter[1] for letter in listed) == sorted(pages)
+    assert {letter[1].partition("/")[0] for letter in listed if not letter[2]} <= {"reference", "proof"}
     assert [line for line in lines if line.startswith("## ")] == ["## Start", *(f"## {door}" for door in DOORS)]
     for page in pages:
         source = (PROJECT / "docs" / page).read_text(encoding="utf-8")
@@ -80,8 +80,8 @@ def test_an_old_figure_is_marked_on_the_page_and_in_its_twin(tmp_path: Path) -> 
 
 
 def test_search_ranks_guides_above_proof(site: Path) -> None:
-    found = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
-    boosts = {part["location"]: part.get("boost", 1) for part in found}
+    pages = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    boosts = {part["location"]: part.get("boost", 1) for part in pages}
     assert boosts["recipes/debounce.html"] > boosts["design.html"] > boosts["proof/faults.html"]
 
 

@@ -46,8 +46,8 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> Iterator[Block]:
-    for found in BLOCK.findall(page):
-        yield Block(*found)
+    for text in BLOCK.findall(page):
+        yield Block(*text)
 
 
 def steady(text: str) -> list[str]:
@@ -108,9 +108,9 @@ class Walk:
             self._compare(block.text)
         elif block.kind == "diff":
             change(self.folder, block.text)
-        elif found := re.match(r"# (at the end of )?([\w.-]+\.(?:yaml|py))\n", text := self._mine(block.text)):
-            file, text = self.folder / found[2], text[found.end() :] if found[1] else text
-            with file.open("a" if found[1] else "w", encoding="utf-8") as stream:
+        elif match := re.match(r"# (at the end of )?([\w.-]+\.(?:yaml|py))\n", text := self._mine(block.text)):
+            file, text = self.folder / match[2], text[match.end() :] if match[1] else text
+            with file.open("a" if match[1] else "w", encoding="utf-8") as stream:
                 stream.write(text)
 
     def _mine(self, text: str) -> str:
@@ -164,12 +164,12 @@ class Walk:
             assert shows(shown, self.printed), f"{shown}\nis not\n{self.printed}"
             return
         for line in steady(shown):
-            wait_until(lambda line=line: any(line in each for each in steady(self.logged())), 60, line)
+            wait_until(lambda line=line: any(line in item for item in steady(self.logged())), 60, line)
         for pattern in (r"bootstrap=(\S+)", r"agent=\w+ pid=(\d+)"):
-            if found := re.search(pattern, shown):
+            if match := re.search(pattern, shown):
                 mine = re.search(pattern, self.logged())
                 assert mine
-                self.exchanges.setdefault(found[1], mine[1])
+                self.exchanges.setdefault(match[1], mine[1])
 
     def close(self) -> None:
         """Ctrl-C, as the reader ends the run."""

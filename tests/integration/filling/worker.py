@@ -25,11 +25,11 @@ class Stalling:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._buffer, name)
 
-    def insert_and_seal(self, *given: Any) -> Any:
+    def insert_and_seal(self, *arguments: Any) -> Any:
         if next(self._calls) >= self._at:
             self._sign.touch()
             threading.Event().wait()
-        return self._buffer.insert_and_seal(*given)
+        return self._buffer.insert_and_seal(*arguments)
 
 
 class Stall:
@@ -61,9 +61,9 @@ def app_of(orders: dict[str, Any]) -> Any:
     )
     store = open_store(orders["store"])
     store.migrate()
-    given = Stall(store, orders["stall"], Path(orders["folder"], "stalled")) if orders.get("stall") else store
+    held_store = Stall(store, orders["stall"], Path(orders["folder"], "stalled")) if orders.get("stall") else store
     kafka = {"bootstrap.servers": orders["bootstrap"]}
-    sink = BufferSink(given, orders["topic"], topic_ids(kafka), gate=Gate(count=10), most=orders.get("most", 1000))
+    sink = BufferSink(held_store, orders["topic"], topic_ids(kafka), gate=Gate(count=10), most=orders.get("most", 1000))
     topic = app.topic(orders["topic"], key_type=bytes, value_type=bytes)
 
     @app.agent(topic)

@@ -55,8 +55,10 @@ class Prometheus:
 
     def alerts(self) -> set[Alert]:
         """What fires."""
-        found = self._get("alerts")["alerts"]
-        return {(a["labels"]["alertname"], a["labels"].get("agent", "")) for a in found if a["state"] == "firing"}
+        firing_alerts = self._get("alerts")["alerts"]
+        return {
+            (a["labels"]["alertname"], a["labels"].get("agent", "")) for a in firing_alerts if a["state"] == "firing"
+        }
 
     def scraped(self) -> bool:
         """Whether the port answered."""

@@ -74,9 +74,9 @@ class Faulty:
 
     def lock(self) -> sqlite3.Connection:
         """A connection that keeps all others from writing until it is closed."""
-        found = sqlite3.connect(self._folder / "state.db", isolation_level=None)
-        found.execute("BEGIN IMMEDIATE")
-        return found
+        connection = sqlite3.connect(self._folder / "state.db", isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        return connection
 
 
 @pytest.fixture(scope="module")
@@ -170,11 +170,11 @@ def expression(text: str) -> str:
 
 
 def the_store_takes_no_write_and_the_run_ends(faulty: Faulty, prometheus: Prometheus) -> None:
-    held = faulty.lock()
+    lock = faulty.lock()
     faulty.send("calm", b"1")
     wanted = ("SluicegateNotReady", "calm")
     wait_until(lambda: wanted in prometheus.alerts(), 60.0, f"{wanted}", pause=0.5)
-    held.close()
+    lock.close()
     wait_until(lambda: wanted not in prometheus.alerts(), 60.0, f"no {wanted}", pause=0.5)
 
     faulty.run.close()

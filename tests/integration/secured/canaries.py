@@ -22,4 +22,4 @@ class Canaries:
 
 def _forms(core: bytes) -> list[bytes]:
     shifted = [base64.b64encode(bytes(shift) + core)[start:] for shift, start in ((0, 0), (1, 2), (2, 3))]
-    return [core, core.hex().encode(), *(each[:-4] for each in shifted)]
+    return [core, core.hex().encode(), *(code[:-4] for code in shifted)]

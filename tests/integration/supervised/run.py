@@ -53,7 +53,9 @@ class Run:
 
     def wait(self, name: str, count: int = 1, timeout: float = 20.0, **fields: Any) -> list[dict[str, Any]]:
         what = f"{count} x {name} {fields}"
-        return wait_until(lambda: found if len(found := self.events(name, **fields)) >= count else None, timeout, what)
+        return wait_until(
+            lambda: events if len(events := self.events(name, **fields)) >= count else None, timeout, what
+        )
 
     def pids(self, count: int) -> list[int]:
         return [line["pid"] for line in self.wait("worker.started", count)]
