@@ -18,34 +18,39 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--broken", type=int, default=10_000)
-    given = parser.parse_args()
-    return max(of_pairs(given.seed, given.pairs), of_broken(given.seed, given.broken), of_large_records())
+    options = parser.parse_args()
+    return max(of_pairs(options.seed, options.pairs), of_broken(options.seed, options.broken), of_large_records())
 
 
 def of_pairs(seed: int, pairs: int) -> int:
     began = time.monotonic()
-    found = list(itertools.islice(differences(seed, pairs), SHOWN))
-    for each in found:
-        print(f"{each.pair.text}\n  on {each.pair.document}")
-        print(f"  ours {each.ours!r} {each.problem}\n  cel-cpp {each.theirs!r}")
-    print(f"{pairs:,} pairs, seed {seed}: {len(found) or 'no'} differences, {time.monotonic() - began:.0f} s")
-    return 1 if found else 0
+    examples = list(itertools.islice(differences(seed, pairs), SHOWN))
+    for example in examples:
+        print(f"{example.pair.text}\n  on {example.pair.document}")
+        print(f"  ours {example.ours!r} {example.problem}\n  cel-cpp {example.theirs!r}")
+    print(f"{pairs:,} pairs, seed {seed}: {len(examples) or 'no'} differences, {time.monotonic() - began:.0f} s")
+    return 1 if examples else 0
 
 
 def of_broken(seed: int, count: int) -> int:
     began = time.monotonic()
-    found = list(itertools.islice(misread(seed, count), SHOWN))
-    print("".join(f"{text!r}: {why}\n" for text, why in found), end="")
-    print(f"{count:,} broken texts, seed {seed}: {len(found) or 'none'} misread, {time.monotonic() - began:.0f} s")
-    return 1 if found else 0
+    examples = list(itertools.islice(misread(seed, count), SHOWN))
+    print("".join(f"{text!r}: {why}\n" for text, why in examples), end="")
+    print(f"{count:,} broken texts, seed {seed}: {len(examples) or 'none'} misread, {time.monotonic() - began:.0f} s")
+    return 1 if examples else 0
 
 
 def of_large_records() -> int:
-    found = sorted(evaluations(), key=lambda each: -each.seconds)
+    slowest = sorted(evaluations(), key=lambda evaluation: -evaluation.seconds)
     most = limit()
-    slow = [each for each in found if each.seconds > most]
-    print("".join(f"{each.record}: {each.text}: {each.seconds * 1000:.0f} ms\n" for each in slow), end="")
-    print(f"{len(found)} evaluations of large records: the longest takes {found[0].seconds * 1000:.0f} ms of CPU time")
+    slow = [outcome for outcome in slowest if outcome.seconds > most]
+    print(
+        "".join(f"{evaluation.record}: {evaluation.text}: {evaluation.seconds * 1000:.0f} ms\n" for evaluation in slow),
+        end="",
+    )
+    print(
+        f"{len(slowest)} evaluations of large records: the longest takes {slowest[0].seconds * 1000:.0f} ms of CPU time"
+    )
     return 1 if slow else 0
 
 

@@ -63,8 +63,8 @@ def nanoseconds(condition: Callable[[Any], Any], record: Any) -> float:
         repeated = [record] * CALLS
         gc.collect()
         began = time.thread_time_ns()
-        for each in repeated:
-            condition(each)
+        for text in repeated:
+            condition(text)
         best = min(best, (time.thread_time_ns() - began) / CALLS)
     return best
 

@@ -135,7 +135,7 @@ def _pairs(names: Iterable[str]) -> Iterator[tuple[str, str, Any]]:
 
 def _bytes_of(text: str, record: Any) -> int:
     try:
-        value = exact(parse(text), lambda field: lambda found: found.get(field))(record)
+        value = exact(parse(text), lambda field: lambda record: record.get(field))(record)
     except EvaluationError:
         return 0
     return _written(value)
@@ -162,7 +162,7 @@ class Evaluation(NamedTuple):
 def evaluations(names: Iterable[str] = RECORDS) -> Iterator[Evaluation]:
     """Each expression on these records. Raises what an evaluation raises besides EvaluationError."""
     for name, text, record in _pairs(names):
-        evaluate = exact(parse(text), lambda field: lambda found: found.get(field))
+        evaluate = exact(parse(text), lambda field: lambda document: document.get(field))
         yield Evaluation(text, name, *_timed(evaluate, record))
 
 

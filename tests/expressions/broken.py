@@ -43,14 +43,14 @@ def _compiled(node: Node) -> Any:
 def broken(seed: int, count: int) -> list[str]:
     """Expressions with a few characters removed, added or moved."""
     rnd, supply = random.Random(seed), Pairs(seed, extended=False)
-    found = []
+    strs = []
     for _ in range(count):
         text = list(supply.next().text)
         for _ in range(rnd.randint(1, 3)):
             at = rnd.randint(0, len(text))
             text[at : at + rnd.randint(0, 2)] = rnd.choice((rnd.choice(SIGNS), ""))
-        found.append("".join(text))
-    return found
+        strs.append("".join(text))
+    return strs
 
 
 def misread(seed: int, count: int) -> Iterator[tuple[str, str]]:

@@ -46,25 +46,25 @@ class Judge:
 
     def answer(self, text: str, document: dict[str, Any]) -> Any:
         try:
-            found = self._env.compile(text, disable_check=True).eval(data=without_nulls(document))
+            reply = self._env.compile(text, disable_check=True).eval(data=without_nulls(document))
         except Exception:
             return ERROR
-        return ERROR if found.type() == cel.Type.ERROR else plain(found)
+        return ERROR if reply.type() == cel.Type.ERROR else plain(reply)
 
 
-def plain(found: Any) -> Any:
-    value = found.value() if hasattr(found, "type") else found
+def plain(results: Any) -> Any:
+    value = results.value() if hasattr(results, "type") else results
     if isinstance(value, dict):
-        return {str(plain(key)): plain(each) for key, each in value.items()}
+        return {str(plain(key)): plain(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [plain(part) for part in value]
     return value
 
 
 def without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: without_nulls(each) for name, each in value.items() if each is not None}
-    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+        return {name: without_nulls(part) for name, part in value.items() if part is not None}
+    return [without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
 @contextmanager
@@ -82,10 +82,10 @@ def watched() -> Iterator[None]:
             BEYOND.append(True)
         return divide(left, right)
 
-    def counted_noted(found: Any, budget: Any, steps: int) -> Any:
-        if isinstance(found, dict):
+    def counted_noted(value: Any, budget: Any, steps: int) -> Any:
+        if isinstance(value, dict):
             UNORDERED.append(True)
-        return counted(found, budget, steps)
+        return counted(value, budget, steps)
 
     forms._counted, values.finite = counted_noted, finite_noted
     forms._ARITHMETIC["_/_"] = divide_noted
@@ -145,7 +145,7 @@ def no_extensions() -> Iterator[None]:
                 return self.compile(node)
 
     values.add = alike(values.add)
-    forms._ARITHMETIC.update({name: alike(each) for name, each in saved[1].items()})
+    forms._ARITHMETIC.update({name: alike(pair) for name, pair in saved[1].items()})
     forms._Compiler._maybe = maybe
     try:
         yield
@@ -184,6 +184,6 @@ def _both(judge: Judge, seed: int, count: int) -> Iterator[Difference]:
 
 def _compared(judge: Judge, supply: Pairs, count: int, extended: bool) -> Iterator[Difference]:
     for _ in range(count):
-        found = difference(judge, supply.next(), extended)
-        if found is not None:
-            yield found
+        outcome = difference(judge, supply.next(), extended)
+        if outcome is not None:
+            yield outcome

@@ -17,16 +17,16 @@ DIGEST = "from tests.expressions.bounds import digest; print(digest(5, 2_000))"
 
 def test_no_evaluation_takes_100_ms() -> None:
     """`python -m tests.expressions` takes the other records, too."""
-    before, found = limit(), list(evaluations(("objects", "long texts", "times")))
+    before, outcome = limit(), list(evaluations(("objects", "long texts", "times")))
     most = max(before, limit())
-    assert [each for each in found if each.seconds > most] == []
-    outcomes = {each.outcome for each in found}
+    assert [item for item in outcome if item.seconds > most] == []
+    outcomes = {item.outcome for item in outcome}
     assert outcomes == {"value", "error", "too costly"}
 
 
 def test_twin_a_loop_whose_body_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "_SHARE", 1_000_000)
-    assert any(each.seconds > limit() for each in evaluations(["integers"]))
+    assert any(evaluation.seconds > limit() for evaluation in evaluations(["integers"]))
 
 
 def test_no_evaluation_makes_a_value_that_is_much_longer_than_its_record() -> None:
@@ -51,6 +51,6 @@ def test_results_do_not_depend_on_the_hash_seed() -> None:
         )
         for seed in range(3)
     ]
-    digests = [each.communicate(timeout=120)[0] for each in started]
+    digests = [process.communicate(timeout=120)[0] for process in started]
     assert len(set(digests)) == 1
     assert len(digests[0].strip()) == 64

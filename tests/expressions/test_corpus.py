@@ -29,7 +29,7 @@ def cases() -> Iterator[tuple[str, dict[str, Any]]]:
 def meant(value: Any) -> Any:
     """The value that the JSON of convert.py stands for."""
     if isinstance(value, list):
-        return [meant(each) for each in value]
+        return [meant(part) for part in value]
     if not isinstance(value, dict):
         return value
     match value:
@@ -39,7 +39,7 @@ def meant(value: Any) -> Any:
             return EPOCH + timedelta(seconds=seconds, microseconds=nanos / 1000)
         case {"@duration": [seconds, nanos]}:
             return timedelta(seconds=seconds, microseconds=nanos / 1000)
-    return {name: meant(each) for name, each in value.items()}
+    return {name: meant(part) for name, part in value.items()}
 
 
 def answer(case: dict[str, Any]) -> Any:
@@ -71,7 +71,7 @@ def test_no_case_is_listed_twice_and_the_corpus_is_whole() -> None:
     [
         ("values", "integer", lambda value: value),
         ("exact._Compiler", "_not", lambda self, operand: lambda record: not operand(record)),
-        ("exact", "_counted", lambda found, budget, steps: reversed(list(found))),
+        ("exact", "_counted", lambda value, budget, steps: reversed(list(value))),
     ],
     ids=["no bounds", "truth of Python", "items from the end"],
 )
@@ -79,4 +79,4 @@ def test_twin_a_rule_that_is_missing_is_found(
     monkeypatch: pytest.MonkeyPatch, place: str, name: str, instead: Any
 ) -> None:
     monkeypatch.setattr(f"sluicegate.streams.expressions.{place}.{name}", instead)
-    assert differing() - {each for names in DIFFERING.values() for each in names}
+    assert differing() - {name for names in DIFFERING.values() for name in names}

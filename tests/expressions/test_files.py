@@ -12,9 +12,9 @@ FILES = sorted((Path(__file__).parent / "files").glob("*.yaml"))
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_file_does_what_its_tests_say_wherever_a_process_dies(file: Path) -> None:
-    found = loaded(file)
-    assert found.app is not None, [str(problem) for problem in found.problems]
-    assert found.cases
-    for case in found.cases:
-        verdict = play_with_crashes(found.app, case, lambda done, total: None)
+    outcome = loaded(file)
+    assert outcome.app is not None, [str(problem) for problem in outcome.problems]
+    assert outcome.cases
+    for case in outcome.cases:
+        verdict = play_with_crashes(outcome.app, case, lambda done, total: None)
         assert (verdict.failure, verdict.place) == (None, None), case.name

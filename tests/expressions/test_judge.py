@@ -45,10 +45,10 @@ def test_twin_a_rule_that_is_missing_is_found(
     if name == "divide":
         monkeypatch.setitem(forms._ARITHMETIC, "_/_", instead)
     try:
-        found = next(differences(1, SOON), None)
+        difference = next(differences(1, SOON), None)
     except (ZeroDivisionError, TypeError, ArithmeticError):
         return
-    assert found is not None
+    assert difference is not None
 
 
 def test_a_broken_text_is_refused_or_means_what_cel_cpp_says_and_takes_less_than_10_ms() -> None:
@@ -73,10 +73,10 @@ def test_characters_around_a_text_count_as_in_cel_cpp(function: str) -> None:
     judge = Judge()
     for text in ("12", "-1.5", "2026-01-01T00:00:00Z", "true", "1s", ""):
         for around in (" ", "\t", "\n", "\v", "\f", "\r", "\x1c", "\x85", "\xa0", "\u2003", "  \n", "_"):
-            for given in (around + text, text + around, around + text + around):
-                theirs = judge.answer(f"{function}(s)", {"s": given})
-                mine, _ = ours(f"{function}(s)", {"s": given})
-                assert (ERROR in (mine, theirs) and mine == theirs) or same(mine, theirs), given
+            for item in (around + text, text + around, around + text + around):
+                theirs = judge.answer(f"{function}(s)", {"s": item})
+                mine, _ = ours(f"{function}(s)", {"s": item})
+                assert (ERROR in (mine, theirs) and mine == theirs) or same(mine, theirs), item
 
 
 @pytest.mark.parametrize("minus", ["-", "- ", "--", "- -", "---", "1 - -", "1 - - -", "!-", "[-"])

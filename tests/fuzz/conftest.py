@@ -15,7 +15,10 @@ def fuzzed(record_property: Callable[[str, object], None]) -> Callable[[int], No
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [
-        report for each in terminalreporter.stats.values() for report in each if isinstance(report, pytest.TestReport)
+        report
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport)
     ]
     counts = [
         int(str(value))

@@ -152,7 +152,7 @@ def value(random: Random, levels: int = 3) -> bytes:
             return b"[%b]" % b",".join(value(random, levels - 1) for _ in range(random.randrange(4)))
         case _:
             names = random.sample(["a", "a", "b", "\\ud800", "", "id"], random.randrange(4))
-            return b"{%b}" % b",".join(b'"%b":%b' % (each.encode(), value(random, levels - 1)) for each in names)
+            return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), value(random, levels - 1)) for name in names)
 
 
 def nested(levels: int) -> bytes:

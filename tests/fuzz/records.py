@@ -85,7 +85,7 @@ def _avro(frame: bytes = b"", **values: Any) -> bytes:
     stream = BytesIO()
     about = {"tags": ["a", "b"], "more": {"x": None, "y": b"z"}, "kind": "B", "id": b"12345678", "any": '{"a":[1]}'}
     plain = {"at": "long", "cost": "bytes"}
-    fields = [{**each, "type": plain.get(each["name"], each["type"])} for each in FIELDS]
+    fields = [{**field, "type": plain.get(field["name"], field["type"])} for field in FIELDS]
     schema = fastavro.parse_schema({**SCHEMA, "fields": fields})
     fastavro.schemaless_writer(stream, schema, about | {"at": 1_700_000_000_000, "cost": b"\x01\x02"} | values)
     return frame + stream.getvalue()
@@ -97,8 +97,8 @@ AVROS = [
     _avro(user="", n=-1, s=CANARY, more={}),
 ]
 FRAME = b"\x00\x00\x00\x00\x07"
-FRAMED = [FRAME + each for each in AVROS] + [b"\x00\x00\x00\x00\x08" + AVROS[0]]
-BACKWARDS = [each[::-1] for each in JSONS]
+FRAMED = [FRAME + value for value in AVROS] + [b"\x00\x00\x00\x00\x08" + AVROS[0]]
+BACKWARDS = [value[::-1] for value in JSONS]
 KEYS: list[bytes | None] = [b"a", b"b", b"c\xff\xfe", b"", "ü".encode(), b"d", b"e"]
 
 COUNT, SUM, MAX, MEAN = (

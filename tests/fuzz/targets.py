@@ -195,7 +195,7 @@ def of_headers() -> dict[str, Run]:
 
     def carried(headers: Any) -> None:
         record = Hostile(1, b"k", b"{}", headers)
-        unpack(pack(Message(None, record)), ("in", 0), 1, lambda each: Message(None, each))
+        unpack(pack(Message(None, record)), ("in", 0), 1, lambda item: Message(None, item))
         list(unpacked([Entry("k", "c", "", packed(record, "id", 1.0))]))
         original(record, "a", True)
         framed([record])

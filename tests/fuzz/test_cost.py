@@ -80,7 +80,7 @@ def test_the_cost_of_headers_grows_no_faster_than_they_do(fuzzed: Callable[[int]
 
 
 def case(name: str, cases: Sequence[Case]) -> Case:
-    return next(each for each in cases if each.name == name)
+    return next(case for case in cases if case.name == name)
 
 
 def test_a_conversion_that_is_quadratic_is_found() -> None:

@@ -21,15 +21,15 @@ def judged(path: Path, content: bytes) -> bool:
     """Is it an app? Raises AssertionError for what nobody should have to read."""
     path.write_bytes(content)
     began = time.process_time()
-    found = load(path, {"X": "y"})
+    file = load(path, {"X": "y"})
     assert time.process_time() - began < SOON
-    assert (found.app is None) == bool(found.problems)
-    for problem in (*found.problems, *found.warnings):
+    assert (file.app is None) == bool(file.problems)
+    for problem in (*file.problems, *file.warnings):
         assert len(str(problem).splitlines()) == 1
         assert len(str(problem)) < 2_000
         assert problem.message
         assert problem.hint
-    return found.app is not None
+    return file.app is not None
 
 
 def test_a_file_with_other_bytes_is_judged(tmp_path: Path, fuzzed: Callable[[int], None]) -> None:

@@ -56,12 +56,14 @@ AGENT = Agent(
 
 
 def some(random: Random, mutator: Mutator) -> Headers:
-    found = [
+    headers = [
         (random.choice(NAMES), random.choice([None, mutator.one(), random.choice(VALUES)]))
         for _ in range(random.randrange(6))
     ]
     return (
-        found if random.random() < 0.9 else [*found, (NAMES[0], VALUES[0]), (NAMES[1], b"%d" % random.randrange(100))]
+        headers
+        if random.random() < 0.9
+        else [*headers, (NAMES[0], VALUES[0]), (NAMES[1], b"%d" % random.randrange(100))]
     )
 
 
@@ -86,7 +88,7 @@ def test_headers_of_any_bytes_hurt_nobody(fuzzed: Callable[[int], None]) -> None
                 if hasattr(event, "record"):
                     kept = [value for name, value in row.headers if not name.startswith("sluicegate-")]
                     assert kept == [value for _, value in record.h]
-            again = unpack(pack(Message(None, record)), ("in", 0), offset, lambda each: Message(None, each))
+            again = unpack(pack(Message(None, record)), ("in", 0), offset, lambda item: Message(None, item))
             assert again.record.headers() == record.h  # type: ignore[union-attr]
             [shared] = unpacked([Entry("k", "c", "", packed(record, "id", 1.0))])
             assert list(shared.headers() or ()) == record.h

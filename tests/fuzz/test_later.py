@@ -28,14 +28,14 @@ def app_of(text: str, folder: Path) -> App:
     file = folder / "app.yaml"
     file.write_text(f"{later.HEAD}  {text}\n")
     loaded = load(file, {})
-    assert loaded.app is not None, [str(each) for each in loaded.problems]
+    assert loaded.app is not None, [str(problem) for problem in loaded.problems]
     return loaded.app
 
 
 def told(name: str, lines: Sequence[Mapping[str, Any]], letters: Sequence[ReadOutput]) -> list[str]:
     """The errors of the engine."""
     wrong = [f"{name}: {str(line)[:300]}" for line in lines if line["event"] in EVENTS]
-    return wrong + [f"{name}: a dead letter {each.reason}" for each in letters if each.reason == "crash"]
+    return wrong + [f"{name}: a dead letter {letter.reason}" for letter in letters if letter.reason == "crash"]
 
 
 def faults(feature: str, folder: Path, records: int = RECORDS, name: str = "") -> list[str]:
@@ -88,7 +88,7 @@ def correlation_faults(name: str, folder: Path, records: int = RECORDS) -> list[
 
 def ended(outputs: Sequence[ReadOutput]) -> int:
     """The records that these results or dead letters are about."""
-    return sum(int(each.headers.get("sluicegate-count") or count_of(each.value)) for each in outputs)
+    return sum(int(output.headers.get("sluicegate-count") or count_of(output.value)) for output in outputs)
 
 
 def count_of(value: Any) -> int:

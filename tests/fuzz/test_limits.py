@@ -35,8 +35,8 @@ def outcome(agent: Agent, *records: bytes | None, **sent: Any) -> tuple[list[Any
     with TestDriver(App("app", "memory://", (agent,)), partitions=1) as driver:
         for record in records:
             driver.send("in", record, **{"key": "k", **sent})
-        letters = [(each.reason or "", each.raw) for each in driver.dead_letters()]
-        return [each.value for each in driver.read("out")], letters
+        letters = [(letter.reason or "", letter.raw) for letter in driver.dead_letters()]
+        return [output.value for output in driver.read("out")], letters
 
 
 def of_every_depth(agent: Agent, depths: Iterable[int]) -> list[tuple[str, bytes | None]]:
@@ -44,7 +44,7 @@ def of_every_depth(agent: Agent, depths: Iterable[int]) -> list[tuple[str, bytes
     with TestDriver(App("app", "memory://", (agent,)), partitions=1) as driver:
         for levels in depths:
             driver.send("in", nested(levels), key=str(levels))
-        return [(each.reason or "", each.raw) for each in driver.dead_letters()]
+        return [(letter.reason or "", letter.raw) for letter in driver.dead_letters()]
 
 
 def test_a_document_that_is_nested_too_deep_is_a_dead_letter_where_its_values_are_kept() -> None:
@@ -58,7 +58,7 @@ def test_its_letter_says_so_in_plain_words() -> None:
     with TestDriver(App("app", "memory://", (an_agent(),)), partitions=1) as driver:
         for levels in (DEEPEST + 1, 200_000):
             driver.send("in", nested(levels), key=str(levels))
-        errors = [each.headers["sluicegate-dead-error"] for each in driver.dead_letters()]
+        errors = [letter.headers["sluicegate-dead-error"] for letter in driver.dead_letters()]
     assert errors == [f"is nested deeper than {DEEPEST} levels", "is nested too deep to be decoded"]
 
 

@@ -49,7 +49,7 @@ def names(feature: str, folder: Path) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("feature", later.FEATURES)
 def test_a_record_chooses_no_name(feature: str, tmp_path: Path) -> None:
-    found = names(feature, tmp_path)
-    assert [(kind, name) for kind, used in found.items() for name in used if WORD in name] == []
-    assert found["files"] == ["app.yaml"]
-    assert {*found["topics"]} <= {"out", "dead", "mid"}
+    words = names(feature, tmp_path)
+    assert [(kind, name) for kind, used in words.items() for name in used if WORD in name] == []
+    assert words["files"] == ["app.yaml"]
+    assert {*words["topics"]} <= {"out", "dead", "mid"}

@@ -53,10 +53,10 @@ def test_a_request_of_any_bytes_is_answered_or_closed(port: HttpPort, fuzzed: Ca
     mutator = Mutator(random, GOOD)
     with replayable():
         for _ in range(TIMES * REQUESTS):
-            said = answer(port, mutator.one())
-            assert HIDDEN.encode() not in said
-            assert SECRET.encode() not in said
-            codes.add(said[9:12])
+            output = answer(port, mutator.one())
+            assert HIDDEN.encode() not in output
+            assert SECRET.encode() not in output
+            codes.add(output[9:12])
     assert {b"401", b"403"} <= codes
     assert b"500" not in codes
     connection = http.client.HTTPConnection("127.0.0.1", port.number, timeout=60)

@@ -156,12 +156,12 @@ def test_a_letter_that_no_agent_wrote_keeps_no_command_from_the_others(file: str
     forged(log)
     listed = json.loads(answered("dead", "ls", file, "--json"))["dead"]
     assert len(listed) > genuine
-    assert len({each["id"] for each in listed}) >= genuine
+    assert len({letter["id"] for letter in listed}) >= genuine
     assert json.loads(answered("dead", "ls", file, "--by", "cause", "--json").splitlines()[0])
     assert answered("dead", "ls", file, "a", "--where", "attempts == 1", "--json").count("in/0/") > 1
     assert letters.Counts(loaded(file), 10_000).read()["a", "in", 0] > genuine
-    for each in listed[-60:]:
-        answered("dead", "show", file, "a", each["id"])
+    for letter in listed[-60:]:
+        answered("dead", "show", file, "a", letter["id"])
     for more in ((), ("--unproven",)):
         answered("dead", "retry", file, "a", "--all", "--yes", *more)
     for words in (("status", file), ("audit", file), ("dead", "drop", file, "a", "--all", "--yes", "--why", "forged")):

@@ -59,7 +59,7 @@ class Checked:
         entries, keep_from = self.log.entries({}, dict, now)
         assert all(len(entry) <= ENTRY_LIMIT for entry in entries)
         self.kept += zip(range(self.log.last - len(entries) + 1, self.log.last + 1), entries, strict=True)
-        self.kept = [each for each in self.kept if keep_from is None or each[0] >= keep_from]
+        self.kept = [entry for entry in self.kept if keep_from is None or entry[0] >= keep_from]
         for event, row in zip(events, rows, strict=True):
             if isinstance(event, Refused):
                 self._refusal(event, row)

@@ -70,17 +70,17 @@ def cells(path: Path) -> list[tuple[str, str, int]]:
         tables = [
             name for (name,) in db.execute("select name from sqlite_master where type = 'table'") if name not in PLAIN
         ]
-        found = []
+        findings = []
         for table in tables:
             names = [column[1] for column in db.execute(f"pragma table_info({table})")]
             with suppress(sqlite3.OperationalError):  # without rowid
                 for number, *values in db.execute(f"select rowid, * from {table}"):
-                    found += [
+                    findings += [
                         (table, name, number)
                         for name, value in zip(names, values, strict=True)
                         if isinstance(value, str | bytes)
                     ]
-        return found
+        return findings
 
 
 def damaged(random: Random, old: str | bytes) -> str | bytes:

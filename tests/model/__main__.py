@@ -31,8 +31,8 @@ def main() -> None:
 
 def _show(mutant: Mutant) -> None:
     outcome = explore(rules(mutant.setup), mutant.setup._replace(mutant=mutant.flag), mutant.promise)
-    found = f"{len(outcome.trace):3} steps: {outcome.promise}" if outcome.promise else "SURVIVED"
-    print(f"{mutant.flag or mutant.setup.name:46} {mutant.setup.name:18} {outcome.states:6} states {found}", flush=True)
+    text = f"{len(outcome.trace):3} steps: {outcome.promise}" if outcome.promise else "SURVIVED"
+    print(f"{mutant.flag or mutant.setup.name:46} {mutant.setup.name:18} {outcome.states:6} states {text}", flush=True)
     if "traces" in sys.argv:
         print(told(outcome.trace))
 

@@ -50,14 +50,14 @@ def claiming(world: Any) -> Any | None:
 
 
 def called(
-    land: Land, world: Any, index: int, packet: tuple, heard: Callable[[Any], Any], unheard: Any
+    land: Land, world: Any, index: int, packet: tuple, next_owner: Callable[[Any], Any], unheard: Any
 ) -> Iterator[Step]:
     """One call of one actor: answered (`heard(reply)` is the actor after it), its bytes late, its reply lost
     (`unheard`), or sent twice."""
     store, reply = land(world.store, packet)
     label = (packet[0], world.actors[index].name, packet[2:])
-    told = put(world, index, heard(reply), store=store)
-    yield (*label, REFUSED) if reply == REFUSED else label, told
+    changed = put(world, index, next_owner(reply), store=store)
+    yield (*label, REFUSED) if reply == REFUSED else label, changed
     if world.trouble.replies and store != world.store:
         yield (*label, "reply lost"), put(world, index, unheard, trouble=less(world, "replies"), store=store)
     if not world.trouble.faults:
@@ -67,7 +67,7 @@ def called(
     yield (*label, "bytes late"), unknown._replace(wire=wire)
     if store != world.store:
         yield (*label, "reply lost"), unknown._replace(store=store)
-        yield (*label, "sent twice"), told._replace(trouble=trouble, wire=wire)
+        yield (*label, "sent twice"), changed._replace(trouble=trouble, wire=wire)
 
 
 def late(land: Land, world: Any) -> Iterator[Step]:

@@ -96,10 +96,10 @@ class Changes(NamedTuple):
 
 def land(setup: Setup, store: Store, packet: tuple) -> tuple[Store, object]:
     """A claim takes the partition; a commit is all of it, or refused: fenced."""
-    what, token, *given = packet
+    what, token, *arguments = packet
     if what == "claim":
         return store._replace(token=token), ()
-    version, changes = given
+    version, changes = arguments
     if (token, version) != (store.token, store.version) and setup.mutant != "ended-without-comparing":
         return store, REFUSED
     offset, rule, groups, results = changes
@@ -151,24 +151,24 @@ def _changes(owner: Owner, rule: int, **changed: object) -> Changes:
 def _end(setup: Setup, world: World, index: int) -> Iterator[Step]:
     owner = world.actors[index]
     most = len(owner.groups) if setup.mutant == "all-in-one-commit" else setup.most
-    ended, left = owner.groups[:most], owner.groups[most:]
+    ended, rest = owner.groups[:most], owner.groups[most:]
     early = setup.mutant == "named-with-the-first-slice"
-    rule = owner.file if early or not left else owner.rule
+    rule = owner.file if early or not rest else owner.rule
     results = tuple(Result(group, owner.read) for group in ended)
-    kept = owner.groups if setup.mutant == "ended-and-still-open" and left else left
+    kept = owner.groups if setup.mutant == "ended-and-still-open" and rest else rest
     changes = _changes(owner, rule, groups=kept, results=results)
-    if setup.mutant == "forgotten-before-they-fire" and left:
+    if setup.mutant == "forgotten-before-they-fire" and rest:
         changes = changes._replace(results=())
-    yield from _commit(setup, world, index, "end groups", changes, owner._replace(groups=left))
+    yield from _commit(setup, world, index, "end groups", changes, owner._replace(groups=rest))
 
 
 def _batch(setup: Setup, world: World, index: int) -> Iterator[Step]:
     owner = world.actors[index]
     key = setup.keys[owner.offset]
-    group = next((each for each in owner.groups if each.key == key), Group(key, (), owner.file))
+    group = next((group for group in owner.groups if group.key == key), Group(key, (), owner.file))
     filled = group.filled if group.filled == owner.file else -1  # by two rules: by none
     group = group._replace(members=(*group.members, owner.offset), filled=filled)
-    others = tuple(each for each in owner.groups if each.key != key)
+    others = tuple(group for group in owner.groups if group.key != key)
     done = len(group.members) == 2
     groups = others if done else tuple(sorted((*others, group)))
     results = (Result(group, owner.file),) if done else ()
@@ -206,8 +206,8 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
 
 def calm(setup: Setup, world: World) -> World:
     """Faults stop: one worker is left, the one that has the partition if any does, else that of the newer file."""
-    left = next((owner for owner in world.actors if owner.name and owner.name == world.store.token), Owner(1))
-    return world._replace(actors=(left,), trouble=CALM, wire=())
+    survivor = next((owner for owner in world.actors if owner.name and owner.name == world.store.token), Owner(1))
+    return world._replace(actors=(survivor,), trouble=CALM, wire=())
 
 
 def fair_step(setup: Setup, world: World) -> Step | None:

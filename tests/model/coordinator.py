@@ -52,36 +52,38 @@ def land(setup: Any, kafka: Kafka, packet: tuple) -> tuple[Kafka, Any] | None:
         return kafka, REFUSED
     if what == "produce":
         return None if _found(kafka, epoch).ends else (_produced(setup, kafka, epoch, *rest), ())
-    found = _found(kafka, epoch)
-    if found.ends or not found.rows:
+    transaction = _found(kafka, epoch)
+    if transaction.ends or not transaction.rows:
         return kafka, REFUSED
-    return _with(kafka, found._replace(cursor=rest[0]) if what == "cursor" else found._replace(ends=True)), ()
+    return _with(
+        kafka, transaction._replace(cursor=rest[0]) if what == "cursor" else transaction._replace(ends=True)
+    ), ()
 
 
 def _ending(kafka: Kafka) -> bool:
-    return any(each.ends for each in kafka.transactions)
+    return any(transaction.ends for transaction in kafka.transactions)
 
 
 def _found(kafka: Kafka, epoch: int) -> Transaction:
-    return next((each for each in kafka.transactions if each.epoch == epoch), Transaction(epoch))
+    return next((transaction for transaction in kafka.transactions if transaction.epoch == epoch), Transaction(epoch))
 
 
 def _with(kafka: Kafka, changed: Transaction) -> Kafka:
-    others = tuple(each for each in kafka.transactions if each.epoch != changed.epoch)
-    return kafka._replace(transactions=tuple(sorted((*others, changed), key=lambda each: each.epoch)))
+    others = tuple(transaction for transaction in kafka.transactions if transaction.epoch != changed.epoch)
+    return kafka._replace(transactions=tuple(sorted((*others, changed), key=lambda item: item.epoch)))
 
 
 def _opened(setup: Any, kafka: Kafka) -> tuple[Kafka, int]:
     """A new epoch: whoever had the last one is fenced, and what it left open is aborted."""
-    left = tuple(each for each in kafka.transactions if each.ends or setup.mutant == "no-fencing")
-    return kafka._replace(epoch=kafka.epoch + 1, transactions=left), kafka.epoch + 1
+    rest = tuple(transaction for transaction in kafka.transactions if transaction.ends or setup.mutant == "no-fencing")
+    return kafka._replace(epoch=kafka.epoch + 1, transactions=rest), kafka.epoch + 1
 
 
 def _produced(setup: Any, kafka: Kafka, epoch: int, rows: tuple[Row, ...]) -> Kafka:
     if setup.mutant == "reads-uncommitted":
         kafka = kafka._replace(received=(*kafka.received, *rows))
-    found = _found(kafka, epoch)
-    return _with(kafka, found._replace(rows=found.rows + rows))
+    transaction = _found(kafka, epoch)
+    return _with(kafka, transaction._replace(rows=transaction.rows + rows))
 
 
 def timed_out(kafka: Kafka) -> Kafka:
@@ -91,24 +93,30 @@ def timed_out(kafka: Kafka) -> Kafka:
 
 def aborted(kafka: Kafka, epoch: int) -> Kafka:
     """By the producer itself, which goes on."""
-    return kafka._replace(transactions=tuple(each for each in kafka.transactions if each.epoch != epoch))
+    return kafka._replace(
+        transactions=tuple(transaction for transaction in kafka.transactions if transaction.epoch != epoch)
+    )
 
 
 def markers(setup: Any, kafka: Kafka) -> Iterator[tuple[tuple, Kafka]]:
     """The ends of what was committed: what is there of it is empty or None when its marker is written."""
-    for each in kafka.transactions:
-        if not each.ends:
+    for transaction in kafka.transactions:
+        if not transaction.ends:
             continue
-        if each.rows:
-            new = () if setup.mutant == "reads-uncommitted" else each.rows
+        if transaction.rows:
+            new = () if setup.mutant == "reads-uncommitted" else transaction.rows
             after = kafka._replace(received=(*kafka.received, *new))
-            yield ("rows are visible", "Kafka", each.rows), _settled(after, each._replace(rows=()))
-        if each.cursor is not None:
+            yield ("rows are visible", "Kafka", transaction.rows), _settled(after, transaction._replace(rows=()))
+        if transaction.cursor is not None:
             yield (
-                ("cursor is visible", "Kafka", each.cursor),
-                _settled(kafka._replace(cursor=each.cursor), each._replace(cursor=None)),
+                ("cursor is visible", "Kafka", transaction.cursor),
+                _settled(kafka._replace(cursor=transaction.cursor), transaction._replace(cursor=None)),
             )
 
 
-def _settled(kafka: Kafka, each: Transaction) -> Kafka:
-    return _with(kafka, each) if each.rows or each.cursor is not None else aborted(kafka, each.epoch)
+def _settled(kafka: Kafka, transaction: Transaction) -> Kafka:
+    return (
+        _with(kafka, transaction)
+        if transaction.rows or transaction.cursor is not None
+        else aborted(kafka, transaction.epoch)
+    )

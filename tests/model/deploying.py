@@ -30,14 +30,14 @@ DELIVERED = "when faults stop, every record is read, and the newest version runs
 
 
 class Store(NamedTuple):
-    """`deployed` is the newest version that is recorded. `told` is the highest offset that Kafka may have been told."""
+    """`deployed` is the newest version that is recorded. `newest`: the highest offset that Kafka may have been told."""
 
     token: int = 0
     writes: int = 0
     row: Row = Row()
     results: tuple[Result, ...] = ()
     deployed: int = 0
-    told: int = 0
+    newest: int = 0
 
 
 class Owner(NamedTuple):
@@ -84,15 +84,15 @@ class Setup(NamedTuple):
 
 def land(setup: Setup, store: Store, packet: tuple) -> tuple[Store, object]:
     """A claim takes the partition; a commit is all of it, or refused: fenced."""
-    what, token, *given = packet
+    what, token, *arguments = packet
     if what == "claim":
         return store._replace(token=token), ()
-    writes, row, results = given
+    writes, row, results = arguments
     unfenced = what == "switch" and setup.mutant == "switched-without-comparing"
     if (token, writes) != (store.token, store.writes) and not unfenced:
         return store, REFUSED
-    every, told = (*store.results, *results), max(store.told, row.offset)
-    return store._replace(writes=store.writes + 1, row=row, results=every, told=told), ()
+    every, newest = (*store.results, *results), max(store.newest, row.offset)
+    return store._replace(writes=store.writes + 1, row=row, results=every, newest=newest), ()
 
 
 def steps(setup: Setup, world: World) -> Iterator[Step]:
@@ -111,7 +111,7 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
 
 
 def _recorded(setup: Setup, world: World) -> int:
-    ahead = setup.mutant == "runs-before-it-is-recorded" and any(each >= 0 for each in world.commands)
+    ahead = setup.mutant == "runs-before-it-is-recorded" and any(command >= 0 for command in world.commands)
     return world.store.deployed + ahead
 
 
@@ -134,13 +134,13 @@ def _deploy(setup: Setup, world: World) -> Iterator[Step]:
 def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
     """A worker that knows only earlier versions than the row's does not take it, and looks for the newest."""
     owner, token, row = world.actors[index], world.tokens + 1, world.store.row
-    held = any(other.name and other.name == world.store.token for other in world.actors)
-    if held and not world.trouble.overs:
+    is_held = any(other.name and other.name == world.store.token for other in world.actors)
+    if is_held and not world.trouble.overs:
         return
-    if world.store.told > (row.offset if setup.mutant == "told-more-than-the-row" else row.reached):
+    if world.store.newest > (row.offset if setup.mutant == "told-more-than-the-row" else row.reached):
         yield ("halt", token, ""), world
         return
-    trouble = less(world, "overs") if held else world.trouble
+    trouble = less(world, "overs") if is_held else world.trouble
     restored = Owner(owner.known, token, world.store.writes, row)
     if row.number > owner.known and setup.mutant != "file-decides":
         restored = Owner(world.store.deployed)
@@ -221,11 +221,14 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
 
 
 def _once(before: Store, after: Store) -> Iterator[str]:
-    held = _held(after)
-    gone, dropped = set(range(after.row.reached)) - set(held), set(range(before.row.reached)) - set(_held(before))
-    ending = {each.generation for each in before.row.older if each.policy == "drop"}
+    generations = _held(after)
+    gone, dropped = (
+        set(range(after.row.reached)) - set(generations),
+        set(range(before.row.reached)) - set(_held(before)),
+    )
+    ending = {rule.generation for rule in before.row.older if rule.policy == "drop"}
     dropping = {member for group in before.row.groups if group.generation in ending for member in group.holds}
-    if len(set(held)) < len(held) or not dropped <= gone <= dropped | dropping:
+    if len(set(generations)) < len(generations) or not dropped <= gone <= dropped | dropping:
         yield ONCE
 
 
@@ -259,20 +262,20 @@ def _of_rows(setup: Setup, old: Row, store: Store) -> Iterator[str]:
 
 def _next(old: Row, new: Row) -> int:
     """The next offset after a change of the version."""
-    back = {each.generation for each in new.older if each.until >= 0} - {each.generation for each in old.older}
+    back = {rule.generation for rule in new.older if rule.until >= 0} - {rule.generation for rule in old.older}
     return min((group.members[0] for group in new.groups if group.generation in back), default=old.offset)
 
 
 def _as_deployed(setup: Setup, old: Row, new: Row) -> bool:
     """Whether the older generations have the policies of the deployments between the two versions."""
     between = setup.policies[max(old.number, 0) : new.number]
-    before = {each.generation: (each.policy,) for each in old.older}
-    return all(each.policy == policy_of((*before.get(each.generation, ()), *between)) for each in new.older)
+    before = {rule.generation: (rule.policy,) for rule in old.older}
+    return all(rule.policy == policy_of((*before.get(rule.generation, ()), *between)) for rule in new.older)
 
 
 def _misread(row: Row) -> bool:
     """Whether a state would be read by another version than the one that wrote it."""
-    versions = {each.generation: each.version for each in row.older} | {row.generation: row.number}
+    versions = {rule.generation: rule.version for rule in row.older} | {row.generation: row.number}
     return any(versions.get(group.generation) != group.layout for group in row.groups)
 
 
@@ -284,8 +287,8 @@ def _left(old: Row, new: Row) -> int:
 
 def calm(setup: Setup, world: World) -> World:
     """Faults and deployments stop: one worker is left, the one that has the partition if any does."""
-    left = next((owner for owner in world.actors if owner.name and owner.name == world.store.token), Owner())
-    return world._replace(actors=(left,), trouble=CALM, wire=(), commands=())
+    survivor = next((owner for owner in world.actors if owner.name and owner.name == world.store.token), Owner())
+    return world._replace(actors=(survivor,), trouble=CALM, wire=(), commands=())
 
 
 def fair_step(setup: Setup, world: World) -> Step | None:
@@ -297,7 +300,7 @@ def is_done(setup: Setup, world: World) -> bool:
     """Everything is read under the newest version, and what is left of earlier ones may finish."""
     row = world.store.row
     return (row.offset, row.number) == (_end(setup), world.store.deployed) and all(
-        each.policy == "finish" for each in row.older
+        rule.policy == "finish" for rule in row.older
     )
 
 

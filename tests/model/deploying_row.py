@@ -50,13 +50,13 @@ class Row(NamedTuple):
     @property
     def reached(self) -> int:
         """All offsets below it were read once."""
-        return max((self.offset, *(each.until for each in self.older)))
+        return max((self.offset, *(rule.until for rule in self.older)))
 
     @property
     def leaving(self) -> Older | None:
         """The generation whose groups end before the next record."""
-        held = {group.generation for group in self.groups}
-        return next((each for each in self.older if each.policy in ENDS and each.generation in held), None)
+        generations = {group.generation for group in self.groups}
+        return next((rule for rule in self.older if rule.policy in ENDS and rule.generation in generations), None)
 
 
 def policy_of(policies: Sequence[str]) -> str:
@@ -91,15 +91,15 @@ def switched(setup: Any, row: Row, number: int) -> Row:
     newest = [group for group in row.groups if group.generation == row.generation]
     between = setup.policies[row.number : number]
     policy = policy_of(between[-1:] if setup.mutant == "policy-of-the-last-deployment" else between)
-    older = tuple(each._replace(policy=_continued(setup, each.policy, policy)) for each in row.older)
+    older = tuple(rule._replace(policy=_continued(setup, rule.policy, policy)) for rule in row.older)
     if not newest:
         return row._replace(number=number, older=older)
-    left, offset, groups = Older(row.generation, row.number, policy), row.offset, row.groups
+    rest, offset, groups = Older(row.generation, row.number, policy), row.offset, row.groups
     if policy == "rewind":
-        left, offset = left._replace(until=row.offset), min(group.members[0] for group in newest)
+        rest, offset = rest._replace(until=row.offset), min(group.members[0] for group in newest)
         if setup.mutant == "forgotten-at-the-switch":
             groups = tuple(group for group in groups if group not in newest)
-    return Row(offset, number, row.generation + 1, (*older, left), groups)
+    return Row(offset, number, row.generation + 1, (*older, rest), groups)
 
 
 def _continued(setup: Any, policy: str, later: str) -> str:
@@ -127,9 +127,9 @@ def sliced(setup: Any, row: Row, leaving: Older) -> tuple[Row, tuple[Result, ...
 
 
 def _without_ended(setup: Any, row: Row) -> Row:
-    held = {group.generation for group in row.groups}
+    generations = {group.generation for group in row.groups}
     return row._replace(
-        older=tuple(each for each in row.older if each.generation in held or _filters(setup, row, each))
+        older=tuple(rule for rule in row.older if rule.generation in generations or _filters(setup, row, rule))
     )
 
 
@@ -146,9 +146,9 @@ def taken(setup: Any, row: Row, mutant: str = "") -> tuple[Row, tuple[Result, ..
     """The row after its next record, and the result that the record completes. None: the partition halts, because the
     record is not the one with which a group was filled."""
     counts = True
-    for each in row.older:
-        if row.offset < each.until and counts and mutant != "all-records-are-read-again":
-            group = _waiting(setup, row, each)
+    for rule in row.older:
+        if row.offset < rule.until and counts and mutant != "all-records-are-read-again":
+            group = _waiting(setup, row, rule)
             counts = group is not None
             if group is not None and group.holds[0] != row.offset:
                 return None
@@ -161,33 +161,33 @@ def taken(setup: Any, row: Row, mutant: str = "") -> tuple[Row, tuple[Result, ..
 def _waiting(setup: Any, row: Row, older: Older) -> Group | None:
     """The group that waits for the next record."""
     key = setup.keys[older.version][row.offset]
-    found = (group for group in row.groups if (group.generation, group.key) == (older.generation, key))
-    return next((group for group in found if row.offset >= group.members[0]), None)
+    groups = (group for group in row.groups if (group.generation, group.key) == (older.generation, key))
+    return next((group for group in groups if row.offset >= group.members[0]), None)
 
 
 def _read_again(row: Row, group: Group, mutant: str) -> Row:
     """The row whose group does not wait for its next record any more."""
     if mutant == "read-again-and-still-waiting":
         return row
-    others = tuple(each for each in row.groups if each != group)
-    left = group._replace(again=group.again + 1)
-    return row._replace(groups=tuple(sorted((*others, left))) if left.holds else others)
+    others = tuple(item for item in row.groups if item != group)
+    rest = group._replace(again=group.again + 1)
+    return row._replace(groups=tuple(sorted((*others, rest))) if rest.holds else others)
 
 
 def _counted(setup: Any, row: Row, mutant: str) -> tuple[Row, tuple[Result, ...]]:
     """The row whose groups hold its next record, and the result that the record completes."""
-    place = [(each.generation, each.version) for each in row.older if each.policy == "finish"]
+    place = [(rule.generation, rule.version) for rule in row.older if rule.policy == "finish"]
     generation, version = row.generation, row.number
     for number, one in [] if mutant == "newest-first" else place:
         if any((group.generation, group.key) == (number, setup.keys[one][row.offset]) for group in row.groups):
             generation, version = number, one
             break
     key = setup.keys[version][row.offset]
-    found = [group for group in row.groups if (group.generation, group.key) == (generation, key)]
-    group = found[0] if found else Group(generation, key, (), version)
+    open_groups = [group for group in row.groups if (group.generation, group.key) == (generation, key)]
+    group = open_groups[0] if open_groups else Group(generation, key, (), version)
     layout = version if group.layout == version else -1  # by two layouts: by none
     group = group._replace(members=(*group.members, row.offset), layout=layout)
-    others = tuple(each for each in row.groups if each not in found)
+    others = tuple(group for group in row.groups if group not in open_groups)
     done = len(group.members) == setup.count
     groups = others if done else tuple(sorted((*others, group)))
     older = () if mutant == "older-forgotten" else row.older

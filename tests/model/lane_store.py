@@ -95,8 +95,10 @@ def given(setup: Any, store: Store) -> tuple[Given, ...]:
 def _marked(setup: Any, store: Store, token: int, batch: tuple[Given, ...], outcomes: tuple) -> tuple[Store, object]:
     if token != store.token and setup.mutant != "marks-without-the-token":
         return store, REFUSED
-    named, found = dict(outcomes), {row.id: row for row in batch}
-    rows = tuple(_settled(setup, row, found[row.id], named[row.id]) if row.id in named else row for row in store.rows)
+    named, table_rows = dict(outcomes), {row.id: row for row in batch}
+    rows = tuple(
+        _settled(setup, row, table_rows[row.id], named[row.id]) if row.id in named else row for row in store.rows
+    )
     return store._replace(rows=rows), ()
 
 

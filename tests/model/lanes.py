@@ -254,8 +254,8 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
 
 def calm(setup: Setup, world: World) -> World:
     """Faults stop: one dispatcher is left, the one that has the lane if any does; nothing is late."""
-    left = next((actor for actor in world.actors if actor.name == world.store.token), world.actors[0])
-    return world._replace(actors=(left,), trouble=CALM, wire=(), limbo=(), requeues=0)
+    survivor = next((actor for actor in world.actors if actor.name == world.store.token), world.actors[0])
+    return world._replace(actors=(survivor,), trouble=CALM, wire=(), limbo=(), requeues=0)
 
 
 def fair_step(setup: Setup, world: World) -> Step | None:

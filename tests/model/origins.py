@@ -26,22 +26,22 @@ Step = tuple[Label, "World"]
 
 
 class Row(NamedTuple):
-    """Row `number` of an origin: a record (its `offset`, and no `state`), or a mark. `said` is the time of the mark."""
+    """Row `number` of an origin: a record (its `offset`, no `state`), or a mark, written at `moment`."""
 
     number: int
     offset: int
     time: int
     state: str = ""
-    said: int = 0
+    moment: int = 0
 
 
 class Origin(NamedTuple):
-    """An input partition and its re-keyer. `told` is what its last mark said: state, time and when."""
+    """An input partition and its re-keyer. `mark` is what its last mark said: state, time and when."""
 
     written: int = 0
     read: int = 0
     time: int = NEVER
-    told: tuple = (UNKNOWN, NEVER, 0)
+    mark: tuple = (UNKNOWN, NEVER, 0)
     rows: tuple[Row, ...] = ()
 
 
@@ -51,14 +51,14 @@ class Heard(NamedTuple):
     number: int = 0
     time: int = NEVER
     state: str = UNKNOWN
-    said: int = 0
+    moment: int = 0
 
 
 class Entry(NamedTuple):
     """The state of the internal partition, as its changelog has it. `silent`: a clock has moved the watermark."""
 
     at: int = 0
-    heard: tuple[Heard, ...] = (Heard(), Heard())
+    states: tuple[Heard, ...] = (Heard(), Heard())
     watermark: int = NEVER
     silent: bool = False
 
@@ -123,11 +123,11 @@ def _origin(setup: Setup, world: World, index: int) -> Iterator[Step]:
         yield ("a record is written", index, times[origin.written]), _put(world, index, written=origin.written + 1)
     at_end = origin.read == origin.written
     marks = world.budget.marks
-    if marks and at_end and (origin.told[:2] != (IDLE, origin.time) or origin.told[2] < world.now):
+    if marks and at_end and (origin.mark[:2] != (IDLE, origin.time) or origin.mark[2] < world.now):
         yield ("mark", index, IDLE), _marked(world, index, IDLE)
-    if marks and (origin.told[0] == UNKNOWN or origin.told[1] != origin.time):
+    if marks and (origin.mark[0] == UNKNOWN or origin.mark[1] != origin.time):
         yield ("mark", index, BEHIND), _marked(world, index, BEHIND)
-    if world.budget.claims and origin.told[0] == IDLE:
+    if world.budget.claims and origin.mark[0] == IDLE:
         claimed = world._replace(budget=_less(world, "claims"))
         yield ("re-keyer claims", index, ""), _marked(claimed, index, BEHIND)
     if world.budget.copies:
@@ -141,18 +141,18 @@ def _marked(world: World, index: int, state: str) -> World:
     origin = world.origins[index]
     row = Row(len(origin.rows) + 1, origin.read, origin.time, state, world.now)
     less = world._replace(budget=_less(world, "marks")) if world.budget.marks else world
-    return _put(less, index, [row], told=(state, origin.time, world.now))
+    return _put(less, index, [row], mark=(state, origin.time, world.now))
 
 
 def _rekeyed(setup: Setup, world: World, index: int, many: int) -> World:
     """One commit: the rows of so many records."""
     origin, rows = world.origins[index], list[Row]()
-    found = setup.times[index][origin.read : origin.read + many]
-    time = max(origin.time, *found)
+    times_read = setup.times[index][origin.read : origin.read + many]
+    time = max(origin.time, *times_read)
     if setup.mutant == "mark-before-its-records":
         rows.append(Row(len(origin.rows) + 1, origin.read, time, BEHIND, world.now))
-    for offset, each in enumerate(found, origin.read):
-        rows.append(Row(len(origin.rows) + len(rows) + 1, offset, each))
+    for offset, item in enumerate(times_read, origin.read):
+        rows.append(Row(len(origin.rows) + len(rows) + 1, offset, item))
     return _put(world, index, rows, read=origin.read + many, time=time)
 
 
@@ -179,7 +179,7 @@ def _owner(setup: Setup, world: World) -> Iterator[Step]:
 def _restored(setup: Setup, world: World, **more: Any) -> World:
     entry = world.durable
     if setup.mutant == "origins-not-in-the-entry":
-        entry = entry._replace(heard=tuple(Heard(each.number) for each in entry.heard))
+        entry = entry._replace(states=tuple(Heard(state.number) for state in entry.states))
     if setup.mutant == "watermark-not-in-the-entry":
         entry = entry._replace(watermark=NEVER)
     return world._replace(owner=entry, **more)
@@ -189,12 +189,12 @@ def _read(setup: Setup, world: World) -> Step:
     """The owner takes the next row of the log."""
     owner = world.owner
     index, row = world.log[owner.at]
-    known = owner.heard[index]
+    known = owner.states[index]
     if row.number <= known.number and not (row.state and setup.mutant == "repeated-mark-taken"):
         return ("read", "owner", row, "repeat"), world._replace(owner=owner._replace(at=owner.at + 1))
-    heard = _with(owner.heard, index, _told(setup, known, row))
-    watermark = max(owner.watermark, _least(setup, heard, world.now))
-    after = owner._replace(at=owner.at + 1, heard=heard, watermark=watermark)
+    states = _with(owner.states, index, _told(setup, known, row))
+    watermark = max(owner.watermark, _least(setup, states, world.now))
+    after = owner._replace(at=owner.at + 1, states=states, watermark=watermark)
     if row.state:
         return ("read", "owner", row), world._replace(owner=after)
     late = row.time < watermark
@@ -205,32 +205,32 @@ def _read(setup: Setup, world: World) -> Step:
 def _told(setup: Setup, known: Heard, row: Row) -> Heard:
     number, time = max(known.number, row.number), max(known.time, row.time)
     if row.state:
-        return Heard(number, time, row.state, row.said)
+        return Heard(number, time, row.state, row.moment)
     stays = known.state == IDLE and setup.mutant == "idle-origin-stays-idle"
     return known._replace(number=number, time=time, state=IDLE if stays else BEHIND)
 
 
-def _least(setup: Setup, heard: tuple[Heard, ...], now: int) -> int:
+def _least(setup: Setup, states: tuple[Heard, ...], now: int) -> int:
     """The watermark that the origins allow: the least time of those that are not idle."""
-    newest = now if setup.mutant == "doubted-by-its-own-clock" else max(each.said for each in heard)
-    counted = heard[:1] if setup.mutant == "watermark-over-one-leg" else heard
+    newest = now if setup.mutant == "doubted-by-its-own-clock" else max(state.moment for state in states)
+    counted = states[:1] if setup.mutant == "watermark-over-one-leg" else states
     if setup.mutant == "unknown-origin-holds-nothing":
-        counted = tuple(each for each in counted if each.state != UNKNOWN)
-    active = [each.time for each in counted if not _is_idle(setup, each, newest)]
+        counted = tuple(record for record in counted if record.state != UNKNOWN)
+    active = [record.time for record in counted if not _is_idle(setup, record, newest)]
     return min(active, default=NEVER)
 
 
-def _is_idle(setup: Setup, heard: Heard, newest: int) -> bool:
+def _is_idle(setup: Setup, moment: Heard, newest: int) -> bool:
     """Its word that it is idle counts while it is fresh: a worker that is down repeats nothing."""
-    fresh = heard.said >= newest - 1 or setup.mutant == "idle-is-never-doubted"
-    return heard.state == IDLE and fresh
+    fresh = moment.moment >= newest - 1 or setup.mutant == "idle-is-never-doubted"
+    return moment.state == IDLE and fresh
 
 
 def _silence(setup: Setup, world: World) -> bool:
     """Whether the owner's clock may close what is open."""
     owner = world.owner
     at_end = owner.at == len(world.log) or setup.mutant == "silence-before-the-end"
-    idle = all(_is_idle(setup, each, world.now) for each in owner.heard)
+    idle = all(_is_idle(setup, state, world.now) for state in owner.states)
     return at_end and idle and owner.watermark < setup.end
 
 
@@ -252,20 +252,20 @@ def broken(setup: Setup, before: World, label: Label, after: World) -> Iterator[
 
 def _genuine(log: tuple, index: int) -> list[Row]:
     """The rows of an origin in the log, without repeats."""
-    found: list[Row] = []
+    times_read: list[Row] = []
     for origin, row in log:
-        if origin == index and (not found or row.number > found[-1].number):
-            found.append(row)
-    return found
+        if origin == index and (not times_read or row.number > times_read[-1].number):
+            times_read.append(row)
+    return times_read
 
 
 def _passed(world: World, now: int | None) -> Iterator[str]:
     """Every origin below the watermark said, freshly, that it is idle. By silence, fresh is asked of the clock."""
     read = world.log[: world.owner.at] if now is None else world.log
-    newest = max((row.said for _, row in read), default=0) if now is None else now
+    newest = max((row.moment for _, row in read), default=0) if now is None else now
     for index in range(len(world.origins)):
         rows = _genuine(read, index)
-        idle = bool(rows) and rows[-1].state == IDLE and rows[-1].said >= newest - 1
+        idle = bool(rows) and rows[-1].state == IDLE and rows[-1].moment >= newest - 1
         if world.owner.watermark > max((row.time for row in rows), default=NEVER) and not idle:
             yield HOLDS
 
@@ -273,9 +273,9 @@ def _passed(world: World, now: int | None) -> Iterator[str]:
 def _late(world: World) -> Iterator[str]:
     """The row that is read next is late."""
     index, row = world.log[world.owner.at]
-    rows = [each for each in _genuine(world.log[: world.owner.at], index) if each.number < row.number]
-    earlier = any(not each.state and each.time > row.time for each in rows)
-    idle = any(each.state == IDLE for each in rows)
+    rows = [item for item in _genuine(world.log[: world.owner.at], index) if item.number < row.number]
+    earlier = any(not item.state and item.time > row.time for item in rows)
+    idle = any(row.state == IDLE for row in rows)
     if not earlier and not idle:
         yield LATE
 

@@ -107,7 +107,7 @@ def _claimed(setup: Setup, world: World, index: int, token: int) -> World:
         row.number,
         row.first,
         stores.last_entry(row),
-        found=_found(setup, world, owner),
+        names=_found(setup, world, owner),
         owes=owner.owes,
         known=stores.known(setup, row),
         rest=owner.rest,
@@ -147,14 +147,14 @@ def _mark(setup: Setup, world: World, index: int) -> Iterator[Step]:
     """The small commit with the first records after a claim in hand; three crashed processes here: a dead letter
     instead."""
     owner = world.owners[index]
-    if len(owner.found) >= 3:
+    if len(owner.names) >= 3:
         dead = Row(owner.number + 1, owner.token, -1 - owner.offset, (owner.offset,))
         changes, after = _changes(setup, owner, owner.offset + 1, list(owner.groups), [], [dead])
         yield from _send(setup, world, index, ("commit a dead letter", owner.token, owner.offset), changes, after)
         return
-    single = setup.batch if len(owner.found) == 2 else 0
+    single = setup.batch if len(owner.names) == 2 else 0
     changes, after = _changes(setup, owner, owner.offset, list(owner.groups), [], [])
-    changes = changes._replace(trying=(owner.offset, tuple(sorted((*owner.found, _name(setup, owner))))))
+    changes = changes._replace(trying=(owner.offset, tuple(sorted((*owner.names, _name(setup, owner))))))
     after = after._replace(marked=STANDS, single=single)
     yield from _send(setup, world, index, ("commit the mark", owner.token, changes.trying), changes, after)
 
@@ -215,7 +215,7 @@ def _changes(setup: Setup, owner: Owner, offset: int, groups: list, ops: list, f
     entry, keep_from = owner.last + bool(ops), 0
     if ops and setup.compact and entry - owner.first >= setup.compact:
         keep_from = _compact(setup, groups, ops, entry)
-    names = tuple(sorted((*owner.found, owner.process))) if owner.marked == STANDS else owner.found
+    names = tuple(sorted((*owner.names, owner.process))) if owner.marked == STANDS else owner.names
     kept = offset == owner.offset and setup.mutant != "commit-without-records-clears-the-mark"
     trying = (offset, names) if names and kept else ()
     changes = Changes(offset, tuple(ops), keep_from, tuple(rows), owner.acked, trying)
@@ -230,7 +230,7 @@ def _changes(setup: Setup, owner: Owner, offset: int, groups: list, ops: list, f
         groups=tuple(groups),
         queue=queue,
         acked=(),
-        found=owner.found if offset == owner.offset else (),
+        names=owner.names if offset == owner.offset else (),
         known=owner.known,
         fired=fired,
         owes=False,
@@ -279,8 +279,8 @@ def _send(setup: Setup, world: World, index: int, label: tuple, changes: Changes
     yield (*label, "bytes late"), unknown._replace(wire=wire)
     if landed is not None:
         yield (*label, "reply lost"), unknown._replace(store=landed)
-        heard = after._replace(known=stores.known(setup, landed))
-        yield (*label, "sent twice"), put(early, index, heard, store=landed, budget=less, wire=wire)
+        informed = after._replace(known=stores.known(setup, landed))
+        yield (*label, "sent twice"), put(early, index, informed, store=landed, budget=less, wire=wire)
 
 
 def _halves(setup: Setup, owner: Owner, changes: Changes, after: Owner) -> tuple[Changes, Owner]:
@@ -313,7 +313,7 @@ def crash(setup: Setup, world: World, index: int, budget: object) -> World:
 def _buried(world: World, process: int) -> World:
     """Give the crashed process's name in every crash mark to the dead (negative), so that its successor may use it."""
     marks = [world.store.trying, *(packet.changes.trying for packet in world.wire)]
-    used = {name for mark in marks if mark for name in mark[1]}.union(*(owner.found for owner in world.owners))
+    used = {name for mark in marks if mark for name in mark[1]}.union(*(owner.names for owner in world.owners))
     dead = next(name for name in range(-1, -len(used) - 2, -1) if name not in used)
 
     def renamed(names: tuple) -> tuple:
@@ -325,7 +325,7 @@ def _buried(world: World, process: int) -> World:
     wire = (
         packet._replace(changes=packet.changes._replace(trying=mark(packet.changes.trying))) for packet in world.wire
     )
-    owners = (owner._replace(found=renamed(owner.found)) for owner in world.owners)
+    owners = (owner._replace(names=renamed(owner.names)) for owner in world.owners)
     return world._replace(
         store=world.store._replace(trying=mark(world.store.trying)), wire=tuple(sorted(wire)), owners=tuple(owners)
     )

@@ -78,10 +78,10 @@ class Setup(NamedTuple):
 
 def land(setup: Setup, store: Store, packet: tuple) -> tuple[Store, object]:
     """A claim takes the partition; a commit is all of it, or refused: fenced."""
-    what, token, *given = packet
+    what, token, *arguments = packet
     if what == "claim":
         return store._replace(token=token), ()
-    version, offset, hot, count, stale, gone, evicted, results = given
+    version, offset, hot, count, stale, gone, evicted, results = arguments
     rows = {key: group for key, group in store.rows if key not in gone} | dict(evicted)
     if (token, version) != (store.token, store.version):
         if setup.mutant == "rows-without-comparing":
@@ -100,7 +100,7 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
         yield from _take(setup, world, index)
         yield from _commit(setup, world, index, ())
         yield from _due(setup, world, index)
-        idle = [each for each in owner.hot if each[0] not in owner.touched]
+        idle = [window for window in owner.hot if window[0] not in owner.touched]
         for evicted in chain.from_iterable(combinations(idle, many) for many in range(1, len(idle) + 1)):
             yield from _commit(setup, world, index, evicted)
         if world.trouble.crashes:
@@ -161,8 +161,8 @@ def _commit(setup: Setup, world: World, index: int, evicted: Groups) -> Iterator
     ended = [key for key in owner.rowed if key not in hot]
     gone = {*owner.gone, *([] if setup.mutant == "the-row-stays-when-its-group-ends" else ended)}
     rowed = tuple(key for key in owner.rowed if key in hot and key not in gone and key not in dict(evicted))
-    left = tuple(each for each in owner.hot if each not in evicted)
-    logged = owner.hot if setup.mutant == "evicted-and-still-in-the-log" else left
+    rest = tuple(window for window in owner.hot if window not in evicted)
+    logged = owner.hot if setup.mutant == "evicted-and-still-in-the-log" else rest
     put_rows = () if setup.mutant == "evicted-without-a-row" else evicted
     count, stale = owner.count + len(evicted), bool(rowed)
     packet = (
@@ -177,9 +177,9 @@ def _commit(setup: Setup, world: World, index: int, evicted: Groups) -> Iterator
         put_rows,
         owner.results,
     )
-    then = Owner(owner.name, owner.version + 1, owner.offset, left, count, rowed)
-    heard = lambda reply: Owner() if reply == REFUSED else then  # noqa: E731
-    yield from called(partial(land, setup), world, index, packet, heard, Owner())
+    then = Owner(owner.name, owner.version + 1, owner.offset, rest, count, rowed)
+    next_owner = lambda reply: Owner() if reply == REFUSED else then  # noqa: E731
+    yield from called(partial(land, setup), world, index, packet, next_owner, Owner())
 
 
 def _warmed(owner: Owner, store: Store, key: str) -> Owner:

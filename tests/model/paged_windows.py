@@ -115,10 +115,10 @@ class Setup(NamedTuple):
 
 def land(setup: Setup, store: Store, packet: tuple) -> tuple[Store, object]:
     """A claim takes the partition; a commit is all of it, or refused: fenced."""
-    what, token, *given = packet
+    what, token, *arguments = packet
     if what == "claim":
         return store._replace(token=token), ()
-    version, offset, watermark, hot, starts, stale, gone, evicted, results, behind = given
+    version, offset, watermark, hot, starts, stale, gone, evicted, results, behind = arguments
     rows = {name: group for name, group in store.rows if name not in gone} | dict(evicted)
     if (token, version) != (store.token, store.version):
         if setup.mutant == "rows-without-comparing":
@@ -139,7 +139,7 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
         yield from _close(setup, world, index)
         yield from _revise(setup, world, index)
         yield from _commit(setup, world, index, ())
-        still = [each for each in owner.hot if _may_evict(setup, owner, *each)]
+        still = [window for window in owner.hot if _may_evict(setup, owner, *window)]
         for evicted in chain.from_iterable(combinations(still, many) for many in range(1, len(still) + 1)):
             yield from _commit(setup, world, index, evicted)
         if world.trouble.crashes:
@@ -265,29 +265,29 @@ def _commit(setup: Setup, world: World, index: int, evicted: Groups) -> Iterator
     gone = tuple(name for name in owner.rowed if name not in hot)
     gone = () if setup.mutant == "the-row-stays-when-its-group-ends" else gone
     rowed = tuple(name for name in owner.rowed if name in hot and name not in moved)
-    left = tuple(each for each in owner.hot if each not in evicted)
-    starts = _starts(Counter(dict(owner.starts)) + Counter(_start(*each) for each in evicted))
+    rest = tuple(window for window in owner.hot if window not in evicted)
+    starts = _starts(Counter(dict(owner.starts)) + Counter(_start(*window) for window in evicted))
     rows = evicted
     if setup.mutant == "the-row-lacks-its-results":
         rows = tuple((name, group._replace(results=-1)) for name, group in evicted)
-    told = owner.starts if setup.mutant == "evicted-windows-not-in-the-log" else starts
+    starts_told = owner.starts if setup.mutant == "evicted-windows-not-in-the-log" else starts
     packet = (
         "commit",
         owner.name,
         owner.version,
         owner.offset,
         owner.watermark,
-        left,
-        told,
+        rest,
+        starts_told,
         bool(rowed),
         gone,
         rows,
         owner.results,
         owner.late,
     )
-    then = Owner(owner.name, owner.version + 1, owner.offset, owner.watermark, left, starts, rowed, owner.read)
-    heard = lambda reply: Owner() if reply == REFUSED else then  # noqa: E731
-    yield from called(partial(land, setup), world, index, packet, heard, Owner())
+    then = Owner(owner.name, owner.version + 1, owner.offset, owner.watermark, rest, starts, rowed, owner.read)
+    next_owner = lambda reply: Owner() if reply == REFUSED else then  # noqa: E731
+    yield from called(partial(land, setup), world, index, packet, next_owner, Owner())
 
 
 def _warmed(owner: Owner, store: Store, name: Name) -> Owner:

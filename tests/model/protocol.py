@@ -66,12 +66,16 @@ def calm(setup: Setup, world: World) -> World:
     """The same world when faults stop: one owner is left (the one that holds the claim, if any does), nothing is late.
     The others live and learn that they lost the partition: they take their names out of the crash mark."""
     holders = [owner for owner in world.owners if owner.token == world.store.token and owner.phase != IDLE]
-    left = holders[0] if holders else max(world.owners, key=lambda owner: owner.phase)
+    survivor = holders[0] if holders else max(world.owners, key=lambda owner: owner.phase)
     store = world.store
     for owner in world.owners:
-        if owner is not left and (owner.owes or owner.marked == STANDS) and setup.mutant != "claims-counted-as-crashes":
+        if (
+            owner is not survivor
+            and (owner.owes or owner.marked == STANDS)
+            and setup.mutant != "claims-counted-as-crashes"
+        ):
             store = stores.clear_crash_mark(setup, store, owner.process)
-    return world._replace(store=store, owners=(left,), budget=UNLIMITED, wire=(), limbo=(), saved=())
+    return world._replace(store=store, owners=(survivor,), budget=UNLIMITED, wire=(), limbo=(), saved=())
 
 
 def fair_step(setup: Setup, world: World) -> Step | None:
@@ -80,10 +84,12 @@ def fair_step(setup: Setup, world: World) -> Step | None:
         return None
     for step in owners.steps(setup, world, 0):
         return step
-    left = world.owners[0]
+    survivor = world.owners[0]
     fence = (world.store.token, world.store.version)
-    if left.phase == READY and (left.token, left.version) != fence and not is_done(setup, world):
-        return ("assigned anew", left.token, ""), world._replace(owners=(Owner(left.process, known=left.known),))
+    if survivor.phase == READY and (survivor.token, survivor.version) != fence and not is_done(setup, world):
+        return ("assigned anew", survivor.token, ""), world._replace(
+            owners=(Owner(survivor.process, known=survivor.known),)
+        )
     return None
 
 

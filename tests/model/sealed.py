@@ -51,7 +51,7 @@ class Owner(NamedTuple):
     name: int = 0
     version: int = 0
     offset: int = 0
-    held: tuple[Held, ...] = ()
+    items: tuple[Held, ...] = ()
     suspects: tuple[int, ...] = ()
     cut: tuple[tuple[int, int, bool], ...] = ()
 
@@ -86,10 +86,10 @@ class Setup(NamedTuple):
 
 def land(setup: Setup, store: Store, packet: tuple) -> tuple[Store, object]:
     """A claim takes the partition; a commit is all of (what, item, attempts), or refused: fenced."""
-    what, token, *given = packet
+    what, token, *arguments = packet
     if what == "claim":
         return store._replace(token=token), ()
-    version, item, attempts = given
+    version, item, attempts = arguments
     fenced = (token, version) != (store.token, store.version)
     if fenced and setup.mutant != "committed-without-comparing":
         return store, REFUSED
@@ -131,10 +131,12 @@ def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
     }
     cut = set() if setup.mutant == "calls-cut-off-count-as-deaths" else cut
     sealed = () if setup.mutant == "sealed-items-not-restored" else world.store.sealed
-    given = {item: attempts - ((item, attempts) in cut) for item, attempts in sealed}
-    held = tuple(Held(item, attempts) for item, attempts in given.items())
-    suspects = tuple(item for item, attempts in given.items() if attempts and (item, given[item] + 1) not in cut)
-    restored = Owner(token, world.store.version, world.store.offset, held, suspects, owner.cut)
+    attempts_of = {item: attempts - ((item, attempts) in cut) for item, attempts in sealed}
+    item_held = tuple(Held(item, attempts) for item, attempts in attempts_of.items())
+    suspects = tuple(
+        item for item, attempts in attempts_of.items() if attempts and (item, attempts_of[item] + 1) not in cut
+    )
+    restored = Owner(token, world.store.version, world.store.offset, item_held, suspects, owner.cut)
     lost = {(item, attempts) for item, attempts in world.store.sealed if attempts} - mine
     with_token = with_token._replace(deaths=world.deaths | lost)
     yield from called(partial(land, setup), with_token, index, ("claim", token), lambda _: restored, owner)
@@ -142,59 +144,63 @@ def _claim(setup: Setup, world: World, index: int) -> Iterator[Step]:
 
 def _work(setup: Setup, world: World, index: int) -> Iterator[Step]:
     owner = world.actors[index]
-    for held in owner.held:
-        if held.state == RUNNING:
-            if held.item == setup.killer:
-                yield ("crash in the handler", owner.name, held.item), put(world, index, Owner())
+    for item_held in owner.items:
+        if item_held.state == RUNNING:
+            if item_held.item == setup.killer:
+                yield ("crash in the handler", owner.name, item_held.item), put(world, index, Owner())
             else:
                 yield (
-                    ("the handler ends", owner.name, held.item),
-                    put(world, index, _with(owner, held._replace(state=DONE))),
+                    ("the handler ends", owner.name, item_held.item),
+                    put(world, index, _with(owner, item_held._replace(state=DONE))),
                 )
-    for held in owner.held:
-        if held.state == DONE:
-            yield from _commit(setup, world, index, "output", held, _without(owner, held.item))
-    for held in _ready(setup, owner):
-        if held.item in owner.suspects and held.attempts >= DEATHS:
-            yield from _commit(setup, world, index, "give up", held, _without(owner, held.item))
+    for item_held in owner.items:
+        if item_held.state == DONE:
+            yield from _commit(setup, world, index, "output", item_held, _without(owner, item_held.item))
+    for item_held in _ready(setup, owner):
+        if item_held.item in owner.suspects and item_held.attempts >= DEATHS:
+            yield from _commit(setup, world, index, "give up", item_held, _without(owner, item_held.item))
             continue
-        begun = held._replace(attempts=held.attempts + 1, state=RUNNING)
+        begun = item_held._replace(attempts=item_held.attempts + 1, state=RUNNING)
         yield from _commit(setup, world, index, "begin", begun, _with(owner, begun))
     if owner.offset < len(setup.keys):
-        sealed = owner._replace(offset=owner.offset + 1, held=(*owner.held, Held(owner.offset)))
+        sealed = owner._replace(offset=owner.offset + 1, items=(*owner.items, Held(owner.offset)))
         yield from _commit(setup, world, index, "seal", Held(owner.offset), sealed)
 
 
 def _ready(setup: Setup, owner: Owner) -> list[Held]:
     """The first of each key that waits; while there are suspects, one of them, and nothing beside it."""
     heads: dict[str, Held] = {}
-    for held in owner.held:
-        key = str(held.item) if setup.mutant == "the-next-of-a-key-begins-too" else setup.keys[held.item]
-        heads.setdefault(key, held)
-    ready = [held for held in heads.values() if held.state == WAITING]
+    for item_held in owner.items:
+        key = str(item_held.item) if setup.mutant == "the-next-of-a-key-begins-too" else setup.keys[item_held.item]
+        heads.setdefault(key, item_held)
+    ready = [item_held for item_held in heads.values() if item_held.state == WAITING]
     if owner.suspects and setup.mutant != "suspects-run-together":
-        busy = any(held.state == RUNNING for held in owner.held)
-        return [] if busy else [held for held in ready if held.item in owner.suspects][:1]
+        busy = any(item_held.state == RUNNING for item_held in owner.items)
+        return [] if busy else [item_held for item_held in ready if item_held.item in owner.suspects][:1]
     return ready
 
 
 def _with(owner: Owner, changed: Held) -> Owner:
-    return owner._replace(held=tuple(changed if held.item == changed.item else held for held in owner.held))
+    return owner._replace(
+        items=tuple(changed if item_held.item == changed.item else item_held for item_held in owner.items)
+    )
 
 
 def _without(owner: Owner, item: int) -> Owner:
     suspects = tuple(other for other in owner.suspects if other != item)
-    return owner._replace(held=tuple(held for held in owner.held if held.item != item), suspects=suspects)
+    return owner._replace(
+        items=tuple(item_held for item_held in owner.items if item_held.item != item), suspects=suspects
+    )
 
 
-def _commit(setup: Setup, world: World, index: int, what: str, held: Held, after: Owner) -> Iterator[Step]:
+def _commit(setup: Setup, world: World, index: int, what: str, item_held: Held, after: Owner) -> Iterator[Step]:
     """Fenced or unknown: everything is forgotten but which calls were cut off, those among them that may not have
     begun."""
     owner = world.actors[index]
-    active = sorted({each for each in (*owner.held, *after.held) if each.state != WAITING})
-    before = [each for each in owner.cut if each[0] not in {held.item for held in active}]
-    dropped = Owner(cut=tuple(sorted((*before, *((each.item, each.attempts, each in owner.held) for each in active)))))
-    packet = (what, owner.name, owner.version, held.item, held.attempts)
+    active = sorted({item for item in (*owner.items, *after.items) if item.state != WAITING})
+    before = [item for item in owner.cut if item[0] not in {item_held.item for item_held in active}]
+    dropped = Owner(cut=tuple(sorted((*before, *((item.item, item.attempts, item in owner.items) for item in active)))))
+    packet = (what, owner.name, owner.version, item_held.item, item_held.attempts)
     then = after._replace(version=owner.version + 1)
     yield from called(
         partial(land, setup), world, index, packet, lambda reply: dropped if reply == REFUSED else then, dropped
@@ -211,7 +217,7 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
         if mine != sorted(mine):
             yield ORDER
     for owner in after.actors:
-        running = [setup.keys[held.item] for held in owner.held if held.state == RUNNING]
+        running = [setup.keys[item_held.item] for item_held in owner.items if item_held.state == RUNNING]
         if len(set(running)) < len(running):
             yield ALONE
     for item, dead in after.store.outputs:
@@ -223,8 +229,8 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
 def calm(setup: Setup, world: World) -> World:
     """Faults stop: one owner is left, the one that has the partition if any does; nothing is late. Its killer still
     kills."""
-    left = next((owner for owner in world.actors if owner.name and owner.name == world.store.token), Owner())
-    return world._replace(actors=(left,), trouble=CALM, wire=())
+    survivor = next((owner for owner in world.actors if owner.name and owner.name == world.store.token), Owner())
+    return world._replace(actors=(survivor,), trouble=CALM, wire=())
 
 
 def fair_step(setup: Setup, world: World) -> Step | None:

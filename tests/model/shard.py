@@ -236,7 +236,7 @@ def _reached(setup: Setup, owner: Owner, rows: tuple[Row, ...]) -> Cursor:
     lowest = owner.queue[0][0].number if owner.queue else 1 << 30
     known = {lineage: number for lineage, number in owner.cursor if number >= lowest}
     cursor = known | {_named(setup, row): row.number for row in rows}
-    return tuple(sorted(sorted(cursor.items(), key=lambda each: each[1])[-setup.most :]))
+    return tuple(sorted(sorted(cursor.items(), key=lambda item: item[1])[-setup.most :]))
 
 
 def _batch(setup: Setup, owner: Owner, waiting: list[Row]) -> tuple[Row, ...]:
@@ -262,14 +262,14 @@ def _refused(world: World, index: int, rows: tuple[Row, ...]) -> Step:
 
 def late_calls(setup: Setup, world: World) -> Iterator[Step]:
     """Calls whose sender gave up or is gone reach the coordinator; what is refused ends its sequence."""
-    for at, ((what, epoch, *given), *behind) in enumerate(world.wire):
-        landed = coordinator.land(setup, world.kafka, (what, epoch, *given))
+    for at, ((what, epoch, *arguments), *behind) in enumerate(world.wire):
+        landed = coordinator.land(setup, world.kafka, (what, epoch, *arguments))
         if landed is None:
             continue
         kafka, reply = landed
-        left = () if reply == REFUSED or not behind else (tuple(behind),)
-        wire = tuple(sorted((*world.wire[:at], *world.wire[at + 1 :], *left), key=str))
+        rest = () if reply == REFUSED or not behind else (tuple(behind),)
+        wire = tuple(sorted((*world.wire[:at], *world.wire[at + 1 :], *rest), key=str))
         yield (
-            (f"late {what}", epoch, given, REFUSED if reply == REFUSED else "lands"),
+            (f"late {what}", epoch, arguments, REFUSED if reply == REFUSED else "lands"),
             world._replace(kafka=kafka, wire=wire),
         )

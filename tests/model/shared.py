@@ -125,9 +125,9 @@ def _look(setup: Setup, world: World, index: int) -> Iterator[Step]:
     def heard(jobs: tuple[Batch, ...]) -> Worker:
         return worker._replace(jobs=tuple(sorted((*worker.jobs, *jobs))))
 
-    held = {job.token for job in worker.jobs}
-    left = [batch for batch in world.store.batches if batch.token not in held]
-    kinds = [("take over", batch.id) for batch in left if world.trouble.overs]
+    tokens = {job.token for job in worker.jobs}
+    rest = [batch for batch in world.store.batches if batch.token not in tokens]
+    kinds = [("take over", batch.id) for batch in rest if world.trouble.overs]
     if setup.expire and world.store.open:
         kinds.append(("time is over", 0))
     for what, id in kinds:
@@ -152,8 +152,8 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
     """The promises that this step broke."""
     store = after.store
     fired = [record for _, members in store.fired for record in members]
-    held = [*store.open, *(record for batch in store.batches for record in batch.members)]
-    ids = [setup.ids[number][offset] for number, offset in (*fired, *held)]
+    records = [*store.open, *(record for batch in store.batches for record in batch.members)]
+    ids = [setup.ids[number][offset] for number, offset in (*fired, *records)]
     if len(set(ids)) < len(ids):
         yield ONCE
     below = {setup.ids[number][offset] for number, stands in enumerate(store.watermarks) for offset in range(stands)}
@@ -184,8 +184,8 @@ def _leased(before: Store, label: tuple, after: World) -> bool:
 
 def calm(setup: Setup, world: World) -> World:
     """Faults stop: one worker is left, with what it has; nothing is late."""
-    left = max(world.actors, key=lambda worker: len(worker.jobs) + len(worker.owes))
-    return world._replace(actors=(left,), trouble=CALM, wire=())
+    survivor = max(world.actors, key=lambda worker: len(worker.jobs) + len(worker.owes))
+    return world._replace(actors=(survivor,), trouble=CALM, wire=())
 
 
 def fair_step(setup: Setup, world: World) -> Step | None:
@@ -196,8 +196,8 @@ def fair_step(setup: Setup, world: World) -> Step | None:
 def is_done(setup: Setup, world: World) -> bool:
     """Everything is read, and fired: what is too few for a group without a deadline stays."""
     fired = {setup.ids[number][offset] for _, members in world.store.fired for number, offset in members}
-    left = set("".join(setup.ids)) - fired
-    return not world.store.batches and len(left) == len(world.store.open) < (1 if setup.expire else setup.count)
+    rest = set("".join(setup.ids)) - fired
+    return not world.store.batches and len(rest) == len(world.store.open) < (1 if setup.expire else setup.count)
 
 
 RULES = Rules(steps, broken, calm, fair_step, is_done, DELIVERED)

@@ -36,20 +36,20 @@ class Store(NamedTuple):
 def land(setup: Any, store: Store, packet: tuple) -> tuple[Store, object]:
     """insert: (where the watermark stands, batches to fire, what is still owed); take over and time is over: batches to
     fire; complete: () or REFUSED."""
-    what, token, *given = packet
+    what, token, *arguments = packet
     if what == "insert":
-        return _insert(setup, store, *given)
+        return _insert(setup, store, *arguments)
     if what == "move":
-        return store._replace(watermarks=_moved(store, *given)), ()
+        return store._replace(watermarks=_moved(store, *arguments)), ()
     if what == "seal":
         return _full(setup, store)
     if what == "fill":
-        return _filled(setup, store, *given), ()
+        return _filled(setup, store, *arguments), ()
     if what == "take over":
-        return _taken_over(setup, store, given[0])
+        return _taken_over(setup, store, arguments[0])
     if what == "time is over":
         return _sealed(store, store.open[: setup.count]) if store.open else (store, ())
-    return _complete(setup, store, token, what, *given)
+    return _complete(setup, store, token, what, *arguments)
 
 
 def _moved(store: Store, number: int, upto: int) -> tuple[int, ...]:
@@ -76,8 +76,8 @@ def _insert(setup: Any, store: Store, number: int, begin: int, upto: int) -> tup
 def _filled(setup: Any, store: Store, number: int, begin: int, upto: int) -> Store:
     """The records whose ids are not known: known are those in the buffer, and those that are kept."""
     for offset in range(begin, upto):
-        held = (*store.open, *(record for batch in store.batches for record in batch.members))
-        if setup.ids[number][offset] not in {*store.kept, *_ids(setup, held)}:
+        records = (*store.open, *(record for batch in store.batches for record in batch.members))
+        if setup.ids[number][offset] not in {*store.kept, *_ids(setup, records)}:
             store = store._replace(open=(*store.open, (number, offset)))
     return store
 
@@ -111,16 +111,16 @@ def _sealed(store: Store, members: tuple[Record, ...]) -> tuple[Store, tuple[Bat
 
 def _taken_over(setup: Any, store: Store, id: Record) -> tuple[Store, tuple[Batch, ...]]:
     """The same records under a new token."""
-    found = next((batch for batch in store.batches if batch.id == id), None)
-    if found is None or setup.mutant == "nobody-looks-for-what-others-left":
+    sealed_batch = next((batch for batch in store.batches if batch.id == id), None)
+    if sealed_batch is None or setup.mutant == "nobody-looks-for-what-others-left":
         return store, ()
-    rest = tuple(batch for batch in store.batches if batch != found)
+    rest = tuple(batch for batch in store.batches if batch != sealed_batch)
     if setup.mutant == "made-anew-when-taken-over":
-        store = store._replace(batches=rest, open=(*found.members, *store.open))
+        store = store._replace(batches=rest, open=(*sealed_batch.members, *store.open))
         return _sealed(store, store.open[: setup.count])
     if setup.mutant == "taken-over-without-a-new-token":
-        return store, (found,)
-    batch = found._replace(token=store.tokens + 1)
+        return store, (sealed_batch,)
+    batch = sealed_batch._replace(token=store.tokens + 1)
     return store._replace(batches=tuple(sorted((*rest, batch))), tokens=batch.token), (batch,)
 
 
@@ -128,12 +128,12 @@ def _complete(
     setup: Any, store: Store, token: int, what: str, id: Record, members: tuple[Record, ...]
 ) -> tuple[Store, object]:
     """Its rows go and its message is written, if the token is that of the batch."""
-    found = next((batch for batch in store.batches if batch.id == id), None)
+    sealed_batch = next((batch for batch in store.batches if batch.id == id), None)
     second = what == HALVES.get(setup.mutant, ("", ""))[1]
-    ours = found is not None and (found.token == token or setup.mutant == "completed-without-its-lease")
+    ours = sealed_batch is not None and (sealed_batch.token == token or setup.mutant == "completed-without-its-lease")
     if not ours and not second:
         return store, REFUSED
-    batches = store.batches if what == "write" else tuple(batch for batch in store.batches if batch != found)
+    batches = store.batches if what == "write" else tuple(batch for batch in store.batches if batch != sealed_batch)
     fired = store.fired if what == "remove" else (*store.fired, (id, members))
     kept = (
         store.kept | _ids(setup, members)

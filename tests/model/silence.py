@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
     claim: int
     kind: str
-    said: int = NEVER
+    moment: int = NEVER
 
 
 class Budget(NamedTuple):
@@ -37,7 +37,7 @@ class Budget(NamedTuple):
 
 class World(NamedTuple):
     """`written` is the tick of the payment. `since`: the owner's last record. `asked`: the tick of the open question,
-    `looked`: the broker has answered it. `told`: the tick of the question that was answered last. `heard`: the state of
+    `looked`: the broker has answered it. `answer`: the tick of the last answered question. `state`: the state of
     the leg, and of when it is, as the correlation has it."""
 
     budget: Budget
@@ -49,9 +49,9 @@ class World(NamedTuple):
     since: int = 0
     asked: int = NEVER
     looked: bool = False
-    told: int = 0
+    answer: int = 0
     rows: tuple[Row, ...] = ()
-    heard: tuple[str, int] = (BEHIND, NEVER)
+    state: tuple[str, int] = (BEHIND, NEVER)
     paid: bool = False
     absent: bool = False
 
@@ -81,7 +81,7 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
         yield ("the connection swallows", 0, ""), world._replace(cut=True, budget=_less(world, "cuts"))
     if world.budget.claims:
         behind = (*world.rows, Row(world.claim + 1, BEHIND))
-        claimed = world._replace(claim=world.claim + 1, cut=False, asked=NEVER, looked=False, told=NEVER, rows=behind)
+        claimed = world._replace(claim=world.claim + 1, cut=False, asked=NEVER, looked=False, answer=NEVER, rows=behind)
         yield ("another owner claims", 0, ""), claimed._replace(budget=_less(world, "claims"))
 
 
@@ -89,17 +89,17 @@ def _sends(setup: Setup, world: World) -> Iterator[Step]:
     """The outbox goes to the correlation in its order, under the newest claim."""
     if world.cut or not world.rows:
         return
-    row, left = world.rows[0], world.rows[1:]
+    row, rest = world.rows[0], world.rows[1:]
     kept = row.claim == world.claim or setup.mutant == "a-predecessor-is-believed"
-    heard = (row.kind, row.said) if row.kind == SILENT and kept else (BEHIND, NEVER)
-    after = world._replace(rows=left, heard=heard, paid=world.paid or row.kind == RECORD)
-    yield ("send", row, heard[0]), after
+    answer = (row.kind, row.moment) if row.kind == SILENT and kept else (BEHIND, NEVER)
+    after = world._replace(rows=rest, state=answer, paid=world.paid or row.kind == RECORD)
+    yield ("send", row, answer[0]), after
 
 
 def _closes(setup: Setup, world: World) -> Iterator[Step]:
     """The orders have passed the end of the group."""
-    state, said = world.heard
-    passed = said > LAST or setup.mutant == "a-word-counts-for-ever"
+    state, time = world.state
+    passed = time > LAST or setup.mutant == "a-word-counts-for-ever"
     if world.now > LAST and state == SILENT and passed:
         yield ("the group ends", 0, ""), world._replace(absent=True)
 
@@ -111,17 +111,17 @@ def _owner(setup: Setup, world: World) -> Iterator[Step]:
         yield ("read", 0, ""), world._replace(read=True, since=world.now, asked=NEVER, looked=False, rows=rows)
     if world.asked != NEVER and not world.cut:
         if world.looked:
-            answered = world._replace(told=world.asked, asked=NEVER, looked=False)
+            answered = world._replace(answer=world.asked, asked=NEVER, looked=False)
             yield ("the answer comes", 0, world.asked), answered
         elif not unread:
             yield ("the broker looks", 0, ""), world._replace(looked=True)
     idle_from = world.since + IDLE
-    if world.told >= idle_from or (setup.mutant == "the-answer-is-old" and world.told != NEVER):
-        said = world.now if setup.mutant == "the-answer-is-old" else world.told
-        if said >= idle_from and Row(world.claim, SILENT, said) not in world.rows and world.heard != (SILENT, said):
-            rows = (*world.rows, Row(world.claim, SILENT, said))
-            yield ("a mark says idle", 0, said), world._replace(rows=rows)
-    if world.now >= idle_from and world.asked == NEVER and world.told < world.now:
+    if world.answer >= idle_from or (setup.mutant == "the-answer-is-old" and world.answer != NEVER):
+        time = world.now if setup.mutant == "the-answer-is-old" else world.answer
+        if time >= idle_from and Row(world.claim, SILENT, time) not in world.rows and world.state != (SILENT, time):
+            rows = (*world.rows, Row(world.claim, SILENT, time))
+            yield ("a mark says idle", 0, time), world._replace(rows=rows)
+    if world.now >= idle_from and world.asked == NEVER and world.answer < world.now:
         yield ("ask for the end", 0, ""), world._replace(asked=world.now)
 
 

@@ -66,10 +66,10 @@ def clear_crash_mark(setup: Setup, store: Store, process: int) -> Store:
     last claim: a mark computed before its name was cleared, or still on its way, must not bring the name back."""
     names = store.trying[1] if store.trying else ()
     kept = tuple(name for name in names if name != process)
-    left = store._replace(trying=(store.trying[0], kept) if kept else ())
+    rest = store._replace(trying=(store.trying[0], kept) if kept else ())
     if setup.mutant == "clear-without-fence" or (process not in names and store.member != process):
-        return left
-    return left._replace(version=store.version + 1) if setup.mutant == "clear-by-version" else left._replace(token=0)
+        return rest
+    return rest._replace(version=store.version + 1) if setup.mutant == "clear-by-version" else rest._replace(token=0)
 
 
 def known(setup: Setup, row: Store) -> Known:

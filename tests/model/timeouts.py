@@ -80,52 +80,56 @@ class Setup(NamedTuple):
 
 def land(setup: Setup, store: Store, packet: tuple) -> tuple[Store, object]:
     """One transaction of the store."""
-    what, token, *given = packet
+    what, token, *arguments = packet
     if what == "claim":
-        return _claim(setup, store, token, *given)
+        return _claim(setup, store, token, *arguments)
     if what in ("emit", "write", "remove"):
-        return _emit(setup, store, token, given[0], what)
-    return _ask(setup, store, what, *given)
+        return _emit(setup, store, token, arguments[0], what)
+    return _ask(setup, store, what, *arguments)
 
 
 def _claim(setup: Setup, store: Store, token: int, over: bool) -> tuple[Store, object]:
     """What is due and nobody's; `over`: leases have run out, and whoever has it may live."""
-    taken = [each for each in store.armed if (each.due <= store.now or setup.mutant == "due-by-the-dispatchers-clock")]
-    free = [each for each in taken if not each.owner or (over and setup.mutant != "claimed-for-ever")]
-    armed = tuple(each._replace(owner=token) if each in free else each for each in store.armed)
-    return store._replace(armed=armed), tuple((each.id, each.due) for each in free)
+    taken = [
+        timer for timer in store.armed if (timer.due <= store.now or setup.mutant == "due-by-the-dispatchers-clock")
+    ]
+    free = [record for record in taken if not record.owner or (over and setup.mutant != "claimed-for-ever")]
+    armed = tuple(timer._replace(owner=token) if timer in free else timer for timer in store.armed)
+    return store._replace(armed=armed), tuple((timer.id, timer.due) for timer in free)
 
 
 def _emit(setup: Setup, store: Store, token: int, batch: tuple, what: str) -> tuple[Store, object]:
     """Those that the claim still has: their messages and their removal, in one transaction."""
-    owned = {(each.id, each.due) for each in store.armed if each.owner == token}
+    owned = {(timer.id, timer.due) for timer in store.armed if timer.owner == token}
     if setup.mutant == "emitted-without-its-lease":
         owned = set(batch)
     elif setup.mutant == "moved-and-still-claimed":
-        owned = {(id, due) for id, due in batch if any(each.id == id and each.owner == token for each in store.armed)}
-    ours = [each for each in batch if each in owned or what == "write"]
-    written = [] if what == "remove" else [each for each in ours if _message(setup, token, each) not in store.outbox]
+        owned = {
+            (id, due) for id, due in batch if any(timer.id == id and timer.owner == token for timer in store.armed)
+        }
+    ours = [row for row in batch if row in owned or what == "write"]
+    written = [] if what == "remove" else [timer for timer in ours if _message(setup, token, timer) not in store.outbox]
     gone = set() if what == "write" else {id for id, _ in ours}
     return store._replace(
-        armed=tuple(each for each in store.armed if each.id not in gone),
-        outbox=(*store.outbox, *(_message(setup, token, each) for each in written)),
+        armed=tuple(timer for timer in store.armed if timer.id not in gone),
+        outbox=(*store.outbox, *(_message(setup, token, timer) for timer in written)),
         sent=(*store.sent, *written),
         early=any(due > store.now for _, due in written),
     ), len(ours) or REFUSED
 
 
-def _message(setup: Setup, token: int, each: tuple[int, int]) -> tuple:
+def _message(setup: Setup, token: int, timer: tuple[int, int]) -> tuple:
     """The id of the message: made of the timeout's and its due time, so that an insert that is repeated counts once."""
     if setup.mutant == "message-id-at-random":
-        return (*each, token)
-    return each[:1] if setup.mutant == "message-id-without-the-due-time" else each
+        return (*timer, token)
+    return timer[:1] if setup.mutant == "message-id-without-the-due-time" else timer
 
 
 def _ask(setup: Setup, store: Store, what: str, id: int, due: int) -> tuple[Store, object]:
     """insert: refused when its id is there. cancel and move: the (id, due) that is stopped, or refused when nothing was
     there."""
-    there = [each for each in store.armed if each.id == id]
-    rest = tuple(each for each in store.armed if each.id != id)
+    there = [timer for timer in store.armed if timer.id == id]
+    rest = tuple(timer for timer in store.armed if timer.id != id)
     if what == "insert":
         return (
             (store, REFUSED)
@@ -136,7 +140,7 @@ def _ask(setup: Setup, store: Store, what: str, id: int, due: int) -> tuple[Stor
         return store, REFUSED
     moved = what == "move"
     kept = (Armed(id, due, there[0].owner if setup.mutant == "moved-and-still-claimed" else 0),) if moved else ()
-    owed = tuple(each for each in store.owed if each != (id, there[0].due))
+    owed = tuple(timer for timer in store.owed if timer != (id, there[0].due))
     return store._replace(armed=(*rest, *kept), owed=(*owed, (id, due)) if moved else owed), (id, there[0].due)
 
 
@@ -222,8 +226,8 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
 
 def calm(setup: Setup, world: World) -> World:
     """Faults stop: one dispatcher is left, with what it has; nothing is late."""
-    left = max(world.actors, key=lambda actor: actor.phase)
-    return world._replace(actors=(left,), trouble=CALM, wire=())
+    survivor = max(world.actors, key=lambda actor: actor.phase)
+    return world._replace(actors=(survivor,), trouble=CALM, wire=())
 
 
 def fair_step(setup: Setup, world: World) -> Step | None:

@@ -50,7 +50,7 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
             yield _claim(setup, world, index)
         if owner.token and world.trouble.crashes:
             yield ("crash", owner.token, ""), gone(less(world, "crashes"), index)
-    if any(not each.ends for each in world.kafka.transactions) and world.trouble.timeouts:
+    if any(not row.ends for row in world.kafka.transactions) and world.trouble.timeouts:
         yield (
             ("transaction timed out", "Kafka", ""),
             less(world, "timeouts")._replace(kafka=coordinator.timed_out(world.kafka)),
@@ -62,7 +62,7 @@ def steps(setup: Setup, world: World) -> Iterator[Step]:
 def _claim(setup: Setup, world: World, index: int) -> Step:
     """A new token; the unsent rows are read with it."""
     row, token = world.store, world.tokens + 1
-    owner = Owner(token, row.version, row.offset, row.number, tuple((each, WAITING) for each in row.rows))
+    owner = Owner(token, row.version, row.offset, row.number, tuple((item, WAITING) for item in row.rows))
     store = row._replace(token=token)
     return ("claim", token, ""), put(less(world, "claims"), index, owner, store=store, tokens=token)
 
@@ -88,9 +88,9 @@ def _commits(setup: Setup, world: World, index: int) -> Iterator[Step]:
 def _committed(setup: Setup, store: Store, owner: Owner, rows: tuple[Row, ...]) -> tuple[Store, Owner]:
     """What the store becomes, and who hears of it. Where the store never goes back its version says no more than the
     token."""
-    ended = tuple(each for each, state in owner.queue if state in (SENT, DEAD))
-    dead = tuple(each.id for each, state in owner.queue if state == DEAD)
-    kept = tuple(each for each in store.rows if each not in ended)
+    ended = tuple(row for row, state in owner.queue if state in (SENT, DEAD))
+    dead = tuple(row.id for row, state in owner.queue if state == DEAD)
+    kept = tuple(row for row in store.rows if row not in ended)
     version, offset, number = (
         store.version + bool(setup.trouble.rewinds),
         store.offset + len(rows),
@@ -99,7 +99,7 @@ def _committed(setup: Setup, store: Store, owner: Owner, rows: tuple[Row, ...]) 
     landed = Store(
         store.token, version, offset, number, kept + rows, tuple(sorted((*store.dead, *dead))), store.fires + rows
     )
-    queue = (*((each, state) for each, state in owner.queue if each not in ended), *((each, WAITING) for each in rows))
+    queue = (*((row, state) for row, state in owner.queue if row not in ended), *((row, WAITING) for row in rows))
     return landed, owner._replace(version=version, offset=offset, number=number, queue=queue, doubted=False)
 
 
@@ -124,7 +124,7 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
         yield ONCE
     if not after.rewound and numbers != sorted(numbers):
         yield ORDER
-    on_the_way = {row for each in after.kafka.transactions if each.ends for row in each.rows}
+    on_the_way = {row for transaction in after.kafka.transactions if transaction.ends for row in transaction.rows}
     gone = (row for row in after.store.fires if row not in after.store.rows and row.id not in after.store.dead)
     if any(row not in received and row not in on_the_way for row in gone):
         yield UNSENT
@@ -134,8 +134,8 @@ def broken(setup: Setup, before: World, label: tuple, after: World) -> Iterator[
 
 def calm(setup: Setup, world: World) -> World:
     """Faults stop: one owner is left, the one that holds the claim if any does; nothing is late."""
-    left = next((owner for owner in world.owners if owner.token == world.store.token), world.owners[0])
-    return world._replace(owners=(left,), trouble=CALM, wire=(), saved=())
+    survivor = next((owner for owner in world.owners if owner.token == world.store.token), world.owners[0])
+    return world._replace(owners=(survivor,), trouble=CALM, wire=(), saved=())
 
 
 def fair_step(setup: Setup, world: World) -> Step | None:

@@ -71,7 +71,7 @@ class Owner(NamedTuple):
     """A process that believes it owns the partition. All but `process`, `owes` and `known` are dropped with the claim.
 
     `process` is its name in crash marks (negative there: it crashed); `groups` holds (key, members, number of the entry
-    that begins its description); `queue` (row, how far its sending is). `found` are the other processes in the crash
+    that begins its description); `queue` (row, how far its sending is). `names` are the other processes in the crash
     mark; `owes` says that our own name may stand in it; `known` is the highest that the store ever told
     us; `rest` and `fired` serve mutants only.
     """
@@ -88,7 +88,7 @@ class Owner(NamedTuple):
     groups: tuple = ()
     queue: tuple = ()
     acked: tuple[int, ...] = ()
-    found: tuple[int, ...] = ()
+    names: tuple[int, ...] = ()
     marked: int = ABSENT
     single: int = 0
     owes: bool = False

@@ -100,8 +100,8 @@ class Run(NamedTuple):
 
 def run(tree: Path, *arguments: str) -> Run:
     code, output = child.call(tree, [*OPTIONS, *arguments], SECONDS)
-    found = FAILED.search(output)
-    return Run(code, found[1] if found else "", output)
+    match = FAILED.search(output)
+    return Run(code, match[1] if match else "", output)
 
 
 def attempt(tree: Path, guard: Guard) -> str:
@@ -148,7 +148,7 @@ def chosen(words: Sequence[str]) -> Iterator[Guard]:
 
 
 def main(words: Sequence[str]) -> int:
-    found = report.read(PROJECT, GUARDS) if words else {}
+    tests = report.read(PROJECT, GUARDS) if words else {}
     os.environ |= {"SLUICEGATE_SERVERS_CACHE": str(jars.cache()), "COLUMNS": "400"}
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         trees = queue.SimpleQueue[Path]()
@@ -165,21 +165,21 @@ def main(words: Sequence[str]) -> int:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for done in as_completed([pool.submit(tried, guard) for guard in chosen(words)]):
                 guard, result = done.result()
-                found[guard.promise] = result
+                tests[guard.promise] = result
                 print(f"{guard.promise}: {result}", flush=True)
-                report.write(PROJECT, GUARDS, found)
-        _judge([guard.promise for guard in chosen(words)], found, trees.get())
-    report.write(PROJECT, GUARDS, found)
-    return 1 if any("::" not in found[guard.promise] for guard in chosen(words)) else 0
+                report.write(PROJECT, GUARDS, tests)
+        _judge([guard.promise for guard in chosen(words)], tests, trees.get())
+    report.write(PROJECT, GUARDS, tests)
+    return 1 if any("::" not in tests[guard.promise] for guard in chosen(words)) else 0
 
 
-def _judge(promises: Sequence[str], found: dict[str, str], tree: Path) -> None:
+def _judge(promises: Sequence[str], results: dict[str, str], tree: Path) -> None:
     """What fails with every guard in its place proves nothing."""
-    tests = sorted({found[promise] for promise in promises if "::" in found[promise]})
+    tests = sorted({results[promise] for promise in promises if "::" in results[promise]})
     failing = set(FAILED.findall(run(tree, *tests).output)) if tests else set()
-    for promise in [each for each in promises if found[each] in failing]:
-        found[promise] = f"{report.BROKEN} ({found[promise]} fails with the guard, too)"
-        print(f"{promise}: {found[promise]}", flush=True)
+    for promise in [promise for promise in promises if results[promise] in failing]:
+        results[promise] = f"{report.BROKEN} ({results[promise]} fails with the guard, too)"
+        print(f"{promise}: {results[promise]}", flush=True)
 
 
 if __name__ == "__main__":

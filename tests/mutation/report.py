@@ -15,8 +15,8 @@ of `tests/mutation` with a table `GUARDS` have the guards; a unit test keeps the
 """
 
 
-def write(project: Path, guards: Sequence[Guard], found: Mapping[str, str]) -> None:
-    results = [found.get(guard.promise, OPEN) for guard in guards]
+def write(project: Path, guards: Sequence[Guard], tests: Mapping[str, str]) -> None:
+    results = [tests.get(guard.promise, OPEN) for guard in guards]
     killed, waiting = sum("::" in result for result in results), results.count(OPEN)
     also = f" {waiting} more were not run." if waiting else ""
     lines = [

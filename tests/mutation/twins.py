@@ -76,8 +76,8 @@ def _functions(place: Any, module: str) -> Iterator[tuple[str, FunctionType]]:
         if isinstance(value, type) and value.__module__ == module:
             yield from _functions(value, module)
             continue
-        for each in (value.fget, value.fset) if isinstance(value, property) else (value,):
-            function = unwrap(getattr(each, "__func__", each)) if callable(each) or hasattr(each, "__func__") else None
+        for item in (value.fget, value.fset) if isinstance(value, property) else (value,):
+            function = unwrap(getattr(item, "__func__", item)) if callable(item) or hasattr(item, "__func__") else None
             if isinstance(function, FunctionType) and function.__module__ == module:
                 yield function.__qualname__, function
 
@@ -88,7 +88,9 @@ def _same(one: CodeType, other: CodeType) -> bool:
 
 
 def _told(code: CodeType) -> tuple[Any, ...]:
-    constants = tuple(_told(each) if isinstance(each, CodeType) else (type(each), each) for each in code.co_consts)
+    constants = tuple(
+        _told(constant) if isinstance(constant, CodeType) else (type(constant), constant) for constant in code.co_consts
+    )
     return (
         code.co_code,
         constants,
@@ -103,9 +105,9 @@ def _told(code: CodeType) -> tuple[Any, ...]:
 # -- in processes ------------------------------------------------------------------------------------------------------
 
 
-def environment(names: str, log: Path, given: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables that make a process, and all that it starts, run without these protections; add them to `given`."""
-    path = os.pathsep.join(filter(None, (str(HOOK), given.get("PYTHONPATH"))))
+def environment(names: str, log: Path, source: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that let a process and all that it starts run without these protections; add them to `source`."""
+    path = os.pathsep.join(filter(None, (str(HOOK), source.get("PYTHONPATH"))))
     return {"PYTHONPATH": path, "TWIN_EDITS": json.dumps(edits_of(names)), "TWIN_LOG": str(log)}
 
 
@@ -113,11 +115,11 @@ def check(names: str, log: Path, pids: Iterable[int]) -> None:
     """Raises AssertionError unless the hook ran in these processes, every edit fitted, and each protection was taken
     out in one of them. A twin that kept its protections proves nothing."""
     lines = [line.split(maxsplit=1) for line in log.read_text().splitlines()] if log.exists() else []
-    said = [(int(pid), what) for pid, what in lines]
-    broken = [what for _, what in said if what.startswith("broken")]
+    events = [(int(pid), what) for pid, what in lines]
+    broken = [what for _, what in events if what.startswith("broken")]
     assert not broken, broken
-    started = {pid for pid, what in said if what == "started"}
+    started = {pid for pid, what in events if what == "started"}
     assert {*pids} <= started, f"these processes have their protections: {sorted({*pids} - started)}"
-    files = {what for _, what in said}
+    files = {what for _, what in events}
     kept = [name for name in names.split(",") if not files & {edit.file for edit in PROTECTIONS[name]}]
     assert not kept, f"no process was without {kept}"

@@ -145,11 +145,11 @@ def observed(driver: TestDriver, app: App) -> Iterator[str]:
             yield from (f"open {agent.name} {group}" for group in driver.groups(agent.name) if agent.grouped)
         yield from (f"offset {agent.name} {place} {offset}" for place, offset in driver.offsets(agent.name).items())
         if agent.handler is not None:
-            yield from (f"parked {each}" for each in parked(driver._store, app.name, agent))
+            yield from (f"parked {record}" for record in parked(driver._store, app.name, agent))
         if agent.handler is not None and agent.handler.session:
             yield from (f"row {row}" for row in driver.rows("select * from entered"))
 
 
 def shown(message: LogRecord) -> str:
-    named = [each for each in message.h or () if each[0] not in NAMES_OF_RULES]
+    named = [item for item in message.h or () if item[0] not in NAMES_OF_RULES]
     return f"{message.t}/{message.p} at {message.at}: {message.k!r} {message.v!r} {named}"

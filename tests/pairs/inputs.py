@@ -79,7 +79,7 @@ class Input:
         number = next(self._numbers)
         own = name(f"{key}.{number}", partition_of(key.encode(), PARTITIONS))
         value = {"id": own, "amount": amount, "at": int(START + after), "status": "open"} | values
-        value = {name: each for name, each in value.items() if each is not None}
+        value = {name: part for name, part in value.items() if part is not None}
         headers = EVENT | {"ce_id": own, "event": f"e-{number}"}
         for topic in ("orders", "payments") if self.correlated else ("in",):
             paid = value | {"id": key} if topic == "payments" else value

@@ -58,7 +58,11 @@ def file_with(kind: str, *names: str) -> Loaded | None:
 def verdict(kind: str, *names: str) -> tuple[str, ...] | None:
     """The problems of the agent; None when the features are alternatives."""
     file = file_with(kind, *names)
-    return None if file is None else tuple(sorted({shown(f"{each.key}: {each.message}") for each in file.problems}))
+    return (
+        None
+        if file is None
+        else tuple(sorted({shown(f"{problem.key}: {problem.message}") for problem in file.problems}))
+    )
 
 
 def shown(text: str) -> str:
@@ -83,8 +87,8 @@ def refusals(kinds: tuple[str, ...] = tuple(KINDS)) -> tuple[Refusal, ...]:
 
 
 def _why(kind: str, names: Sequence[str]) -> str:
-    said = {problem.partition(": ")[2] for problem in verdict(kind, *names) or ()}
-    return " | ".join(sorted({re.sub(r"(?<=needs )the field \w+", "a field", each) for each in said}))
+    reasons = {problem.partition(": ")[2] for problem in verdict(kind, *names) or ()}
+    return " | ".join(sorted({re.sub(r"(?<=needs )the field \w+", "a field", reason) for reason in reasons}))
 
 
 def table() -> Iterator[str]:

@@ -62,9 +62,9 @@ def agents() -> Mapping[str, tuple[Agent, ...]]:
 
 def answers(command: str) -> Iterator[tuple[str, str]]:
     """Each pair with the reason why one of its agents is refused; an empty one: all of them are served."""
-    for name, each in agents().items():
-        why = next((NOTHING + why for agent in each if (why := _nothing(agent))), None)
-        yield name, why or next((why for agent in each if (why := COMMANDS[command](agent))), "")
+    for name, item in agents().items():
+        why = next((NOTHING + why for agent in item if (why := _nothing(agent))), None)
+        yield name, why or next((why for agent in item if (why := COMMANDS[command](agent))), "")
 
 
 @cache

@@ -48,7 +48,7 @@ message Result {
 
 def _record(name: str, fields: dict[str, Any]) -> bytes:
     return json.dumps(
-        {"type": "record", "name": name, "fields": [{"name": each, **kind} for each, kind in fields.items()]}
+        {"type": "record", "name": name, "fields": [{"name": field, **kind} for field, kind in fields.items()]}
     ).encode()
 
 

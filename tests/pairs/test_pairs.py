@@ -12,14 +12,14 @@ from tests.pairs.judge import LIST, Refusal, refusals
 
 def listed() -> list[Refusal]:
     """The refusals of the list."""
-    found, why = list[Refusal](), ""
+    texts, why = list[Refusal](), ""
     for line in LIST.read_text(encoding="utf-8").splitlines()[1:]:
         if line.startswith(" "):
             features, _, kinds = line.strip().rpartition(": ")
-            found += [Refusal(why, features, kind) for kind in kinds.split(", ")]
+            texts += [Refusal(why, features, kind) for kind in kinds.split(", ")]
         else:
             why = line.partition(": ")[2]
-    return found
+    return texts
 
 
 MOST_REASONS = 50
@@ -28,12 +28,12 @@ MOST_REASONS = 50
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_check_refuses_stands_in_the_list(kind: str) -> None:
     """`python -m tests.pairs` writes the list; a refusal that is new needs a contradiction in its meaning."""
-    assert {*refusals((kind,))} == {each for each in listed() if each.kind == kind}
+    assert {*refusals((kind,))} == {letter for letter in listed() if letter.kind == kind}
 
 
 def test_the_list_begins_with_the_number_of_refusals() -> None:
     """Nothing is hidden where one reason stands for several pairs."""
-    reasons = {each.why for each in listed()}
+    reasons = {letter.why for letter in listed()}
 
     assert LIST.read_text(encoding="utf-8").startswith(
         f"{len(listed())} pairs are refused, for {len(reasons)} reasons\n"
@@ -52,7 +52,9 @@ def test_the_guide_lists_what_cannot_be_replayed() -> None:
     named = {row.replace("FUNCTION", "*").replace("TOPIC", "*") for row in rows}
     lines = replays.LIST.read_text(encoding="utf-8").splitlines()
     reasons = [line.lstrip().partition(" ")[2] for line in lines if line.startswith(" ")]
-    refusals = {DYNAMIC.sub("*", each) for each in reasons if each != "served" and not each.startswith(replays.NOTHING)}
+    refusals = {
+        DYNAMIC.sub("*", reason) for reason in reasons if reason != "served" and not reason.startswith(replays.NOTHING)
+    }
     assert refusals
     assert refusals - named == set()
 

@@ -174,32 +174,34 @@ def _rule(kind: str, chance: Random, count: int, first: float, last: float) -> A
 
 def records(kind: str, chance: Random, most: int, steps: int, partitions: int) -> tuple[Entry, ...]:
     """So many, in the order in which they are written, some of them bad."""
-    found = [
+    entries = [
         Entry(chance.randrange(steps), chance.randrange(partitions), chance.choice(KEYS), _value(kind, chance, number))
         for number in range(most)
     ]
     if kind in (windowed.KIND, merged.KIND, *windows_deployed.KINDS):
-        found = [each._replace(value=windowed.timed(each.value, each.step, chance)) for each in found]
+        entries = [entry._replace(value=windowed.timed(entry.value, entry.step, chance)) for entry in entries]
     if kind == windows_deployed.CALENDAR:
-        found = [each._replace(value=windows_deployed.dated(each.value)) for each in found]
+        entries = [entry._replace(value=windows_deployed.dated(entry.value)) for entry in entries]
     if kind == legs.KIND:
-        found = [each._replace(value=legs.leg(chance, number, each.step)) for number, each in enumerate(found)]
+        entries = [entry._replace(value=legs.leg(chance, number, entry.step)) for number, entry in enumerate(entries)]
     if kind == correlated.KIND:
         made = [correlated.leg(chance, number) for number in range(most)]
-        found = [each._replace(key=key, value=value) for each, (key, value) in zip(found, made, strict=True)]
+        entries = [entry._replace(key=key, value=value) for entry, (key, value) in zip(entries, made, strict=True)]
     for at in range(0, most, 31):
-        found[at] = found[at]._replace(value=chance.choice(BROKEN)) if at % 62 else found[at]._replace(key=None)
+        entries[at] = entries[at]._replace(value=chance.choice(BROKEN)) if at % 62 else entries[at]._replace(key=None)
     if kind == "dedupe":
-        again = chance.sample(found, most // 6)
-        found += [each._replace(step=min(steps - 1, each.step + chance.randrange(60))) for each in again]
+        again = chance.sample(entries, most // 6)
+        entries += [letter._replace(step=min(steps - 1, letter.step + chance.randrange(60))) for letter in again]
     if kind == "poison":
-        found[most // 2] = Entry(steps // 3, 0, b"a", b'{"n":1,"poison":true}')
+        entries[most // 2] = Entry(steps // 3, 0, b"a", b'{"n":1,"poison":true}')
     if kind == "killer":
-        found[most // 2] = Entry(steps // 3, 0, b"a", b'{"n":1,"at":%d}' % DEADLY)
+        entries[most // 2] = Entry(steps // 3, 0, b"a", b'{"n":1,"at":%d}' % DEADLY)
     if kind == windows_deployed.SESSIONS:
         far = b'{"n":0,"m":0,"at":%d,"t":%d}'
-        found += [Entry(steps, place, b"a", far % (most + place, windows_deployed.FAR)) for place in range(partitions)]
-    return tuple(sorted(found, key=lambda entry: entry.step))
+        entries += [
+            Entry(steps, place, b"a", far % (most + place, windows_deployed.FAR)) for place in range(partitions)
+        ]
+    return tuple(sorted(entries, key=lambda entry: entry.step))
 
 
 def _value(kind: str, chance: Random, number: int) -> bytes:

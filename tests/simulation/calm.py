@@ -37,7 +37,8 @@ def drain(world: Any) -> None:
             if process.alive:
                 world.turn(process)
         due = min(
-            (each.worker.due_in(world.clock.now) for each in world.processes if each.agent.times is None), default=0.0
+            (process.worker.due_in(world.clock.now) for process in world.processes if process.agent.times is None),
+            default=0.0,
         )
         over = done(world)
         over = over and world.clock.now >= looked
@@ -55,16 +56,20 @@ def drain(world: Any) -> None:
 
 def too_far(world: Any) -> list[str]:
     """Open groups that wait for longer than their own timeouts: a clock that was ahead has opened them."""
-    found = []
+    problems = []
     for process in world.processes:
         for owner in process.worker._owners.values():
             groups, now = owner.groups.newest, owner.clock.last
             completion = groups.rule.completion
-            longest = max((each for each in (completion.since_first, completion.since_last) if each < inf), default=inf)
+            longest = max(
+                (seconds for seconds in (completion.since_first, completion.since_last) if seconds < inf), default=inf
+            )
             waits = max((groups.due(state) - now for state in groups.states.values()), default=0.0)
             if longest < waits - BACK < inf:
-                found.append(f"{owner.partition}: a group waits for {waits:.1f} s, and its timeout is {longest:.1f} s")
-    return found
+                problems.append(
+                    f"{owner.partition}: a group waits for {waits:.1f} s, and its timeout is {longest:.1f} s"
+                )
+    return problems
 
 
 def done(world: Any) -> bool:
@@ -96,12 +101,14 @@ def handled(world: Any) -> bool:
 def closed(world: Any) -> bool:
     """Does no open window wait for silence? It is due only when a broker has said that nothing came."""
     windows = [owner.groups.windows for process in world.processes for owner in process.worker._owners.values()]
-    silent = [each for each in windows if each is not None and each.merged is None and each.window.idle is not None]
-    return not any(group not in each.closed for each in silent for group in each.states)
+    silent = [
+        window for window in windows if window is not None and window.merged is None and window.window.idle is not None
+    ]
+    return not any(group not in item.closed for item in silent for group in item.states)
 
 
 def halted(world: Any, agent: str) -> dict[tuple[str, int], str]:
-    reports = [each.worker.reports.of(world.clock.now) for each in world.processes if each.agent.name == agent]
+    reports = [process.worker.reports.of(world.clock.now) for process in world.processes if process.agent.name == agent]
     return {(p.topic, p.number): p.error or "" for report in reports for p in report.partitions if p.state == "halted"}
 
 

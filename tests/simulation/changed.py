@@ -33,7 +33,7 @@ def files(base: Agent, chance: Random) -> tuple[Agent, ...]:
         replace(rule, count=chance.randint(2, 9), since_first=None),
         replace(chance.choice([rule, idle]), compute=(Reducer("total", "sum", "m"),)),
     )
-    return tuple(replace(base, aggregation=each) for each in rules)
+    return tuple(replace(base, aggregation=rule) for rule in rules)
 
 
 class Tiled:
@@ -56,9 +56,9 @@ class Tiled:
             if record.o not in unused and record.k is not None:
                 self._records.setdefault(record.k, []).append(record)
         self._results: dict[bytes, list[Seen]] = {}
-        for each in sent:
-            if "sluicegate-first" in each.headers and each.key is not None:
-                self._results.setdefault(each.key, []).append(each)
+        for message in sent:
+            if "sluicegate-first" in message.headers and message.key is not None:
+                self._results.setdefault(message.key, []).append(message)
         self._left: dict[bytes, int] = {}
         self._findings = list(self._laid())
 
@@ -69,7 +69,9 @@ class Tiled:
     def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
         """As fold.Fold; what is wrong with them is in `left`."""
         return [
-            (_offset(each, "first"), key, {}, each.topic) for key, results in self._results.items() for each in results
+            (_offset(result, "first"), key, {}, result.topic)
+            for key, results in self._results.items()
+            for result in results
         ]
 
     def left(self, world: Any, partition: Partition) -> list[str]:
@@ -84,24 +86,24 @@ class Tiled:
         """Each result takes the next records of its key."""
         for key, results in self._results.items():
             mine, at = self._records.get(key, []), 0
-            for each in sorted(results, key=lambda each: _offset(each, "first")):
-                document = loads(each.value)
+            for result in sorted(results, key=lambda result: _offset(result, "first")):
+                document = loads(result.value)
                 part = mine[at : at + document["count"]]
                 at += document["count"]
                 place = f"{self._partition}: the result {document} of {key!r}"
                 ends = [part[0].o, part[-1].o] if part else []
-                if ends != [_offset(each, "first"), _offset(each, "last")] or len(part) != document["count"]:
-                    said = _offset(each, "first"), _offset(each, "last")
-                    yield f"{place} is of {said}, its records are {[record.o for record in part]}"
+                if ends != [_offset(result, "first"), _offset(result, "last")] or len(part) != document["count"]:
+                    span = _offset(result, "first"), _offset(result, "last")
+                    yield f"{place} is of {span}, its records are {[record.o for record in part]}"
                 else:
-                    yield from (f"{place} {why}" for why in self._judged(each, document, part))
+                    yield from (f"{place} {why}" for why in self._judged(result, document, part))
             if mine[at:]:
                 self._left[key] = len(mine[at:])
         self._left |= {key: len(mine) for key, mine in self._records.items() if key not in self._results}
 
-    def _judged(self, each: Seen, document: Any, part: Sequence[LogRecord]) -> Iterator[str]:
+    def _judged(self, seen: Seen, document: Any, part: Sequence[LogRecord]) -> Iterator[str]:
         """By the file of the claim that wrote it."""
-        token = each.headers["sluicegate-shard"].rpartition("#")[2]
+        token = seen.headers["sluicegate-shard"].rpartition("#")[2]
         rule = self._world.files[token].aggregation
         sums = {name: sum(loads(record.v)[name] for record in part) for name in FIELDS}
         own = rule.compute[0].field
@@ -146,5 +148,5 @@ class Tiled:
         return begun
 
 
-def _offset(each: Seen, name: str) -> int:
-    return int(each.headers[f"sluicegate-{name}"].rpartition("/")[2])
+def _offset(seen: Seen, name: str) -> int:
+    return int(seen.headers[f"sluicegate-{name}"].rpartition("/")[2])

@@ -37,12 +37,12 @@ class Correlated(Fold):
         fault `stale` lets it."""
         claims = dict(world.claims.get(partition, []))
         fires = {self.identify(fire[2]): fire for fires in self.oracle.fires.values() for fire in fires}
-        for each in self._sent:
-            fire = fires.get(each.headers.get("sluicegate-fire", ""))
+        for message in self._sent:
+            fire = fires.get(message.headers.get("sluicegate-fire", ""))
             if fire is None or fire[0] != "timeout":
                 continue
-            token = each.headers["sluicegate-shard"].rpartition("#")[2]
+            token = message.headers["sluicegate-shard"].rpartition("#")[2]
             before, high = int(1000 * claims.get(token, 0.0)), world.highs.get(token, inf)
-            unread = [late.o for late in self._late if late.k == each.key and late.at < before and late.o < high]
+            unread = [late.o for late in self._late if late.k == message.key and late.at < before and late.o < high]
             if unread:
-                yield f"{partition}: {each.key!r} timed out while its records {unread} waited to be read"
+                yield f"{partition}: {message.key!r} timed out while its records {unread} waited to be read"

@@ -56,8 +56,8 @@ class Deadlines(Fold):
         if since == "first":
             return promise.wait - (seconds(document["closed_at"]) - seconds(document["opened_at"]))
         now = world.log.topics[message.topic][message.partition][message.offset].at / 1000
-        given = next(record.at / 1000 for record in self.usable if record.o == promise.giver)
-        return lowest(world, given, now) + promise.wait - highest(world, now)
+        time = next(record.at / 1000 for record in self.usable if record.o == promise.giver)
+        return lowest(world, time, now) + promise.wait - highest(world, now)
 
     def _promise(self, key: bytes, first: int, last: int) -> Promise | None:
         """What the records of the group come to."""

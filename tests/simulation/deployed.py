@@ -40,7 +40,7 @@ def rules(base: Agent, chance: Random) -> tuple[Agent, ...]:
         other,
         replace(other, count=None),
     )
-    return tuple(replace(base, aggregation=each) for each in made)
+    return tuple(replace(base, aggregation=case) for case in made)
 
 
 RULES = {
@@ -70,11 +70,13 @@ def deploy(world: Any, chosen: int) -> str | None:
     once = world.plan.kind == windows_deployed.SESSIONS
     if once and any(version.digest == rule_of(new).digest for version in known.versions):
         return None
-    suited = [each for each in policies_of(changes(document(old), document(new))) if each != DROP]
+    suited = [policy for policy in policies_of(changes(document(old), document(new))) if policy != DROP]
     rows = world.store._rows.values()
     full = any(row.claim.source and len(row.claim.source.older) >= MOST_OLDER for row in rows)
     if world.plan.kind in windows_deployed.KINDS:
-        suited = [] if full else [each for each in suited if each in windows_deployed.policies(world.plan.kind, new)]
+        suited = (
+            [] if full else [policy for policy in suited if policy in windows_deployed.policies(world.plan.kind, new)]
+        )
         if not suited:
             return None
     elif full:
@@ -89,11 +91,11 @@ def deploy(world: Any, chosen: int) -> str | None:
 class TiledByRule(Tiled):
     """As Tiled, judged by the rule that a result names."""
 
-    def _judged(self, each: Seen, document: Any, part: Sequence[LogRecord]) -> Iterator[str]:
+    def _judged(self, seen: Seen, document: Any, part: Sequence[LogRecord]) -> Iterator[str]:
         made = [rule_of(agent) for agent in self._world.plan.files]
-        named = [number for number, rule in enumerate(made) if rule.short == each.headers.get("sluicegate-rule")]
+        named = [number for number, rule in enumerate(made) if rule.short == seen.headers.get("sluicegate-rule")]
         if not named:
-            yield f"names the rule {each.headers.get('sluicegate-rule')}, which was not deployed"
+            yield f"names the rule {seen.headers.get('sluicegate-rule')}, which was not deployed"
             return
         rule = self._world.plan.files[named[0]].aggregation
         sums = {name: sum(loads(record.v)[name] for record in part) for name in FIELDS}

@@ -13,7 +13,7 @@ from tests.simulation.store import saved, went_back
 
 def _kill(world: Any, fault: Fault, process: Any) -> bool:
     """One that is turned, or one that stands still."""
-    standing = [each for each in world.processes if each.paused and not each.doomed]
+    standing = [process for process in world.processes if process.paused and not process.doomed]
     if standing and fault.target % 3 == 0:
         standing[0].doomed = True
     else:
@@ -55,8 +55,8 @@ def _twice(world: Any, fault: Fault, process: Any) -> bool:
 
 def _outage(world: Any, fault: Fault, process: Any) -> bool:
     """Of the store, for one process or for all."""
-    for each in world.processes if fault.target % 2 else [process]:
-        each.away = world.number + int(fault.size)
+    for item in world.processes if fault.target % 2 else [process]:
+        item.away = world.number + int(fault.size)
     return True
 
 
@@ -79,8 +79,8 @@ def _stale(world: Any, fault: Fault, process: Any) -> bool:
 
 
 def _kafka_away(world: Any, fault: Fault, process: Any) -> bool:
-    for each in world.processes if fault.target % 2 else [process]:
-        each.input.away = world.number + int(fault.size)
+    for item in world.processes if fault.target % 2 else [process]:
+        item.input.away = world.number + int(fault.size)
     return True
 
 

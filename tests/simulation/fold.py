@@ -61,12 +61,12 @@ class Fold:
 
     def _timeouts(self, sent: Sequence[Seen]) -> dict[str, int]:
         """How many records were in each group that timed out, by its fire's id."""
-        found = {}
-        for each in sent:
-            document = loads(each.value)
-            if isinstance(document, dict) and document.get("reason") == "timeout" and self.group_of(each):
-                found[self.group_of(each)] = document["count"]
-        return found
+        results = {}
+        for message in sent:
+            document = loads(message.value)
+            if isinstance(document, dict) and document.get("reason") == "timeout" and self.group_of(message):
+                results[self.group_of(message)] = document["count"]
+        return results
 
     def group_of(self, message: Seen) -> str:
         """The id of the first result of its group; empty for other messages."""
@@ -89,11 +89,11 @@ class Fold:
     def _message(self, record: LogRecord) -> None:
         value = loads(record.v)
         if self.agent.forwards:
-            found = routed.forwarded(value)
-            if isinstance(found, str):
-                self.oracle.refused.append((record.o, found))
+            routes = routed.forwarded(value)
+            if isinstance(routes, str):
+                self.oracle.refused.append((record.o, routes))
             else:
-                self.forwarded += [(record, topic) for topic in found]
+                self.forwarded += [(record, topic) for topic in routes]
         elif value is None or not isinstance(value, dict):
             self.oracle.refused.append((record.o, "undecodable"))
         elif value.get("fail", 0) >= 99 or "n" not in value:
@@ -122,17 +122,17 @@ class Fold:
         """(offset of the first record, key, document, topic) of each; of a forwarded record its value."""
         topic = self.agent.to.topic if self.agent.to else ""
         if self.agent.forwards:
-            return [(each.o, each.k, each.v, topic) for each, topic in self.forwarded]
+            return [(message.o, message.k, message.v, topic) for message, topic in self.forwarded]
         if self.agent.aggregation is None:
-            return [(each.o, each.k, handlers.result(loads(each.v)), topic) for each in self.passed]
-        found = []
+            return [(record.o, record.k, handlers.result(loads(record.v)), topic) for record in self.passed]
+        findings = []
         for key, fires in self.oracle.fires.items():
             for reason, count, first, _, _, _, values in fires:
                 document = {"count": count, "reason": reason, **values}
                 if self.agent.handler:
                     document = {"sum": values["total"], "count": count, "reason": reason}
-                found += [(first, key, document, topic) for topic in routed.topics(self.agent, document)]
-        return found
+                findings += [(first, key, document, topic) for topic in routed.topics(self.agent, document)]
+        return findings
 
     def left(self, world: Any, partition: Partition) -> list[str]:
         """Groups that are open at the end: those of a rule that never times out, and no others."""
@@ -141,11 +141,11 @@ class Fold:
         if both := apart(world, partition):
             return both
         rule = self.agent.aggregation
-        held = {key: group.records for key, group in self.oracle.groups.items()}
-        if held and (rule.since_first is not None or rule.since_last is not None):
-            return [f"{partition}: groups of {sorted(held)} never ended, or lost records"]
+        log_records = {key: group.records for key, group in self.oracle.groups.items()}
+        if log_records and (rule.since_first is not None or rule.since_last is not None):
+            return [f"{partition}: groups of {sorted(log_records)} never ended, or lost records"]
         counts = open_counts(world, partition)
-        wanted = {key: len(records) for key, records in held.items()}
+        wanted = {key: len(records) for key, records in log_records.items()}
         return [] if counts in (None, wanted) else [f"{partition}: open groups {counts} instead of {wanted}"]
 
 
@@ -154,7 +154,7 @@ def open_counts(world: Any, partition: Partition) -> dict[bytes, int] | None:
     for process in world.processes:
         if process.believes(partition):
             owner = process.worker._owners[partition.topic, partition.number]
-            every = [*(each.groups for each in owner.groups.older), owner.groups.newest]
+            every = [*(rule.groups for rule in owner.groups.older), owner.groups.newest]
             newest, cold = owner.groups.newest, dict[bytes, int]()
             for key, _, blob in world.store.keys(partition, None, 1000):
                 if newest.cold.is_cold(key, owner.groups.cold.paging.gone):
@@ -177,7 +177,7 @@ def apart(world: Any, partition: Partition) -> list[str]:
             alarms = {key for key in rows - cold if is_alarm(key) and row_of(key) in cold}
             if unknown := rows - cold - alarms - paging._rows - paging.gone.keys():
                 return [f"{partition}: the owner does not know of the rows of {sorted(unknown)}"]
-            all_starts = [each for key in cold for each in groups.cold.starts_in(key, unpacked_state(states[key]))]
+            all_starts = [start for key in cold for start in groups.cold.starts_in(key, unpacked_state(states[key]))]
             if groups.cold.count != len(all_starts):
                 return [f"{partition}: {len(all_starts)} groups are cold, the owner knows of {groups.cold.count}"]
             starts = Counter(start for start in all_starts if start is not None)
@@ -188,8 +188,8 @@ def apart(world: Any, partition: Partition) -> list[str]:
 
 def books(world: Any, partition: Partition, fold: Fold) -> list[str]:
     """What handlers wrote through their sessions: every message once, in order."""
-    mine = {json.loads(each.v or b"")["at"]: (each.k, each.o) for each in fold.passed}
-    for key in {each.k for each in fold.passed}:
+    mine = {json.loads(record.v or b"")["at"]: (record.k, record.o) for record in fold.passed}
+    for key in {record.k for record in fold.passed}:
         listed = [at for at in world.store._values.get(repr(key), []) if at in mine]
         wanted = [at for at, (of, _) in mine.items() if of == key]
         if listed != wanted:

@@ -68,22 +68,22 @@ def seen(message: LogRecord) -> Seen:
 def distinct(messages: Sequence[Seen]) -> list[Seen]:
     """What a receiver keeps that drops repeats by shard and number."""
     first: dict[tuple[str, str], Seen] = {}
-    for each in messages:
-        first.setdefault(each.number, each)
+    for message in messages:
+        first.setdefault(message.number, message)
     return list(first.values())
 
 
 def copies(world: Any) -> list[str]:
     """Rows that are in their topics more than once; for runs in which none may be."""
     sent = [seen(message) for topic in ("mid", "out", "dead") for message in world.log.order.get(topic, [])]
-    by_number, by_id = Counter(each.number for each in sent), Counter(each.id for each in sent)
-    found = [*by_number.items(), *by_id.items()]
-    return [f"{what} was written {times} times" for what, times in found if times > 1]
+    by_number, by_id = Counter(message.number for message in sent), Counter(message.id for message in sent)
+    problems = [*by_number.items(), *by_id.items()]
+    return [f"{what} was written {times} times" for what, times in problems if times > 1]
 
 
 def judge(world: Any) -> list[str]:
     """What is wrong, a line each; empty when every promise held."""
-    found = list(world.findings)
+    problems = list(world.findings)
     sent = [
         seen(message)
         for topic in ("mid", "out", "dead")
@@ -93,23 +93,25 @@ def judge(world: Any) -> list[str]:
     halted = {
         Partition(APP, name, *place): why for name, stopped in states(world).items() for place, why in stopped.items()
     }
-    found += _halts(world, halted)
+    problems += _halts(world, halted)
     dead = [_of_row(row) for stored in world.store._rows.values() for row, _ in stored.dead.values()]
     verdict = Verdict()
     exact_copies(sent, verdict)
-    found += verdict.lost + ([] if world.rewound else verdict.duplicate)
+    problems += verdict.lost + ([] if world.rewound else verdict.duplicate)
     if world.plan.agents[0].scope == "shared":
-        return found + shared.judge(world)
+        return problems + shared.judge(world)
     wanted: dict[str, Wanted] = {}
     mine = by_writer([*sent, *dead])
     for agent in world.plan.agents:
         for number in range(world.plan.partitions):
             partition = Partition(APP, agent.name, agent.topics[0], number)
             if partition not in world.rewound:
-                found += _partition(world, agent, partition, mine.get(partition, []), wanted)
-    known = {each.id for each in [*sent, *dead] if Partition(*_writer(each)) in world.rewound}
-    found += _compared(wanted, [each for each in distinct([*sent, *dead]) if each.id not in known], world.passed)
-    return found
+                problems += _partition(world, agent, partition, mine.get(partition, []), wanted)
+    known = {message.id for message in [*sent, *dead] if Partition(*_writer(message)) in world.rewound}
+    problems += _compared(
+        wanted, [message for message in distinct([*sent, *dead]) if message.id not in known], world.passed
+    )
+    return problems
 
 
 def _of_row(row: Any) -> Seen:
@@ -130,22 +132,22 @@ def _writer(message: Seen) -> tuple[str, str, str, int]:
 
 def by_writer(messages: Sequence[Seen]) -> dict[Partition, list[Seen]]:
     """Each output once, by the input partition that it came of."""
-    found: dict[Partition, list[Seen]] = {}
-    for each in distinct(messages):
-        found.setdefault(Partition(*_writer(each)), []).append(each)
-    return found
+    problems: dict[Partition, list[Seen]] = {}
+    for message in distinct(messages):
+        problems.setdefault(Partition(*_writer(message)), []).append(message)
+    return problems
 
 
 def _halts(world: Any, halted: dict[Partition, str]) -> list[str]:
     """A partition stops only where the store went back, and must where Kafka had been told of more than was left."""
-    found = [f"{partition} stopped: {why}" for partition, why in halted.items() if partition not in world.rewound]
-    for partition, (left, told) in world.rewound.items():
+    problems = [f"{partition} stopped: {why}" for partition, why in halted.items() if partition not in world.rewound]
+    for partition, (version, is_known) in world.rewound.items():
         why = halted.get(partition)
-        if told and why not in ("store-rewound", "store-wiped"):
-            found.append(
-                f"{partition}: the store went back to version {left}, Kafka knew more, and nobody said so ({why})"
+        if is_known and why not in ("store-rewound", "store-wiped"):
+            problems.append(
+                f"{partition}: the store went back to version {version}, Kafka knew more, and nobody said so ({why})"
             )
-    return found
+    return problems
 
 
 # -- what must be there
@@ -160,15 +162,15 @@ def _partition(
     identify, dead_id = fire_ids(partition, topic_id), dead_ids(partition, topic_id)
     records = _received(world.log.topics[partition.topic][partition.number])
     crashed = {
-        int(each.headers["sluicegate-dead-offset"])
-        for each in sent
-        if each.headers.get("sluicegate-dead-reason") == "crash"
+        int(message.headers["sluicegate-dead-offset"])
+        for message in sent
+        if message.headers.get("sluicegate-dead-reason") == "crash"
     }
-    found = _crashes(world, partition, records, crashed)
+    problems = _crashes(world, partition, records, crashed)
     crashed |= _cut_off(world, agent, partition, records, sent)
     fold = _folded(world, agent, partition, records, crashed, sent)
     for offset in sorted({*crashed, *(offset for offset, _ in fold.oracle.refused), *fold.failed}):
-        record = next(each for each in records if each.o == offset)
+        record = next(record for record in records if record.o == offset)
         wanted[dead_id(offset)] = Wanted("dead", record.k, record.v, (partition, "dead"), offset, raw=True)
     outputs = Counter[int | tuple[int, ...]]()
     for number, key, value, topic in fold.outputs():
@@ -176,16 +178,16 @@ def _partition(
         line = (partition, number if key is None and _concurrent(agent) else key)
         wanted[id] = Wanted(topic, key, value, line, fold.at(number), raw)
         outputs[number] += 1
-    found += fold.left(world, partition)
+    problems += fold.left(world, partition)
     if isinstance(fold, Fold):
-        found += timers.early(world, agent, partition, fold, sent)
+        problems += timers.early(world, agent, partition, fold, sent)
     row = world.store._rows.get(partition)
     if row is None or row.claim.offset != world.log.high(partition.topic, partition.number) or row.unsent:
-        found.append(
+        problems.append(
             f"{partition}: {row and row.claim.offset} of {world.log.high(partition.topic, partition.number)} read, "
             "or rows unsent"
         )
-    return found
+    return problems
 
 
 def _folded(
@@ -233,14 +235,14 @@ def _crashes(world: Any, partition: Partition, records: Sequence[LogRecord], cra
     """The record that ends its process is a dead letter; another only when three processes died, or stood still, at
     it."""
     poison = {record.o for record in records if record.v is not None and b"poison" in record.v}
-    found = [f"{partition}: the poison at {offset} has no dead letter" for offset in sorted(poison - crashed)]
+    problems = [f"{partition}: the poison at {offset} has no dead letter" for offset in sorted(poison - crashed)]
     for offset in sorted(crashed - poison):
         names = world.marks.get((partition, offset), set()) & world.suspects
         if len(names) < 3:
-            found.append(
+            problems.append(
                 f"{partition}: a dead letter says that record {offset} ended three processes; it ended {sorted(names)}"
             )
-    return found
+    return problems
 
 
 def _concurrent(agent: Agent) -> bool:
@@ -255,18 +257,18 @@ def _cut_off(
     not end."""
     if not _concurrent(agent):
         return set()
-    found = set()
+    problems = set()
     letters = {
-        int(each.headers["sluicegate-dead-offset"])
-        for each in sent
-        if each.headers.get("sluicegate-dead-stage") == "handler"
+        int(message.headers["sluicegate-dead-offset"])
+        for message in sent
+        if message.headers.get("sluicegate-dead-stage") == "handler"
     }
     for record in [record for record in records if record.o in letters]:
         names = {name for name, where, number in world.cut_off if (where, number) == (partition, record.o)}
         value = loads(record.v)
         if isinstance(value, dict) and names and handlers.calls[value.get("at", -1)] + len(names) >= 3:
-            found.add(record.o)
-    return found
+            problems.add(record.o)
+    return problems
 
 
 # -- what is there
@@ -275,37 +277,45 @@ def _cut_off(
 
 def _compared(wanted: dict[str, Wanted], got: Sequence[Seen], passed: set[str]) -> list[str]:
     """`passed` over by the broker: these may come late."""
-    found, there, last = [], set(), {}
-    for each in got:
-        should = wanted.get(each.id)
+    problems, there, last = [], set(), {}
+    for message in got:
+        should = wanted.get(message.id)
         if should is None:
-            found.append(
-                f"{each.topic} {each.number}: nobody should have sent {each.value!r} of {each.key!r} {_reason(each)}"
+            problems.append(
+                f"{message.topic} {message.number}: nobody should have sent {message.value!r} of "
+                f"{message.key!r} {_reason(message)}"
             )
             continue
-        if each.id in there:
-            found.append(f"{each.topic}: {each.id} is there under two numbers: {each.value!r}")
-        there.add(each.id)
-        if not _same(should, each):
-            found.append(
-                f"{each.topic} {each.number}: {each.value!r} of {each.key!r} instead of {should.value!r} of "
-                f"{should.key!r}"
+        if message.id in there:
+            problems.append(f"{message.topic}: {message.id} is there under two numbers: {message.value!r}")
+        there.add(message.id)
+        if not _same(should, message):
+            problems.append(
+                f"{message.topic} {message.number}: {message.value!r} of {message.key!r} instead of "
+                f"{should.value!r} of {should.key!r}"
             )
-        line = (*should.line, each.topic, each.partition)
-        if each.offset >= 0 and last.get(line, -1) > should.at and should.line[-1] != "dead" and each.id not in passed:
-            found.append(f"{each.topic}: {each.key!r} of {should.line[0][2:]} at {should.at} comes after {last[line]}")
+        line = (*should.line, message.topic, message.partition)
+        if (
+            message.offset >= 0
+            and last.get(line, -1) > should.at
+            and should.line[-1] != "dead"
+            and message.id not in passed
+        ):
+            problems.append(
+                f"{message.topic}: {message.key!r} of {should.line[0][2:]} at {should.at} comes after {last[line]}"
+            )
         last[line] = max(last.get(line, -1), should.at)
-    return found + [f"lost: {should}" for identity, should in wanted.items() if identity not in there]
+    return problems + [f"lost: {should}" for identity, should in wanted.items() if identity not in there]
 
 
-def _reason(each: Seen) -> str:
-    return " ".join(each.headers.get(f"sluicegate-dead-{name}", "") for name in ("reason", "error", "offset"))
+def _reason(message: Seen) -> str:
+    return " ".join(message.headers.get(f"sluicegate-dead-{name}", "") for name in ("reason", "error", "offset"))
 
 
-def _same(should: Wanted, each: Seen) -> bool:
-    if (should.topic, should.key) != (each.topic, each.key):
+def _same(should: Wanted, message: Seen) -> bool:
+    if (should.topic, should.key) != (message.topic, message.key):
         return False
     if should.raw:
-        return bool(should.value == each.value)
-    document = loads(each.value)
+        return bool(should.value == message.value)
+    document = loads(message.value)
     return isinstance(document, dict) and all(document.get(name) == value for name, value in should.value.items())

@@ -90,14 +90,14 @@ class Input:
 
     def poll(self, timeout: float) -> Record | None:
         news, self.news = self.news, []
-        for each in news:
-            if each.kind == "give":
-                self._inner.give(each.place)
+        for message in news:
+            if message.kind == "give":
+                self._inner.give(message.place)
                 continue
             # given and taken within one poll
-            self._inner.newly_assigned = [place for place in self._inner.newly_assigned if place != each.place]
-            self._inner.take(each.place)
-            self._process.group.polled(each.place, self._process)
+            self._inner.newly_assigned = [place for place in self._inner.newly_assigned if place != message.place]
+            self._inner.take(message.place)
+            self._process.group.polled(message.place, self._process)
         if self._process.world.number < self.away:
             return None
         self._ends.update({place: self._inner.ended(*place) for place in self._inner.positions})
@@ -206,7 +206,9 @@ class Producer:
         world.offered.add(row.id)
         wait = world.chance.randrange(1, 12) if self._now < self.slow else 0
         sending = Sending(row, report, fate, self._now + wait // 2, self._now + wait)
-        before = [each for each in self.waiting if (each.row.topic, each.row.partition) == (row.topic, row.partition)]
+        before = [
+            batch for batch in self.waiting if (batch.row.topic, batch.row.partition) == (row.topic, row.partition)
+        ]
         if before:
             sending.write_at = max(sending.write_at, before[-1].write_at)
             sending.report_at = max(sending.write_at, sending.report_at, before[-1].report_at)
@@ -239,13 +241,13 @@ class Producer:
 
     def write(self) -> None:
         """What its time has come for is in the log now."""
-        for each in self.waiting:
-            if not each.written and each.write_at <= self._now and each.fate in ("delivered", "failed-written"):
-                self._append(each)
+        for batch in self.waiting:
+            if not batch.written and batch.write_at <= self._now and batch.fate in ("delivered", "failed-written"):
+                self._append(batch)
 
-    def _append(self, each: Sending) -> None:
-        row = each.row
-        each.written = True
+    def _append(self, sending: Sending) -> None:
+        row = sending.row
+        sending.written = True
         world = self._process.world
         world.log.append(
             row.topic, row.partition, row.key, row.value, list(row.headers), int(world.clock.time() * 1000)
@@ -254,16 +256,16 @@ class Producer:
     def late(self, most: int) -> int:
         """Rows of a process that is gone, or of a producer given up, that the network still had: the first `most` of
         each partition."""
-        left: dict[tuple[str, int], int] = {}
+        rest: dict[tuple[str, int], int] = {}
         written = 0
         gone = not self._process.alive
-        for each in [*self.replaced, *(self.waiting if gone else ())]:
-            place = (each.row.topic, each.row.partition)
-            if each.written or each.fate in NEVER or left.get(place, 0) >= most:
-                left[place] = most if not each.written else left.get(place, 0)
+        for row in [*self.replaced, *(self.waiting if gone else ())]:
+            place = (row.row.topic, row.row.partition)
+            if row.written or row.fate in NEVER or rest.get(place, 0) >= most:
+                rest[place] = most if not row.written else rest.get(place, 0)
                 continue
-            left[place] = left.get(place, 0) + 1
-            self._append(each)
+            rest[place] = rest.get(place, 0) + 1
+            self._append(row)
             written += 1
         self.replaced = []
         return written
@@ -271,13 +273,13 @@ class Producer:
     def poll(self) -> int:
         self.write()
         world = self._process.world
-        due = [each for each in self.waiting if each.report_at <= self._now]
-        self.waiting = [each for each in self.waiting if each.report_at > self._now]
+        due = [batch for batch in self.waiting if batch.report_at <= self._now]
+        self.waiting = [batch for batch in self.waiting if batch.report_at > self._now]
         # no later one is written before it
-        self.replaced += [each for each in due if not each.written and each.fate == "failed-late"]
-        for each in _shuffled(due, world.chance):
+        self.replaced += [batch for batch in due if not batch.written and batch.fate == "failed-late"]
+        for batch in _shuffled(due, world.chance):
             world.reach("report-arrived")
-            each.report(each.fate if each.fate in ("delivered", *REFUSED) else "failed", "by the simulation")
+            batch.report(batch.fate if batch.fate in ("delivered", *REFUSED) else "failed", "by the simulation")
         return len(self.waiting)
 
     def produce_all(self, rows: Sequence[OutboxRow], reports: BatchReports) -> int:
@@ -286,7 +288,7 @@ class Producer:
     def send_now(self) -> None: ...
 
     def replace(self) -> None:
-        self.replaced += [each for each in self.waiting if not each.written]
+        self.replaced += [batch for batch in self.waiting if not batch.written]
         self.waiting, self._broken = [], {}
 
     def partitions(self, topic: str) -> int:
@@ -299,8 +301,8 @@ class Producer:
     def flush(self, timeout: float) -> int:
         """Time passes: what is under way is a step nearer to the log, and to its report."""
         self._process.world.clock.forward(timeout)
-        for each in self.waiting:
-            each.write_at, each.report_at = each.write_at - 1, each.report_at - 1
+        for batch in self.waiting:
+            batch.write_at, batch.report_at = batch.write_at - 1, batch.report_at - 1
         return self.poll()
 
     def close(self) -> None: ...
@@ -308,13 +310,13 @@ class Producer:
 
 def _shuffled(due: list[Sending], chance: Any) -> list[Sending]:
     """In any order among output partitions, in order within each."""
-    if len({(each.row.topic, each.row.partition) for each in due}) < 2:
+    if len({(batch.row.topic, batch.row.partition) for batch in due}) < 2:
         return due
-    order = [(each.row.topic, each.row.partition) for each in due]
+    order = [(batch.row.topic, batch.row.partition) for batch in due]
     chance.shuffle(order)
     lines: dict[tuple[str, int], list[Sending]] = {}
-    for each in reversed(due):
-        lines.setdefault((each.row.topic, each.row.partition), []).append(each)
+    for batch in reversed(due):
+        lines.setdefault((batch.row.topic, batch.row.partition), []).append(batch)
     return [lines[place].pop() for place in order]
 
 

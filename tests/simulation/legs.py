@@ -44,10 +44,10 @@ def agents(chance: Random) -> tuple[Agent, ...]:
 
 def leg(chance: Random, number: int, step: int) -> bytes:
     """A record of one leg. The records of a key are near each other in time."""
-    found = {
+    results = {
         "leg": chance.choice(("order", "order", "payment")),
         "k": f"key-{step // 3 + chance.randrange(6)}",
         "n": number,
         "t": 20_000 + PER_STEP * step - chance.randint(0, chance.choice(BEHIND)),
     }
-    return json.dumps(found, separators=(",", ":")).encode()
+    return json.dumps(results, separators=(",", ":")).encode()

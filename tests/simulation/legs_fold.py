@@ -54,7 +54,9 @@ class Legs:
         self.failed: list[int] = []
         self.oracle = Refusals()
         self._after, self._last = round(1000 * rule.window.size), rule.correlation.since == "last"
-        self._origins = Origins([f"{each}/{number}" for each in rule.window.origins for number in range(partitions)])
+        self._origins = Origins(
+            [f"{origin}/{number}" for origin in rule.window.origins for number in range(partitions)]
+        )
         self._open: dict[bytes, Open] = {}
         self._ended: dict[bytes, Ended] = {}
         self._counted: set[tuple[str, int]] = set()  # a store that goes back makes its worker write records again
@@ -62,28 +64,28 @@ class Legs:
         for record in records:
             if record.o not in crashed:
                 self._take(record)
-        self._place = {each.first: at for at, each in enumerate(self._ended.values())}
+        self._place = {result.first: at for at, result in enumerate(self._ended.values())}
 
     def _due(self, group: Open) -> int:
         return (max(group.times) if self._last else min(group.times)) + self._after
 
     def _take(self, record: LogRecord) -> None:
-        heard = origin_of(record)
-        self._origins.hear(heard)
-        for key, group in sorted(self._open.items(), key=lambda each: (self._due(each[1]), each[1].first)):
+        origin = origin_of(record)
+        self._origins.hear(origin)
+        for key, group in sorted(self._open.items(), key=lambda group: (self._due(group[1]), group[1].first)):
             if self._due(group) < self._origins.watermark:
                 self._end(key, "timeout", "event")
-        if not heard.state:
+        if not origin.state:
             assert record.k is not None
-            self._count(record, record.k, heard)
+            self._count(record, record.k, origin)
 
-    def _count(self, record: LogRecord, key: bytes, heard: Heard) -> None:
-        group, time = self._open.get(key), heard.time
+    def _count(self, record: LogRecord, key: bytes, moment: Heard) -> None:
+        group, time = self._open.get(key), moment.time
         if self._is_late(key, group, time):
             self.oracle.refused.append((record.o, "late"))
-            self._note_late(key, heard)
+            self._note_late(key, moment)
             return
-        self._counted.add((heard.name, heard.offset))
+        self._counted.add((moment.name, moment.offset))
         group = group or self._open.setdefault(key, Open(record.o))
         group.count += 1
         group.times.append(time)
@@ -102,14 +104,14 @@ class Legs:
             return not earliest - self._after <= time <= latest + self._after
         return max(near) - min(near) > self._after
 
-    def _note_late(self, key: bytes, heard: Heard) -> None:
+    def _note_late(self, key: bytes, moment: Heard) -> None:
         """Keep a late record whose leg was called absent before, though it was in time."""
         ended = self._ended.get(key)
-        if ended is None or ended.document["reason"] != "timeout" or heard.time > ended.due:
+        if ended is None or ended.document["reason"] != "timeout" or moment.time > ended.due:
             return
-        if not self._origins.was_silent(heard.name) and (heard.name, heard.offset) not in self._counted:
-            agent, _, number = heard.name.split("/")
-            self._absent.append((agent, int(number), heard.offset, ended.due))
+        if not self._origins.was_silent(moment.name) and (moment.name, moment.offset) not in self._counted:
+            agent, _, number = moment.name.split("/")
+            self._absent.append((agent, int(number), moment.offset, ended.due))
 
     def _end(self, key: bytes, reason: str, by: str) -> None:
         group = self._open.pop(key)
@@ -124,16 +126,16 @@ class Legs:
         return self._place[offset]
 
     def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
-        return [(each.first, each.key, each.document, "out") for each in self._ended.values()]
+        return [(result.first, result.key, result.document, "out") for result in self._ended.values()]
 
     def left(self, world: Any, partition: Partition) -> list[str]:
-        counts, wanted = open_counts(world, partition), {name(0, key): each.count for key, each in self._open.items()}
-        found = [] if counts in (None, wanted) else [f"{partition}: open groups {counts} instead of {wanted}"]
-        return [*found, *self._too_early(world, partition)]
+        counts, wanted = open_counts(world, partition), {name(0, key): group.count for key, group in self._open.items()}
+        findings = [] if counts in (None, wanted) else [f"{partition}: open groups {counts} instead of {wanted}"]
+        return [*findings, *self._too_early(world, partition)]
 
     def _too_early(self, world: Any, partition: Partition) -> Iterator[str]:
         """No leg is called absent while a record of it that is in time lies unread in a partition that was not idle."""
         for agent, number, offset, due in self._absent:
-            before = [loads(each.v) for each in world.log.topics["in"][number] if each.o < offset]
+            before = [loads(record.v) for record in world.log.topics["in"][number] if record.o < offset]
             if not any(value["t"] > due for value in before if isinstance(value, dict) and "t" in value):
                 yield f"{partition}: record {offset} of {agent} in/{number} was in time, and its leg was called absent"

@@ -32,15 +32,15 @@ class Heard(NamedTuple):
     offset: int
     time: int
     state: str
-    said: int
+    moment: int
 
 
 def origin_of(record: LogRecord) -> Heard:
-    said = {name: (value or b"").decode(errors="backslashreplace") for name, value in record.h or ()}
-    origin, _, offset = said["sluicegate-origin"].rpartition("/")
-    state, _, written = said.get(STATE, "/0").partition("/")
+    texts = {name: (value or b"").decode(errors="backslashreplace") for name, value in record.h or ()}
+    origin, _, offset = texts["sluicegate-origin"].rpartition("/")
+    state, _, written = texts.get(STATE, "/0").partition("/")
     return Heard(
-        f"{said['sluicegate-agent']}/{origin}", int(offset), int(said.get("sluicegate-time", -1)), state, int(written)
+        f"{texts['sluicegate-agent']}/{origin}", int(offset), int(texts.get("sluicegate-time", -1)), state, int(written)
     )
 
 
@@ -52,21 +52,21 @@ class Origins:
         self._silent: set[str] = set()
         self.watermark = -1
 
-    def hear(self, heard: Heard) -> None:
-        known, state, at = self._known[heard.name]
-        if heard.state:
-            state, at = heard.state, heard.said
-            self._silent |= {heard.name} if state == "idle" else set()
+    def hear(self, moment: Heard) -> None:
+        known, state, at = self._known[moment.name]
+        if moment.state:
+            state, at = moment.state, moment.moment
+            self._silent |= {moment.name} if state == "idle" else set()
         elif state in ("idle", "unknown"):
             state = "behind"
-        self._known[heard.name] = max(known, heard.time), state, at
-        newest = max(each[2] for each in self._known.values())
+        self._known[moment.name] = max(known, moment.time), state, at
+        newest = max(state[2] for state in self._known.values())
         idle = [state == "idle" and newest - at <= FRESH for _, state, at in self._known.values()]
         if not all(idle):
-            said = [
-                max(time, at) if each else time for each, (time, _, at) in zip(idle, self._known.values(), strict=True)
+            times = [
+                max(time, at) if item else time for item, (time, _, at) in zip(idle, self._known.values(), strict=True)
             ]
-            self.watermark = max(self.watermark, min(said))
+            self.watermark = max(self.watermark, min(times))
 
     def was_silent(self, name: str) -> bool:
         return name in self._silent
@@ -100,7 +100,7 @@ class Rekeyed:
         return offset
 
     def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
-        return [(*each, "mid") for each in self._kept]
+        return [(*record, "mid") for record in self._kept]
 
     def left(self, world: Any, partition: Partition) -> list[str]:
         return []
@@ -158,17 +158,17 @@ class Merged(Windowed):
         super().__init__(agent, records, crashed)
 
     def _take(self, record: LogRecord) -> None:
-        heard = origin_of(record)
-        self._origins.hear(heard)
+        origin = origin_of(record)
+        self._origins.hear(origin)
         self.oracle.heard(self._origins.watermark)  # type: ignore[attr-defined]
-        if not heard.state:
+        if not origin.state:
             refused = len(self.oracle.refused)
             super()._take(record)
-            number, offset = int(heard.name.rpartition("/")[2]), heard.offset
+            number, offset = int(origin.name.rpartition("/")[2]), origin.offset
             if len(self.oracle.refused) == refused:
                 self._counted.add((number, offset))
-            elif not self._origins.was_silent(heard.name) and (number, offset) not in self._counted:
-                self._late.append((number, offset, self._end(heard.time)))
+            elif not self._origins.was_silent(origin.name) and (number, offset) not in self._counted:
+                self._late.append((number, offset, self._end(origin.time)))
 
     def _end(self, time: int) -> int:
         """The end of the last window of a record at this time."""
@@ -181,6 +181,6 @@ class Merged(Windowed):
     def _too_late(self, world: Any, partition: Partition) -> Iterator[str]:
         """A record is late only against its own origin, unless that one has said that it is idle."""
         for number, offset, closes in self._late:
-            before = [loads(each.v) for each in world.log.topics["in"][number] if each.o < offset]
+            before = [loads(record.v) for record in world.log.topics["in"][number] if record.o < offset]
             if not any(value["t"] >= closes for value in before if isinstance(value, dict) and "t" in value):
                 yield f"{partition}: record {offset} of in/{number} was late against another origin"

@@ -146,11 +146,11 @@ def _of_kind(
 
 def _deployments(chance: Random, workers: int) -> list[Fault]:
     """Each worker notices a deployment within 30 steps, unless it is dead then."""
-    found = []
+    items = []
     for at in sorted(chance.randrange(STEPS * 18 // 20) for _ in range(7)):
-        found.append(Fault(at, "deploy", 0, "", chance.randrange(60)))
-        found += [Fault(at + chance.randrange(1, 30), "notice", number) for number in range(2 * workers)]
-    return found
+        items.append(Fault(at, "deploy", 0, "", chance.randrange(60)))
+        items += [Fault(at + chance.randrange(1, 30), "notice", number) for number in range(2 * workers)]
+    return items
 
 
 def _of_connections(chance: Random, faults: list[Fault]) -> list[Fault]:

@@ -110,26 +110,26 @@ def _crashed(world: Any, number: int) -> set[int]:
         {name: (value or b"").decode(errors="backslashreplace") for name, value in message.h or ()}
         for message in world.log.order.get("dead", [])
     ]
-    mine = [each for each in letters if each["sluicegate-dead-partition"] == str(number)]
-    return {int(each["sluicegate-dead-offset"]) for each in mine if each["sluicegate-dead-reason"] == "crash"}
+    mine = [headers for headers in letters if headers["sluicegate-dead-partition"] == str(number)]
+    return {int(headers["sluicegate-dead-offset"]) for headers in mine if headers["sluicegate-dead-reason"] == "crash"}
 
 
 def _innocent(world: Any, number: int, crashed: set[int]) -> list[int]:
     agent = world.plan.agents[0].name
     return [
-        each
-        for each in crashed
-        if len(world.marks.get((Partition("app", agent, "in", number), each), set()) & world.suspects) < 3
+        offset
+        for offset in crashed
+        if len(world.marks.get((Partition("app", agent, "in", number), offset), set()) & world.suspects) < 3
     ]
 
 
-def _results(world: Any, found: list[str]) -> list[tuple[Any, dict[str, Any], list[int]]]:
+def _results(world: Any, problems: list[str]) -> list[tuple[Any, dict[str, Any], list[int]]]:
     """The rows of the outbox, their documents, and the records that count with each: those of its group, if no later
     result of the group is there."""
     rows = [(row, json.loads(row.message.value)) for row in world.store.outbox._rows.values()]
     emits = world.plan.agents[0].aggregation.emit is not None
     wrong = list(shared_early.last_results(world, rows)) if emits else []
-    found += [what for what, _ in wrong if what]
+    problems += [what for what, _ in wrong if what]
     replaced = {id for _, id in wrong}
     return [(row, document, [] if row.message.id in replaced else document["all"]) for row, document in rows]
 
@@ -138,12 +138,12 @@ def judge(world: Any) -> list[str]:
     """Every record that can be used is in one result, every other is a dead letter, once each. The group that ends its
     process is a dead letter; another only after three runs alone of which the store did not hear the end."""
     agent = world.plan.agents[0]
-    wanted, ends, letters, found = Counter[int](), set[int](), 0, list[str]()
+    wanted, ends, letters, problems = Counter[int](), set[int](), 0, list[str]()
     for number, records in enumerate(world.log.topics["in"]):
         crashed = _crashed(world, number)
-        found += [
-            f"in/{number}: {each} is a dead letter of a crash without three processes"
-            for each in _innocent(world, number, crashed)
+        problems += [
+            f"in/{number}: {record} is a dead letter of a crash without three processes"
+            for record in _innocent(world, number, crashed)
         ]
         oracle = Oracle(agent.aggregation)
         for record in records:
@@ -151,25 +151,25 @@ def judge(world: Any) -> list[str]:
         refused = {offset for offset, _ in oracle.refused} | crashed
         letters += len(refused)
         taken = [json.loads(record.v) for record in records if record.o not in refused]
-        wanted.update(each["at"] for each in taken)
+        wanted.update(record["at"] for record in taken)
         if (until := agent.aggregation.until) is not None:
-            ends |= {each["at"] for each in taken if each[until.field] == until.equals}
+            ends |= {record["at"] for record in taken if record[until.field] == until.equals}
     got = Counter[int]()
-    for row, document, records in _results(world, found):
+    for row, document, records in _results(world, problems):
         got.update(records)
         letter, runs = row.message.topic == "dead", world.unreported.get(world.batches[row.message.id], set())
         if not letter if DEADLY in document["all"] else letter and len(runs) < 3:
-            found.append(f"{row.message.id} went to {row.message.topic}: {document}")
+            problems.append(f"{row.message.id} went to {row.message.topic}: {document}")
         if len(document["all"]) != document["count"] or (document["reason"] == "count") != (
             document["count"] == agent.aggregation.count
         ):
-            found.append(f"{row.message.id}: {document}")
+            problems.append(f"{row.message.id}: {document}")
         *before, last = document["all"]
         if ends & {*before} or (last in ends and document["reason"] not in ("count", "until")):
-            found.append(f"{row.message.id} has a record behind one that ends its group: {document}")
+            problems.append(f"{row.message.id} has a record behind one that ends its group: {document}")
         if document["reason"] == "until" and last not in ends:
-            found.append(f"{row.message.id} ends by until with {last}, which ends no group")
+            problems.append(f"{row.message.id} ends by until with {last}, which ends no group")
     dead = {dict(message.h or ())["sluicegate-id"] for message in world.log.order.get("dead", [])}
-    found += [f"{len(dead)} dead letters instead of {letters}"] if len(dead) != letters else []
-    found += [f"lost: record {at}" for at in wanted - got]
-    return found + [f"record {at} counts {got[at]} times" for at in got - wanted]
+    problems += [f"{len(dead)} dead letters instead of {letters}"] if len(dead) != letters else []
+    problems += [f"lost: record {at}" for at in wanted - got]
+    return problems + [f"record {at} counts {got[at]} times" for at in got - wanted]

@@ -17,22 +17,22 @@ def shrunk(plan: Plan, fails: Fails, most: int = 400) -> Plan:
         budget[0] -= 1
         return budget[0] >= 0 and fails(smaller)
 
-    faults = _without(plan.faults, lambda left: still(plan._replace(faults=tuple(left))))
+    faults = _without(plan.faults, lambda rest: still(plan._replace(faults=tuple(rest))))
     plan = plan._replace(faults=tuple(faults))
-    records = _without(plan.records, lambda left: still(plan._replace(records=tuple(left))), least=8)
+    records = _without(plan.records, lambda rest: still(plan._replace(records=tuple(rest))), least=8)
     return plan._replace(records=tuple(records))
 
 
 def _without(items: Sequence[Any], fails: Callable[[Sequence[Any]], bool], least: int = 1) -> list[Any]:
     """Leave out ever smaller runs of them, down to `least` at a time."""
-    left, size = list(items), max(1, len(items) // 2)
+    rest, size = list(items), max(1, len(items) // 2)
     while size >= least:
         at, left_out = 0, False
-        while at < len(left):
-            fewer = left[:at] + left[at + size :]
+        while at < len(rest):
+            fewer = rest[:at] + rest[at + size :]
             if fails(fewer):
-                left, left_out = fewer, True
+                rest, left_out = fewer, True
             else:
                 at += size
         size = size if left_out and size == least else size // 2
-    return left
+    return rest

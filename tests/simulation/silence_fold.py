@@ -33,7 +33,7 @@ class Silent:
         for record in records:
             if record.o not in crashed:
                 self._take(record, loads(record.v))
-        self._order = {each.amounts[0][0]: at for at, each in enumerate(sorted(self._groups.values(), key=_closes))}
+        self._order = {group.amounts[0][0]: at for at, group in enumerate(sorted(self._groups.values(), key=_closes))}
 
     def _take(self, record: LogRecord, value: Any) -> None:
         if not isinstance(value, dict) or "n" not in value:
@@ -49,11 +49,11 @@ class Silent:
         return self._order[number]
 
     def outputs(self) -> list[tuple[int, bytes | None, Any, str]]:
-        found: list[tuple[int, bytes | None, Any, str]] = []
-        for each in self._groups.values():
-            total = sum(amount for _, amount in each.amounts)
-            found.append((each.amounts[0][0], each.key, {"count": len(each.amounts), "total": total}, "out"))
-        return found
+        lines: list[tuple[int, bytes | None, Any, str]] = []
+        for group in self._groups.values():
+            total = sum(amount for _, amount in group.amounts)
+            lines.append((group.amounts[0][0], group.key, {"count": len(group.amounts), "total": total}, "out"))
+        return lines
 
     def left(self, world: Any, partition: Partition) -> list[str]:
         return apart(world, partition)

@@ -24,11 +24,11 @@ Patch = pytest.MonkeyPatch
 
 
 def token_alone(patch: Patch) -> None:
-    patch.setattr(state, "_holds", lambda held, claim: held.token == claim.token)
+    patch.setattr(state, "_holds", lambda owned, claim: owned.token == claim.token)
 
 
 def version_alone(patch: Patch) -> None:
-    patch.setattr(state, "_holds", lambda held, claim: held.version == claim.version)
+    patch.setattr(state, "_holds", lambda owned, claim: owned.version == claim.version)
 
 
 def offset_apart(patch: Patch) -> None:

@@ -77,8 +77,8 @@ def last_forgotten(patch: Patch) -> None:
     begin = generations.Generations.begin
 
     def anew(self: generations.Generations, claim: Claim, name: str) -> int:
-        for each in self:
-            each.known = msgspec.structs.replace(each.known, last=None)
+        for part in self:
+            part.known = msgspec.structs.replace(part.known, last=None)
         return begin(self, claim, name)
 
     patch.setattr(generations.Generations, "begin", anew)

@@ -34,10 +34,10 @@ def one_leg(patch: Patch) -> None:
     expect, hear, read = MergedClock.expect, MergedClock.hear, MergedClock.read
 
     def expects(self: Any, names: Any, topics: Any) -> None:
-        expect(self, [each for each in names if each.startswith("order/")], topics)
+        expect(self, [name for name in names if name.startswith("order/")], topics)
 
     patch.setattr(MergedClock, "expect", expects)
-    patch.setattr(MergedClock, "hear", lambda self, said: said.origin.startswith("order/") and hear(self, said))
+    patch.setattr(MergedClock, "hear", lambda self, moment: moment.origin.startswith("order/") and hear(self, moment))
     patch.setattr(MergedClock, "read", lambda self, time: self.reading.startswith("order/") and read(self, time))
 
 

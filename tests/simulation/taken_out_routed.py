@@ -27,9 +27,9 @@ def held_back(patch: Patch) -> None:
     kept: list[int] = []
 
     def noted(groups: Any, records: Any) -> Any:
-        found = taken(groups, records)
-        kept.append(len(found))
-        return found
+        events = taken(groups, records)
+        kept.append(len(events))
+        return events
 
     def accepts(self: Any, records: Any, now: float) -> None:
         before = self.pending

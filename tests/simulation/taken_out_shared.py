@@ -21,11 +21,11 @@ def nobody_looks(patch: Patch) -> None:
     due = MemoryBuffer.due
 
     def own(self: Any, name: str, gate: Any, limit: int = 100) -> Any:
-        held = self._buffer(name)
-        left, held.batches = held.batches, {}
-        found = due(self, name, gate, limit)
-        held.batches = left | held.batches
-        return found
+        buffer = self._buffer(name)
+        rest, buffer.batches = buffer.batches, {}
+        batches = due(self, name, gate, limit)
+        buffer.batches = rest | buffer.batches
+        return batches
 
     patch.setattr(MemoryBuffer, "due", own)
 
@@ -34,8 +34,8 @@ def removed_first(patch: Patch) -> None:
     """The records of a batch go, and its messages come in another transaction, if the process lives so long."""
     complete, times = MemoryBuffer._complete, count(1)
 
-    def apart(self: Any, held: Any, batch: Any, outbox: Any) -> bool:
-        done = complete(self, held, batch, ())
+    def apart(self: Any, claim: Any, batch: Any, outbox: Any) -> bool:
+        done = complete(self, claim, batch, ())
         if next(times) % 20 == 0:
             raise PersistenceError("by the simulation, between the two")
         self._write(outbox)
@@ -61,8 +61,8 @@ def counted_apart(patch: Patch) -> None:
     """A group counts its early result, and its message comes in another transaction, if the process lives so long."""
     complete, times = MemoryBuffer._complete_early, count(1)
 
-    def apart(self: Any, held: Any, gate: Any, batch: Any, outbox: Any, now: int) -> bool:
-        done = complete(self, held, gate, batch, (), now)
+    def apart(self: Any, claim: Any, gate: Any, batch: Any, outbox: Any, now: int) -> bool:
+        done = complete(self, claim, gate, batch, (), now)
         if next(times) % 20 == 0:
             raise PersistenceError("by the simulation, between the two")
         if done:

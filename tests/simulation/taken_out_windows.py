@@ -34,9 +34,9 @@ def by_batch(patch: Patch) -> None:
     accept = WindowGroups.accept
 
     def accepts(self: Any, records: Any, now: float, left_out: Any = ()) -> None:
-        for each in records:
-            time = self._readable(each)
-            if time is not None and each.key() is not None:
+        for record in records:
+            time = self._readable(record)
+            if time is not None and record.key() is not None:
                 self.event.read(time)
         accept(self, records, now, left_out)
 
@@ -73,8 +73,10 @@ def next_window_forgotten(patch: Patch) -> None:
     def unsaved(self: Any, key: bytes, start: int) -> None:
         known = set(self.touched)
         go_on(self, key, start)
-        for each in [each for each, state in self.touched.items() if state is not None and each not in known]:
-            del self.touched[each]
+        for window in [
+            session for session, state in self.touched.items() if state is not None and session not in known
+        ]:
+            del self.touched[window]
 
     patch.setattr(HoppingGroups, "_go_on", unsaved)
 
@@ -115,8 +117,8 @@ def idle_for_ever(patch: Patch) -> None:
     """A record of an idle origin leaves it idle."""
 
     def read(self: Any, time: int) -> bool:
-        known, state, said = self.origins.get(self.reading, (NEVER, UNKNOWN, 0))
-        self._note(self.reading, (max(known, time), BEHIND if state == UNKNOWN else state, said))
+        known, state, moment = self.origins.get(self.reading, (NEVER, UNKNOWN, 0))
+        self._note(self.reading, (max(known, time), BEHIND if state == UNKNOWN else state, moment))
         return bool(self._advanced())
 
     patch.setattr(MergedClock, "read", read)
@@ -128,8 +130,8 @@ def merged_kept_twice(patch: Patch) -> None:
 
     def joined(self: Any, group: bytes, state: Any, others: list[bytes], now: float) -> None:
         join(self, group, state, others, now)
-        for each in others:
-            self.touched.pop(each, None)
+        for other in others:
+            self.touched.pop(other, None)
 
     patch.setattr(SessionGroups, "_join", joined)
 

@@ -21,10 +21,10 @@ SEEDS = 6
 
 def calm(seed: int, kind: str) -> Plan:
     """The plan of the seed with one worker, and with its calm faults alone, more of them."""
-    found = plan(seed, kind=kind)
-    faults = [fault for fault in found.faults if fault.kind in CALM]
+    scenario = plan(seed, kind=kind)
+    faults = [fault for fault in scenario.faults if fault.kind in CALM]
     more = [fault._replace(step=(fault.step + 131) % 380) for fault in faults]
-    return found._replace(workers=1, faults=tuple(sorted([*faults, *more])))
+    return scenario._replace(workers=1, faults=tuple(sorted([*faults, *more])))
 
 
 HANDED_OVER = {"rebalance", "stop", "redeliver", "ahead", "slow-reports", "queue-full", "store-clock", "clock"}
@@ -33,10 +33,10 @@ HANDED_OVER = {"rebalance", "stop", "redeliver", "ahead", "slow-reports", "queue
 
 def moving(seed: int, kind: str) -> Plan:
     """The plan of the seed with workers that hand partitions over, in groups that wait for them."""
-    found = plan(seed, kind=kind)
-    faults = [fault for fault in found.faults if fault.kind in HANDED_OVER]
+    scenario = plan(seed, kind=kind)
+    faults = [fault for fault in scenario.faults if fault.kind in HANDED_OVER]
     more = [fault._replace(step=(fault.step + 131) % 380) for fault in faults]
-    return found._replace(cooperative=True, faults=tuple(sorted([*faults, *more])))
+    return scenario._replace(cooperative=True, faults=tuple(sorted([*faults, *more])))
 
 
 class Handing(World):
@@ -56,9 +56,9 @@ def lived(which: Plan, kind: type[World] = World) -> tuple[list[str], Counter[st
 def test_no_seed_writes_a_row_twice_while_its_worker_lives(kind: str) -> None:
     hits: Counter[str] = Counter()
     for seed in range(SEEDS):
-        found, happened = lived(calm(seed, kind))
+        problems, happened = lived(calm(seed, kind))
         hits += happened
-        assert not found, f"{seed}: {found[:3]}"
+        assert not problems, f"{seed}: {problems[:3]}"
     assert hits["outage"] >= SEEDS, hits
 
 
@@ -66,9 +66,9 @@ def test_no_seed_writes_a_row_twice_while_its_worker_lives(kind: str) -> None:
 def test_no_seed_writes_a_row_twice_while_workers_hand_partitions_over(kind: str) -> None:
     hits: Counter[str] = Counter()
     for seed in range(SEEDS):
-        found, happened = lived(moving(seed, kind), Handing)
+        problems, happened = lived(moving(seed, kind), Handing)
         hits += happened
-        assert not found, f"{seed}: {found[:3]}"
+        assert not problems, f"{seed}: {problems[:3]}"
     assert hits["rebalance"] >= SEEDS, hits
 
 

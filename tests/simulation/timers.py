@@ -21,32 +21,32 @@ def early(world: Any, agent: Agent, partition: Partition, fold: Any, sent: Seque
     firsts = {
         fold.identify(fire[2]): fire for fires in fold.oracle.fires.values() for fire in fires if fire[0] == "timeout"
     }
-    found = []
-    for each in sent:
-        fire = firsts.get(fold.group_of(each))
-        if fire is None or each.offset < 0:
+    problems = []
+    for message in sent:
+        fire = firsts.get(fold.group_of(message))
+        if fire is None or message.offset < 0:
             continue
-        document = json.loads(each.value or b"{}")
+        document = json.loads(message.value or b"{}")
         if document["reason"] != "timeout":  # an early result
             continue
         _, _, first, last, *_ = fire
-        at = world.log.topics[each.topic][each.partition][each.offset].at / 1000
+        at = world.log.topics[message.topic][message.partition][message.offset].at / 1000
         until = highest(world, at)
         due = [lowest(world, written[first], at) + rule.since_first] if rule.since_first is not None else []
         due += [lowest(world, written[last], at) + rule.since_last] if rule.since_last is not None else []
         if until + ROUNDED < min(due):
-            found.append(
-                f"{partition}: the group of {each.key!r} from {first} to {last} timed out {min(due) - until:.3f} s "
+            problems.append(
+                f"{partition}: the group of {message.key!r} from {first} to {last} timed out {min(due) - until:.3f} s "
                 "early"
             )
         if "closed_at" in document and rule.since_last is None and rule.since_first is not None:
             lasted = seconds(document["closed_at"]) - seconds(document["opened_at"])
             if lasted + ROUNDED < rule.since_first:
-                found.append(
-                    f"{partition}: the group of {each.key!r} from {first} on lasted {lasted:.3f} s of "
+                problems.append(
+                    f"{partition}: the group of {message.key!r} from {first} on lasted {lasted:.3f} s of "
                     f"{rule.since_first:.3f}"
                 )
-    return found
+    return problems
 
 
 def seconds(text: str) -> float:

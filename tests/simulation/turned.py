@@ -26,10 +26,10 @@ class Threads:
 
     def turn(self, number: int) -> None:
         """Those whose time has come."""
-        for each in [each for each in self._jobs if each[0] <= number]:
-            if each in self._jobs:
-                self._jobs.remove(each)
-                each[1]()
+        for job in [job for job in self._jobs if job[0] <= number]:
+            if job in self._jobs:
+                self._jobs.remove(job)
+                job[1]()
 
     def finish(self) -> None:
         """All of them now, and from now on each at once."""

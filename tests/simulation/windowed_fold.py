@@ -20,12 +20,12 @@ from tests.unit.windows.session_oracle import SessionOracle, SessionResult
 def _open(oracle: Oracle | HoppingOracle | SessionOracle) -> dict[bytes, int]:
     """How many records each open group holds, by its name in the changelog."""
     if isinstance(oracle, Oracle):
-        kept = {each: found.group for each, found in oracle.kept.items()} if isinstance(oracle, AmendOracle) else {}
-        return {name(*each): len(group.amounts) for each, group in (oracle.open | kept).items()}
+        kept = {entry: item.group for entry, item in oracle.kept.items()} if isinstance(oracle, AmendOracle) else {}
+        return {name(*item): len(group.amounts) for item, group in (oracle.open | kept).items()}
     if isinstance(oracle, HoppingOracle):
         taken = ((key, record.time) for key, records in oracle.taken.items() for record in records)
         return dict(Counter(name(time // oracle.every * oracle.every, key) for key, time in taken))
-    every = [(key, each.records) for key, sessions in oracle.open.items() for each in sessions]
+    every = [(key, session.records) for key, sessions in oracle.open.items() for session in sessions]
     return {name(min(records)[0], key): len(records) for key, records in every}
 
 
@@ -48,7 +48,7 @@ class Windowed:
         for record in records:
             if record.o not in crashed:
                 self._take(record)
-        self._order = {self._number(each): at for at, each in enumerate(self.oracle.results)}
+        self._order = {self._number(result): at for at, result in enumerate(self.oracle.results)}
         self._send_what_waits()
 
     def _send_what_waits(self) -> None:
@@ -56,15 +56,17 @@ class Windowed:
         if isinstance(self.oracle, AmendOracle):
             first = len(self.oracle.results)
             self.oracle.tell_all()
-            self._order |= {self._number(each): first for each in self.oracle.results[first:]}
+            self._order |= {self._number(result): first for result in self.oracle.results[first:]}
 
-    def _number(self, each: Result | SessionResult) -> int | tuple[int, ...]:
-        if isinstance(each, Result) and each.revision > 1:
-            return each.first, each.start, each.revision
-        return (each.first, each.start) if self.window.kind == "hopping" else each.first
+    def _number(self, session_result: Result | SessionResult) -> int | tuple[int, ...]:
+        if isinstance(session_result, Result) and session_result.revision > 1:
+            return session_result.first, session_result.start, session_result.revision
+        return (session_result.first, session_result.start) if self.window.kind == "hopping" else session_result.first
 
     def _oracle(self, many: int) -> Oracle | HoppingOracle | SessionOracle:
-        size, every, grace = (round(1000 * each) for each in (self.window.size, self.window.every, self.window.grace))
+        size, every, grace = (
+            round(1000 * seconds) for seconds in (self.window.size, self.window.every, self.window.grace)
+        )
         if self.window.kind == "hopping":
             return self.hopping(size, every, 0, grace, inf, inf, inf, many)
         if self.window.kind == "session":
@@ -89,14 +91,14 @@ class Windowed:
     def outputs(self) -> list[tuple[int | tuple[int, ...], bytes | None, Any, str]]:
         """As fold.Fold. Of hopping windows the start belongs to the identity, too, and of revised results the
         revision."""
-        found: list[tuple[int | tuple[int, ...], bytes | None, Any, str]] = []
-        for each in self.oracle.results:
-            start, end = rfc3339(each.start / 1000), rfc3339(each.end / 1000)
-            revision = each.revision if isinstance(each, Result) else 1
-            window = {"start": start, "end": end, "closed_by": each.closed_by, "revision": revision}
-            document = {"count": each.count, "reason": "window", "total": each.total, "window": window}
-            found.append((self._number(each), each.key, document, self._topic))
-        return found
+        lines: list[tuple[int | tuple[int, ...], bytes | None, Any, str]] = []
+        for result in self.oracle.results:
+            start, end = rfc3339(result.start / 1000), rfc3339(result.end / 1000)
+            revision = result.revision if isinstance(result, Result) else 1
+            window = {"start": start, "end": end, "closed_by": result.closed_by, "revision": revision}
+            document = {"count": result.count, "reason": "window", "total": result.total, "window": window}
+            lines.append((self._number(result), result.key, document, self._topic))
+        return lines
 
     def left(self, world: Any, partition: Partition) -> list[str]:
         """The windows that are open at the end."""

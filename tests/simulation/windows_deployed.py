@@ -64,7 +64,7 @@ def session_rules(base: Agent, chance: Random) -> tuple[Agent, ...]:
     """Rules that differ in a sum or a revision: each is deployed once at most."""
     rule = base.aggregation or Aggregation()
     made = [replace(base, aggregation=replace(rule, compute=_listed("nm"[number % 2]))) for number in range(8)]
-    return tuple(replace(each, revision=str(number or "")) for number, each in enumerate(made))
+    return tuple(replace(case, revision=str(number or "")) for number, case in enumerate(made))
 
 
 def rules(base: Agent, chance: Random) -> tuple[Agent, ...]:

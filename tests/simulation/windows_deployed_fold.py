@@ -32,8 +32,8 @@ class WindowedByRule(Windowed):
     def __init__(self, world: Any, records: Sequence[LogRecord], crashed: set[int], sent: Sequence[Seen]) -> None:
         self._agent = world.plan.agents[0]
         super().__init__(self._agent, records, crashed)
-        self._rules = {rule_of(each).short: each for each in world.plan.files}
-        self._results = [each for each in sent if "sluicegate-window" in each.headers]
+        self._rules = {rule_of(file).short: file for file in world.plan.files}
+        self._results = [message for message in sent if "sluicegate-window" in message.headers]
 
     def _take(self, record: LogRecord) -> None:
         value = loads(record.v)
@@ -61,21 +61,24 @@ class WindowedByRule(Windowed):
         return [*self._judged(partition), *([] if self.window.every else super().left(world, partition))]
 
     def _judged(self, partition: Partition) -> Iterator[str]:
-        sums = {(each.key, rfc3339(each.start / 1000)): divmod(each.total, APART)[::-1] for each in self.oracle.results}
+        sums = {
+            (result.key, rfc3339(result.start / 1000)): divmod(result.total, APART)[::-1]
+            for result in self.oracle.results
+        }
         rule_at, converts = dict[str, str](), self._converts()
-        for each in self._results:
-            start = each.headers["sluicegate-window"].partition("/")[0]
+        for result in self._results:
+            start = result.headers["sluicegate-window"].partition("/")[0]
             named, place = (
-                each.headers.get("sluicegate-rule", ""),
-                f"{partition}: the result of {each.key!r} at {start}",
+                result.headers.get("sluicegate-rule", ""),
+                f"{partition}: the result of {result.key!r} at {start}",
             )
             if named not in self._rules:
                 yield f"{place} names the rule {named}, which was not deployed"
                 continue
             compute = (self._rules[named].aggregation or Aggregation()).compute
-            wanted = sums.get((each.key or b"", start), (0, 0))["nm".index(compute[0].field or "")]
-            if loads(each.value)["total"] != wanted:
-                yield f"{place} is {loads(each.value)} instead of {wanted}"
+            wanted = sums.get((result.key or b"", start), (0, 0))["nm".index(compute[0].field or "")]
+            if loads(result.value)["total"] != wanted:
+                yield f"{place} is {loads(result.value)} instead of {wanted}"
             divided = str(compute[0].field) if converts else named
             if self.window.every and rule_at.setdefault(start, divided) != divided:
                 yield f"{place} is of the rule {named}, another one of {rule_at[start]}"
@@ -108,9 +111,9 @@ class DividedSessions(SessionOracle):
         assert step.key is not None
         known = len(self.results)
         self.passed(step.time)
-        self.closers |= {each.first: offset for each in self.results[known:]}
+        self.closers |= {result.first: offset for result in self.results[known:]}
         sessions: list[Any] = self.open.setdefault(step.key, [])
-        touched = [each for each in sessions if each.begin - self.gap <= step.time <= each.end + self.gap]
+        touched = [session for session in sessions if session.begin - self.gap <= step.time <= session.end + self.gap]
         if not touched and step.time + self.gap + self.grace < self.watermark:
             self.late(offset, step)
             return
@@ -118,9 +121,9 @@ class DividedSessions(SessionOracle):
             touched = [SessionOfRule(step.now, version=self.version_of(offset))]
             self.begun.append((offset, touched[0].version))
             sessions += touched
-        oldest = min(each.version for each in touched)
-        mine = [each for each in touched if each.version == oldest]
-        self.add(step, offset, sorted(mine, key=lambda each: min(each.records, default=(0,))))
+        oldest = min(session.version for session in touched)
+        mine = [session for session in touched if session.version == oldest]
+        self.add(step, offset, sorted(mine, key=lambda batch: min(batch.records, default=(0,))))
 
 
 class SessionsByRule(Windowed):
@@ -129,20 +132,22 @@ class SessionsByRule(Windowed):
 
     def __init__(self, world: Any, records: Sequence[LogRecord], crashed: set[int], sent: Sequence[Seen]) -> None:
         versions = world.deployed.versions
-        numbers = {rule_of(each.agent).short: number for number, each in enumerate(versions)}
-        self._fields = [each.agent.aggregation.compute[0].field for each in versions]
+        numbers = {rule_of(version.agent).short: number for number, version in enumerate(versions)}
+        self._fields = [version.agent.aggregation.compute[0].field for version in versions]
         self._versions, self._unknown = dict[int, int](), list[str]()
         self._sent_in_order = dict[Any, list[tuple[int, int]]]()
-        offsets = {loads(each.v)["at"]: each.o for each in records if b'"at"' in (each.v or b"")}
-        for each in sent:
-            if "sluicegate-window" not in each.headers:
+        offsets = {loads(record.v)["at"]: record.o for record in records if b'"at"' in (record.v or b"")}
+        for message in sent:
+            if "sluicegate-window" not in message.headers:
                 continue
-            rule = each.headers.get("sluicegate-rule", "")
+            rule = message.headers.get("sluicegate-rule", "")
             self._unknown += [] if rule in numbers else [f"a result names the rule {rule}, which was not deployed"]
-            listed = [offsets[at] for at in loads(each.value)["all"] if rule in numbers and at in offsets]
+            listed = [offsets[at] for at in loads(message.value)["all"] if rule in numbers and at in offsets]
             self._versions |= dict.fromkeys(listed, numbers.get(rule, 0))
-            if listed and each.offset >= 0:
-                self._sent_in_order.setdefault((each.key, rule, each.topic), []).append((each.offset, min(listed)))
+            if listed and message.offset >= 0:
+                self._sent_in_order.setdefault((message.key, rule, message.topic), []).append(
+                    (message.offset, min(listed))
+                )
         super().__init__(world.plan.agents[0], records, crashed)
 
     def _oracle(self, many: int) -> Any:
@@ -174,8 +179,10 @@ class SessionsByRule(Windowed):
     def left(self, world: Any, partition: Partition) -> list[str]:
         begun = self.oracle.begun  # type: ignore[union-attr]
         back = [offset for (_, before), (offset, after) in pairwise(begun) if after < before]
-        found = [f"{partition}: the session from {offset} is of an earlier rule than one before it" for offset in back]
-        return [*self._unknown, *found, *self._turned(partition), *super().left(world, partition)]
+        problems = [
+            f"{partition}: the session from {offset} is of an earlier rule than one before it" for offset in back
+        ]
+        return [*self._unknown, *problems, *self._turned(partition), *super().left(world, partition)]
 
     def _turned(self, partition: Partition) -> Iterator[str]:
         """The results of a key and a rule come in the order in which its sessions were closed."""

@@ -68,7 +68,7 @@ class World(Scheduler):
 
     def _end(self) -> None:
         self._overlap()
-        for process in [each for each in self.processes if each.deployed.number < self.deployed.number]:
+        for process in [process for process in self.processes if process.deployed.number < self.deployed.number]:
             self.die(process, "does not run the newest version", not process.marks_cleared)
         drain(self)
 
@@ -104,14 +104,14 @@ class World(Scheduler):
         try:
             self.store.commit(claim, changes)
             self.committed(claim, changes.offset)
-            self.suspects |= marked(changes.trying) - {each.worker._setting.process for each in self.processes}
+            self.suspects |= marked(changes.trying) - {process.worker._setting.process for process in self.processes}
             self.note("late bytes land", f"{claim.partition.topic}/{claim.partition.number}")
         except Exception as error:
             self.note("late bytes refused", type(error).__name__)
 
     def share(self, agent: str, first: int) -> int:
         """The group gives each partition to a member that is not silent."""
-        return self.groups[agent].assign([each for each in self.able if each.agent.name == agent], first)
+        return self.groups[agent].assign([process for process in self.able if process.agent.name == agent], first)
 
     def state(self, process: Process) -> str:
         return state_of(process.worker)
@@ -132,12 +132,12 @@ class World(Scheduler):
         for partition, row in now.items():
             if partition in before:
                 self.tokens[partition] = before[partition].claim.token
-            left = before[partition].claim.version if partition in before else 0
-            if left >= row.claim.version:
+            version = before[partition].claim.version if partition in before else 0
+            if version >= row.claim.version:
                 continue
             place = f"{APP}.{partition.agent}", partition.topic, partition.number
             _, metadata = self.log.committed.get(place, (-1, ""))
-            self.rewound[partition] = left, bool(metadata) and json.loads(metadata)[1] > left
+            self.rewound[partition] = version, bool(metadata) and json.loads(metadata)[1] > version
 
     def committed(self, claim: Claim, offset: int) -> None:
         """A stale owner changes nothing: only who claimed last may."""
@@ -156,7 +156,7 @@ class World(Scheduler):
         mark = self.store._rows[partition].claim.trying
         if mark is not None:
             self.marks.setdefault((partition, mark.offset), set()).update(marked(mark))
-        others = [each for each in self.processes if each is not process and each.alive and each.believes(partition)]
+        others = [item for item in self.processes if item is not process and item.alive and item.believes(partition)]
         for other in self.processes:
             if other is not process and other not in others and other.agent.name == partition.agent:
                 self._unlearned(other, [partition])
@@ -171,7 +171,7 @@ class World(Scheduler):
         if suspect:
             process.store.buffer.unreported()
         for owner in process.worker._owners.values():
-            cut = {held.number for held in owner.sealed.by_number.values() if held.attempts} | set(owner.sealed.ours)
+            cut = {item.number for item in owner.sealed.by_number.values() if item.attempts} | set(owner.sealed.ours)
             self.cut_off += [(process.name, owner.partition, number) for number in sorted(cut)]
         if not process.alive:
             places = self.groups[process.agent.name].places

@@ -115,9 +115,9 @@ class Reader:
         return self._tokens[self._at - 1][1]
 
     def _skip(self, sign: str) -> bool:
-        found = self._tokens[self._at] == ("sign", sign)
-        self._at += found
-        return found
+        matches = self._tokens[self._at] == ("sign", sign)
+        self._at += matches
+        return matches
 
 
 def _unescaped(text: str) -> bytes:
@@ -134,25 +134,25 @@ def _unescaped(text: str) -> bytes:
 
 def value_of(message: dict[str, list[Any]]) -> Any:
     """As JSON. Times, durations and what JSON cannot write as a number are objects with one name that begins with @."""
-    [(name, [found])] = message.items()
+    [(name, [value])] = message.items()
     match name:
         case "bool_value":
-            return found == "true"
+            return value == "true"
         case "int64_value":
-            return int(found, 0)
+            return int(value, 0)
         case "double_value":
-            number = float(found)
+            number = float(value)
             return number if abs(number) < float("inf") else {"@double": str(number)}
         case "string_value":
-            return found.decode()
+            return value.decode()
         case "null_value":
             return None
         case "list_value":
-            return [value_of(each) for each in found.get("values", [])]
+            return [value_of(item) for item in value.get("values", [])]
         case "map_value":
-            return _map(found.get("entries", []))
+            return _map(value.get("entries", []))
         case "object_value":
-            return _moment(found)
+            return _moment(value)
         case "uint64_value":
             raise LeftOut("unsigned integers")
         case "bytes_value":
@@ -172,8 +172,8 @@ def _map(entries: list[Any]) -> dict[str, Any]:
     return made
 
 
-def _moment(found: dict[str, list[Any]]) -> dict[str, Any]:
-    [(kind, [inner])] = found.items()
+def _moment(results: dict[str, list[Any]]) -> dict[str, Any]:
+    [(kind, [inner])] = results.items()
     name = {"[type.googleapis.com/google.protobuf.Timestamp]": "@time"}.get(kind)
     name = name or {"[type.googleapis.com/google.protobuf.Duration]": "@duration"}.get(kind)
     if name is None:
@@ -192,13 +192,15 @@ def case_of(section: str, test: dict[str, list[Any]]) -> dict[str, Any]:
     if "check_only" in test or "unknown" in test or "any_unknowns" in test:
         raise LeftOut("the checker's types, and unknown values")
     case: dict[str, Any] = {"name": f"{section}/{test['name'][0].decode()}", "expr": text}
-    bindings = {each["key"][0].decode(): value_of(each["value"][0]["value"][0]) for each in test.get("bindings", [])}
+    bindings = {
+        binding["key"][0].decode(): value_of(binding["value"][0]["value"][0]) for binding in test.get("bindings", [])
+    }
     if bindings:
         case["record"] = bindings
     if "eval_error" in test or "any_eval_errors" in test:
         return case | {"error": True}
-    found = test.get("value") or [each["result"][0] for each in test.get("typed_result", [])]
-    return case | {"value": value_of(found[0]) if found else True}
+    results = test.get("value") or [result["result"][0] for result in test.get("typed_result", [])]
+    return case | {"value": value_of(results[0]) if results else True}
 
 
 def converted(text: str, commit: str) -> dict[str, Any]:

@@ -53,17 +53,17 @@ class EditedFinder:
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         file = file_of(name)
         mine = [edit for edit in self._edits if edit.file == file]
-        found = PathFinder.find_spec(name, path) if mine else None
-        if found is None or found.origin is None:
+        spec = PathFinder.find_spec(name, path) if mine else None
+        if spec is None or spec.origin is None:
             return None
-        loader = EditedLoader(name, found.origin, mine)
+        loader = EditedLoader(name, spec.origin, mine)
         try:
             loader.get_code(name)
         except ImportError as error:
             self._note(f"broken {error}")
             raise
         self._note(file)
-        return spec_from_file_location(name, found.origin, loader=loader)
+        return spec_from_file_location(name, spec.origin, loader=loader)
 
 
 PRODUCT = "sluicegate."  # the package that links to the folders of the product
@@ -86,6 +86,6 @@ def install(environ: Mapping[str, str]) -> None:
         with open(log, "a", encoding="utf-8") as file:
             file.write(line + "\n")
 
-    edits = [Edit(*each) for each in json.loads(environ["TWIN_EDITS"])]
+    edits = [Edit(*edit) for edit in json.loads(environ["TWIN_EDITS"])]
     sys.meta_path.insert(0, EditedFinder(edits, note))  # type: ignore[arg-type]
     note("started")

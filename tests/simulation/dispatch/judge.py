@@ -16,48 +16,49 @@ def judge(world: Any) -> list[str]:
     """What is wrong, a line each; empty when every promise held."""
     sent = [seen(message) for message in world.log.order.get("out", [])]
     rows = world.store.outbox._rows
-    found = [*world.findings, *_rows(world, sent, rows)]
+    problems = [*world.findings, *_rows(world, sent, rows)]
     if world.plan.kind != "unordered":
         verdict = Verdict()
         exact_copies(sent, verdict)
-        found += verdict.lost + verdict.duplicate + _order(distinct(sent), rows)
-    return found + (_timeouts(world, rows) if world.plan.kind == "timeouts" else [])
+        problems += verdict.lost + verdict.duplicate + _order(distinct(sent), rows)
+    return problems + (_timeouts(world, rows) if world.plan.kind == "timeouts" else [])
 
 
 def _rows(world: Any, sent: Sequence[Seen], rows: Any) -> list[str]:
     """Each row is there, as it was written, or dead for a reason; nothing else is."""
-    found, there = [], {}
-    for each in sent:
-        there[each.id] = each
-        row = rows.get(each.id)
+    problems, there = [], {}
+    for message in sent:
+        there[message.id] = message
+        row = rows.get(message.id)
         if row is None:
-            found.append(f"nobody wrote {each.value!r} with id {each.id}")
-        elif (each.key, each.value) != (row.message.key, row.message.value):
-            found.append(
-                f"{each.id} is {each.value!r} of {each.key!r} instead of {row.message.value!r} of {row.message.key!r}"
+            problems.append(f"nobody wrote {message.value!r} with id {message.id}")
+        elif (message.key, message.value) != (row.message.key, row.message.value):
+            problems.append(
+                f"{message.id} is {message.value!r} of {message.key!r} instead of {row.message.value!r} of "
+                f"{row.message.key!r}"
             )
     for id, row in rows.items():
         if row.state == "dispatched" and id not in there:
-            found.append(f"lost: {id} of {row.message.key!r} counts as sent")
+            problems.append(f"lost: {id} of {row.message.key!r} counts as sent")
         elif row.state == "pending":
-            found.append(f"lost: {id} of {row.message.key!r} was not sent")
+            problems.append(f"lost: {id} of {row.message.key!r} was not sent")
         elif row.state == "dead" and id not in world.refused and row.attempts < 3:
-            found.append(f"{id} is dead after {row.attempts} attempts, and no broker refused it")
-    return found
+            problems.append(f"{id} is dead after {row.attempts} attempts, and no broker refused it")
+    return problems
 
 
 def _order(taken: Sequence[Seen], rows: Any) -> list[str]:
     """A receiver that drops repeats has the rows of a key in the order in which they were written, but for dead
     ones."""
-    found, last = [], dict[bytes, tuple[int, str]]()
-    for each in taken:
-        row = rows.get(each.id)
-        if row is None or each.key is None or row.state == "dead":
+    problems, last = [], dict[bytes, tuple[int, str]]()
+    for record in taken:
+        row = rows.get(record.id)
+        if row is None or record.key is None or row.state == "dead":
             continue
-        if last.get(each.key, (0, ""))[0] > row.seq:
-            found.append(f"{each.id} of {each.key!r} comes after {last[each.key][1]}, which was written later")
-        last[each.key] = max(last.get(each.key, (0, "")), (row.seq, each.id))
-    return found
+        if last.get(record.key, (0, ""))[0] > row.seq:
+            problems.append(f"{record.id} of {record.key!r} comes after {last[record.key][1]}, which was written later")
+        last[record.key] = max(last.get(record.key, (0, "")), (row.seq, record.id))
+    return problems
 
 
 def _timeouts(world: Any, rows: Any) -> list[str]:
@@ -70,11 +71,11 @@ def _timeouts(world: Any, rows: Any) -> list[str]:
         if not world.said.get(("cancel", number))
     }
     odd = {id: row for id, row in rows.items() if id not in wanted}
-    found = [
+    problems = [
         f"{id} {row.message.value!r}: it was cancelled, or moved, and is a message all the same"
         for id, row in odd.items()
     ]
-    return found + [f"lost: timeout {id}" for id in wanted if id not in rows]
+    return problems + [f"lost: timeout {id}" for id in wanted if id not in rows]
 
 
 def _message(number: int, due: Any) -> OutboxMessage:

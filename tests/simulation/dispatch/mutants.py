@@ -50,7 +50,7 @@ def failed_forgotten(patch: Patch) -> None:
 
 
 def marked_as_a_whole(patch: Patch) -> None:
-    patch.setattr(LaneRun, "outcomes", lambda self, held, failed: None)
+    patch.setattr(LaneRun, "outcomes", lambda self, claim, failed: None)
 
 
 def passes_what_is_denied(patch: Patch) -> None:
@@ -103,14 +103,14 @@ def passes_what_waits(patch: Patch) -> None:
 
 def removed_first(patch: Patch) -> None:
     """The timeouts go, and their messages come with the next call, if there is one."""
-    emit, left = MemoryTimeouts.emit, list[Any]()
+    emit, rest = MemoryTimeouts.emit, list[Any]()
 
     def apart(self: Any, batch: Any) -> int:
-        write, self._write = self._write, left.append
+        write, self._write = self._write, rest.append
         count = emit(self, batch)
         self._write = write
-        while len(left) > 1:
-            write(left.pop(0))
+        while len(rest) > 1:
+            write(rest.pop(0))
         return count
 
     patch.setattr(MemoryTimeouts, "emit", apart)
@@ -126,8 +126,8 @@ def claimed_for_ever(patch: Patch) -> None:
     claim = MemoryOutbox.claim
 
     def for_ever(self: Any, lane: int, token: str, *parts: Any) -> Any:
-        held = self._lanes[lane]
-        return None if held.token not in ("", token) else claim(self, lane, token, *parts)
+        lanes = self._lanes[lane]
+        return None if lanes.token not in ("", token) else claim(self, lane, token, *parts)
 
     patch.setattr(MemoryOutbox, "claim", for_ever)
 

@@ -82,19 +82,19 @@ def plan(seed: int, kind: str | None = None) -> Plan:
 def _rows(chance: Random) -> list[Item]:
     items = [Item(chance.randrange(STEPS * 9 // 10), "add", number, chance.choice(KEYS)) for number in range(ITEMS)]
     return items + [
-        each._replace(kind="again", step=each.step + chance.randrange(1, 30)) for each in chance.sample(items, 25)
+        job._replace(kind="again", step=job.step + chance.randrange(1, 30)) for job in chance.sample(items, 25)
     ]
 
 
 def _timeouts(chance: Random) -> list[Item]:
-    found = []
+    findings = []
     for number in range(ITEMS):
         begin, wait = chance.randrange(STEPS * 8 // 10), chance.uniform(0.1, 6.0)
-        found.append(Item(begin, "insert", number, chance.choice(KEYS), wait))
+        findings.append(Item(begin, "insert", number, chance.choice(KEYS), wait))
         if number % 4 == 0:
             later = begin + max(1, int(wait / 0.077) + chance.randrange(-9, 10))
-            found.append(Item(later, chance.choice(["cancel", "move"]), number, None, chance.uniform(0.1, 3.0)))
-    return found
+            findings.append(Item(later, chance.choice(["cancel", "move"]), number, None, chance.uniform(0.1, 3.0)))
+    return findings
 
 
 def _fault(chance: Random) -> Fault:

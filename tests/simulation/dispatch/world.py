@@ -77,15 +77,17 @@ class World(Scheduler):
         """Somebody who had it still believes so."""
         for other in self.processes:
             lanes = other.dispatcher.lanes.lanes if other is not process and other.dispatcher.lanes else []
-            if any(each.number == lane and each.lease.token == before and each.phase != "idle" for each in lanes):
+            if any(item.number == lane and item.lease.token == before and item.phase != "idle" for item in lanes):
                 self.overlaps += 1
 
     def looked(self, batch: Sequence[Timeout]) -> None:
         """No timeout is given to anybody before it is due on the store's clock, and none is due later than its own
         time from now."""
         now = self.store_time()
-        early = [each for each in batch if each.due_at.timestamp() > now + 1e-6]
-        self.findings += [f"{each.id} was claimed {each.due_at.timestamp() - now:.3f} s too early" for each in early]
+        early = [timeout for timeout in batch if timeout.due_at.timestamp() > now + 1e-6]
+        self.findings += [
+            f"{timeout.id} was claimed {timeout.due_at.timestamp() - now:.3f} s too early" for timeout in early
+        ]
         for row in self.store.timeouts._rows.values():
             wait, after = row.timeout.due_at.timestamp() - now, row.timeout.after
             if row.locked_until <= now * 1_000_000 and after is not None and wait > after.total_seconds() + 1e-3:
