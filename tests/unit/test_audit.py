@@ -17,7 +17,7 @@ NOT_ASKED = "packages: not audited: pip-audit could not ask its service"
 
 
 @pytest.mark.parametrize(
-    ("found", "line", "codes"),
+    ("report", "line", "codes"),
     [
         ([SOUND], "packages: no known vulnerability in 1", (0, 0)),
         ([SOUND, BAD], "packages: b 2.0: CVE-1, mended in 2.1, 3.0", (1, 1)),
@@ -27,8 +27,8 @@ NOT_ASKED = "packages: not audited: pip-audit could not ask its service"
         ("", f"{NOT_ASKED} (no answer)", (0, 1)),
     ],
 )
-def test_one_line_says_what_is_known(found: object, line: str, codes: tuple[int, int]) -> None:
-    output, errors = ("", found) if isinstance(found, str) else (json.dumps({"dependencies": found}), "")
+def test_one_line_says_what_is_known(report: object, line: str, codes: tuple[int, int]) -> None:
+    output, errors = ("", report) if isinstance(report, str) else (json.dumps({"dependencies": report}), "")
     verdict = audit.judged(output, errors)
     assert verdict.lines == [line]
     assert (verdict.code(network=False), verdict.code(network=True)) == codes
@@ -47,6 +47,6 @@ def test_it_runs_to_its_end_where_no_service_is_reached(
     program(tmp_path / "bandit", bandit)
     program(tmp_path / "pip-audit", 1, errors=TRACEBACK)
     assert audit.main(tmp_path, network) == code
-    said = capfd.readouterr()
-    assert said.out.splitlines()[-1] == f"{NOT_ASKED} (ConnectionError: no route to host)"
-    assert "Traceback" not in said.out + said.err
+    output = capfd.readouterr()
+    assert output.out.splitlines()[-1] == f"{NOT_ASKED} (ConnectionError: no route to host)"
+    assert "Traceback" not in output.out + output.err

@@ -35,9 +35,9 @@ def shown(message: str, payload: Any = RECORD) -> str:
 
 
 def test_text_and_place_of_the_innermost_frame_of_the_users_code() -> None:
-    found = raised(ValueError("no such customer"))
-    assert found.text == found.shown == "ValueError: no such customer"
-    assert found.where == "tests/unit/test_causes.py:28 in raised"
+    error = raised(ValueError("no such customer"))
+    assert error.text == error.shown == "ValueError: no such customer"
+    assert error.where == "tests/unit/test_causes.py:28 in raised"
 
 
 def test_frames_of_libraries_and_of_ours_are_no_place() -> None:
@@ -119,11 +119,11 @@ def test_the_place_of_what_msgspec_says_of_a_users_type_is_in_that_type() -> Non
     ],
 )
 def test_a_log_holds_no_piece_of_the_record(message: str, expected: str | None) -> None:
-    said = shown(message)
+    text = shown(message)
     for piece in ("Bob", "BOB", "3704", "Köln", "Ko\u0308ln", "Møller", "ller", "Åse", "4711", "17", "Qm9i", "426f62"):
-        assert piece not in said.removeprefix("ValueError: ")
+        assert piece not in text.removeprefix("ValueError: ")
     if expected is not None:
-        assert said == f"ValueError: {expected}"
+        assert text == f"ValueError: {expected}"
 
 
 class Order(msgspec.Struct):
@@ -148,8 +148,8 @@ class Line:
     ],
 )
 def test_names_of_fields_and_words_of_databases_stay_and_values_do_not(payload: object) -> None:
-    said = "insert into lines: no currency Bob for Ann"
-    assert raised(KeyError(said), payload).shown == "KeyError: 'insert into lines: no currency <value> for <value>'"
+    text = "insert into lines: no currency Bob for Ann"
+    assert raised(KeyError(text), payload).shown == "KeyError: 'insert into lines: no currency <value> for <value>'"
 
 
 def test_a_word_that_is_nowhere_in_the_record_stays() -> None:
@@ -158,15 +158,15 @@ def test_a_word_that_is_nowhere_in_the_record_stays() -> None:
 
 def test_what_is_cut_off_shows_no_beginning_of_a_value() -> None:
     for length in range(LONGEST - 20, LONGEST + 5):
-        said = shown("x" * length + " Bob Bob Bob")
-        assert "B" not in said.removeprefix("ValueError: ").replace("<value>", "")
+        text = shown("x" * length + " Bob Bob Bob")
+        assert "B" not in text.removeprefix("ValueError: ").replace("<value>", "")
 
 
 def test_one_line_of_bounded_length_without_control_characters() -> None:
-    found = raised(ValueError("a\nb\r\x1b[31mc\u2028d" + "e" * 10_000))
-    assert found.text.startswith("ValueError: a b [31mc d")
-    assert len(found.text) == len("ValueError: ") + LONGEST
-    assert found.text.isprintable()
+    error = raised(ValueError("a\nb\r\x1b[31mc\u2028d" + "e" * 10_000))
+    assert error.text.startswith("ValueError: a b [31mc d")
+    assert len(error.text) == len("ValueError: ") + LONGEST
+    assert error.text.isprintable()
 
 
 def test_what_cannot_be_said_or_looked_at_hurts_nobody() -> None:

@@ -41,8 +41,8 @@ def test_what_is_wrong_with_the_numbers_is_found(
 ) -> None:
     shown = {number: of for number, of in ALL.items() if number not in reasons or len(reasons) == 1}
     shown |= {number: of or [*ALL[number], "tests/test_b.py::test_007_again"] for number, of in tests.items()}
-    found = coverage.problems(shown, Scope(TEXTS | texts, reasons))
-    assert any(each.startswith(problem) for each in found), found
+    problems = coverage.problems(shown, Scope(TEXTS | texts, reasons))
+    assert any(item.startswith(problem) for item in problems), problems
 
 
 def test_a_number_without_a_test_is_found() -> None:
@@ -79,6 +79,9 @@ def test_227_the_layout_is_the_one_that_was_asked_for() -> None:
         assert list((PROJECT / folder).glob("*.py")), folder
     assert all((PROJECT / file).is_file() for file in ("pyproject.toml", "docker-compose.yml", "README.md"))
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *(each for of in project["optional-dependencies"].values() for each in of)]
-    names = {re.split(r"[^A-Za-z0-9-]", each)[0] for each in wanted}
+    wanted = [
+        *project["dependencies"],
+        *(requirement for of in project["optional-dependencies"].values() for requirement in of),
+    ]
+    names = {re.split(r"[^A-Za-z0-9-]", record)[0] for record in wanted}
     assert {"confluent-kafka", "faust-streaming", "redis", "pymongo", "avro", "pytest", "testcontainers"} <= names

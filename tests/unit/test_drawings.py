@@ -16,15 +16,15 @@ OURS = {"Aggregate": {"model_validate"}, "FileModel": {"model_validate"}}  # met
 
 def defined() -> dict[str, set[str]]:
     """The methods of each class, those of its base classes included, and the functions of each module."""
-    found: dict[str, set[str]] = {}
+    lines: dict[str, set[str]] = {}
     bases: dict[str, list[str]] = {}
     for path in (path for room in ("streams", "connectors", "schemas") for path in (PROJECT / room).rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, set()).update(names(node.body))
+                lines.setdefault(node.name, set()).update(names(node.body))
                 bases[node.name] = [base.id for base in node.bases if isinstance(base, ast.Name)]
-            found.setdefault(path.stem, set()).update(names([node]))
-    return {name: own.union(*(found.get(base, set()) for base in lineage(name, bases))) for name, own in found.items()}
+            lines.setdefault(path.stem, set()).update(names([node]))
+    return {name: own.union(*(lines.get(base, set()) for base in lineage(name, bases))) for name, own in lines.items()}
 
 
 def lineage(name: str, bases: dict[str, list[str]]) -> Iterator[str]:

@@ -59,12 +59,12 @@ class Scene:
         return asyncio.run(self._filled(sink, times))
 
     async def _filled(self, sink: BufferSink, times: int) -> list[Filled]:
-        found: list[Filled] = []
+        filleds: list[Filled] = []
         filling = sink.fill(self.stream)
         async with asyncio.timeout(30):
-            while len(found) < times:
-                found.append(await anext(filling))
-        return found
+            while len(filleds) < times:
+                filleds.append(await anext(filling))
+        return filleds
 
     def keys(self) -> list[str]:
         return [entry.idempotency_key for entry in self.store.buffer.get_data("b")]
@@ -86,7 +86,7 @@ def offsets(*numbers: int, **how: Any) -> list[Message]:
 
 def test_what_waits_is_one_insert_for_each_partition_and_acknowledged_in_order(scene: Scene) -> None:
     scene.come(Message(0, 0), Message(1, 0), Message(0, 1))
-    results = [each.result for each in scene.filled(scene.sink(), 2)]
+    results = [result.result for result in scene.filled(scene.sink(), 2)]
     assert results == [(2, 0), (1, 0)]
     assert scene.acked == [(0, 0), (0, 1), (1, 0)]
     assert (scene.store.buffer.position("b", "id-1", 0), scene.store.buffer.position("b", "id-1", 1)) == (2, 1)
@@ -100,23 +100,23 @@ def test_it_ends_with_its_agent(scene: Scene, app: Any) -> None:
         app.flow_control.resume()
         queue.put_nowait(SimpleNamespace(message=Message(0, 0), ack=list))
         filled = []
-        async for each in scene.sink().fill(scene.stream):
-            filled.append(each)
+        async for result in scene.sink().fill(scene.stream):
+            filled.append(result)
             await queue.throw(StopAsyncIteration())
         return filled
 
-    assert [each.result.stored for each in asyncio.run(whole())] == [1]
+    assert [result.result.stored for result in asyncio.run(whole())] == [1]
 
 
 def test_a_transaction_has_at_most_so_many_records(scene: Scene) -> None:
     scene.come(*offsets(*range(5)))
-    assert [each.result.stored for each in scene.filled(scene.sink(most=2), 3)] == [2, 2, 1]
+    assert [result.result.stored for result in scene.filled(scene.sink(most=2), 3)] == [2, 2, 1]
 
 
 def test_full_groups_are_handed_out_and_completed(scene: Scene) -> None:
     sink = scene.sink(gate=Gate(count=2))
     scene.come(*offsets(0, 1), *offsets(2, key=b"other"))
-    [[batch]] = [each.batches for each in scene.filled(sink)]
+    [[batch]] = [result.batches for result in scene.filled(sink)]
     assert (batch.group, [entry.data for entry in batch.entries]) == ("k", [b"v", b"v"])
     assert asyncio.run(sink.complete(batch)) == 2
     assert scene.keys() == ["orders/0/2"]
@@ -154,8 +154,8 @@ def test_an_insert_whose_reply_was_lost_is_known_by_the_watermark(
     insert = scene.store.buffer.insert
     lost = [1]
 
-    def losing(*given: Any) -> Any:
-        done = insert(*given)
+    def losing(*arguments: Any) -> Any:
+        done = insert(*arguments)
         if lost:
             raise PersistenceError(f"the reply is lost: {lost.pop()}")
         return done

@@ -75,10 +75,10 @@ def test_a_path_leads_through_records_maps_and_optional_fields() -> None:
     fields = [{"name": "m", "type": {"type": "map", "values": ["null", inner]}}, {"name": "again", "type": "I"}]
     wanted = {"b": "again.e", "c": "again.none", "d": "again"}
     compute = (Reducer("a", "max", "m.k.x"), *(Reducer(name, "first", path) for name, path in wanted.items()))
-    found = types(
+    type_names = types(
         an_agent(compute, format="avro", schema=Avro(json.dumps({"type": "record", "name": "R", "fields": fields})))
     )
-    assert found == {"a": ["null", "long"], "b": ["null", "string"], "c": ["null", TEXT], "d": ["null", TEXT]}
+    assert type_names == {"a": ["null", "long"], "b": ["null", "string"], "c": ["null", TEXT], "d": ["null", TEXT]}
 
 
 RESULT = {

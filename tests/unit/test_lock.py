@@ -35,12 +35,17 @@ def test_a_package_without_a_hash_is_refused():
 
 def test_the_lock_holds_what_the_project_asks_for_in_a_version_that_it_allows():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]
+    asked = [
+        *project["dependencies"],
+        *(requirement for extra in project["optional-dependencies"].values() for requirement in extra),
+    ]
     text = (ROOT / "requirements.lock").read_text()
-    found = dict(re.findall(r"^([a-z0-9.-]+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}$", text, re.MULTILINE))
-    assert len(found) == text.count("==")
-    for requirement in (each for each in map(Requirement, asked) if not each.name.startswith("sluicegate")):
-        assert requirement.specifier.contains(found[requirement.name.lower()]), requirement
+    matches = dict(re.findall(r"^([a-z0-9.-]+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}$", text, re.MULTILINE))
+    assert len(matches) == text.count("==")
+    for requirement in (
+        requirement for requirement in map(Requirement, asked) if not requirement.name.startswith("sluicegate")
+    ):
+        assert requirement.specifier.contains(matches[requirement.name.lower()]), requirement
 
 
 def test_the_image_installs_what_was_tested_and_what_its_extras_need() -> None:

@@ -29,9 +29,9 @@ def test_no_promise_is_named_twice() -> None:
 
 
 def test_the_report_is_of_these_guards_and_none_survived() -> None:
-    said = report.read(PROJECT, GUARDS)
-    assert said.keys() == {guard.promise for guard in GUARDS}
-    assert [promise for promise, test in said.items() if "::" not in test] == []
+    tests = report.read(PROJECT, GUARDS)
+    assert tests.keys() == {guard.promise for guard in GUARDS}
+    assert [promise for promise, test in tests.items() if "::" not in test] == []
 
 
 def test_the_first_line_counts_only_guards_that_were_run(tmp_path: Path) -> None:
@@ -52,5 +52,5 @@ def test_a_guard_that_nothing_misses_survives_and_one_that_is_missed_names_its_t
 
 
 def test_a_name_with_spaces_is_read_whole() -> None:
-    said = "FAILED tests/a.py::test_b[c d] - assert 1 == 2\nERROR tests/a.py::test_e"
-    assert FAILED.findall(said) == ["tests/a.py::test_b[c d]", "tests/a.py::test_e"]
+    text = "FAILED tests/a.py::test_b[c d] - assert 1 == 2\nERROR tests/a.py::test_e"
+    assert FAILED.findall(text) == ["tests/a.py::test_b[c d]", "tests/a.py::test_e"]

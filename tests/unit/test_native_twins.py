@@ -18,6 +18,6 @@ def test_each_check_stands_where_the_table_says(twin: Twin) -> None:
 def test_the_report_is_of_these_twins_and_all_were_found() -> None:
     report = (PROJECT / "docs" / "proof" / "native.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in report.splitlines() if line.startswith("| ")]
-    found = {row[0]: row[1].strip("`") for row in rows[1:]}
-    assert [*found] == [twin.promise for twin in TWINS]
-    assert all(test.startswith("tests/native/test_same.py::") for test in found.values())
+    lines = {row[0]: row[1].strip("`") for row in rows[1:]}
+    assert [*lines] == [twin.promise for twin in TWINS]
+    assert all(test.startswith("tests/native/test_same.py::") for test in lines.values())

@@ -37,7 +37,7 @@ def unknown(page: str) -> list[str]:
     """Classes, methods, functions and files that the page names and the code does not have."""
     known = defined()
     everything = set(known).union(*known.values())
-    found = []
+    names = []
     for name in SPAN.findall(page):
         if re.fullmatch(r"[A-Z]\w+\.\w+", name):
             owner, _, member = name.partition(".")
@@ -49,8 +49,8 @@ def unknown(page: str) -> list[str]:
         else:
             continue  # a value, a setting of the Kafka client, a key of the file
         if not there:
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def test_the_page_names_each_failpoint_of_the_code_and_no_other() -> None:

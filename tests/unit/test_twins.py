@@ -80,11 +80,11 @@ def test_inside_the_protection_is_out_and_afterwards_it_is_back() -> None:
 
 def test_only_functions_that_differ_change() -> None:
     others = {name: value.__code__ for name, value in vars(MemoryStore).items() if hasattr(value, "__code__")}
-    found = crash.CrashMarks.restore.__code__
+    restored = crash.CrashMarks.restore.__code__
     with twins.without("fence,crash-marks"):
         changed = [name for name, code in others.items() if vars(MemoryStore)[name].__code__ is not code]
         assert changed == ["_claimed_row"]
-        assert crash.CrashMarks.restore.__code__ is not found
+        assert crash.CrashMarks.restore.__code__ is not restored
 
 
 def test_a_text_that_is_not_there_is_an_error() -> None:
@@ -109,20 +109,20 @@ def answer(environ: dict[str, str], *options: str) -> tuple[str, str, int]:
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | environ, cwd=PROJECT, capture_output=True, text=True, timeout=60
     )
-    pid, _, said = done.stdout.partition("\n")
-    return said.strip(), done.stderr, int(pid)
+    pid, _, text = done.stdout.partition("\n")
+    return text.strip(), done.stderr, int(pid)
 
 
 def test_a_process_that_a_twin_starts_is_a_twin(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    said, _, pid = answer(twins.environment("receive", log), "-P")
-    assert said == "False"
+    output, _, pid = answer(twins.environment("receive", log), "-P")
+    assert output == "False"
     twins.check("receive", log, [pid])
 
 
 def test_a_process_of_its_own_has_its_protections(tmp_path: Path) -> None:
-    said, _, pid = answer({})
-    assert said == "True"
+    output, _, pid = answer({})
+    assert output == "True"
     with pytest.raises(AssertionError, match="have their protections"):
         twins.check("receive", tmp_path / "log", [pid])
 
@@ -137,8 +137,8 @@ def test_a_protection_whose_module_no_process_imported_was_not_taken_out(tmp_pat
 def test_an_edit_that_does_not_fit_ends_the_process_and_fails_the_twin(tmp_path: Path) -> None:
     log = tmp_path / "log"
     edits = [Edit("streams/reading/receive.py", "no such text", "")]
-    said, errors, pid = answer(twins.environment("receive", log) | {"TWIN_EDITS": json.dumps(edits)})
-    assert said == ""
+    output, errors, pid = answer(twins.environment("receive", log) | {"TWIN_EDITS": json.dumps(edits)})
+    assert output == ""
     assert "no such text" in errors
     with pytest.raises(AssertionError, match="broken"):
         twins.check("receive", log, [pid])

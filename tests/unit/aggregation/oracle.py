@@ -78,8 +78,8 @@ class Oracle:
         if document is MISSING:
             return
         if self.rule.key is not None:
-            found = at(document, self.rule.key)
-            key = found.encode() if isinstance(found, str) else plain(whole(found))
+            answer = at(document, self.rule.key)
+            key = answer.encode() if isinstance(answer, str) else plain(whole(answer))
         if self.gives is not None and self.deadline(document, 0.0, now) is MISSING:
             self.refused.append((offset, "expression-failed"))
             return
@@ -158,9 +158,9 @@ class Oracle:
     def wanted(self) -> list[tuple[str, str]]:
         """(path, kind) of what must be there; kind `any` only asks that the record is an object."""
         lenient = self.rule.on_missing == "ignore"
-        found = [(r.field, "any" if lenient else r.kind) for r in self.rule.compute if r.field is not None]
-        found += [(self.rule.until.field, "any")] if self.rule.until and self.ends is None else []
-        return found + ([(self.rule.key, "key")] if self.rule.key is not None else [])
+        schema_fields = [(r.field, "any" if lenient else r.kind) for r in self.rule.compute if r.field is not None]
+        schema_fields += [(self.rule.until.field, "any")] if self.rule.until and self.ends is None else []
+        return schema_fields + ([(self.rule.key, "key")] if self.rule.key is not None else [])
 
     def turn_away(self, offset: int, reason: str, policy: str) -> Any:
         if policy == "skip":
@@ -206,24 +206,24 @@ class Oracle:
             return reduce(lambda total, pair: self.functions[reducer.function](total, pair[1]), group.records, None)
         if reducer.kind == "collect" and reducer.field is None:
             return [self.shown(value) for value, _ in group.records]
-        found = [v for _, document in group.records if (v := at(document, reducer.field)) is not None]
-        return of(reducer.kind, found)
+        values = [v for _, document in group.records if (v := at(document, reducer.field)) is not None]
+        return of(reducer.kind, values)
 
 
-def of(kind: str, found: list[Any]) -> Any:
+def of(kind: str, values: list[Any]) -> Any:
     if kind in STATS:
-        found = [v for v in found if is_number(v)]
+        values = [v for v in values if is_number(v)]
     if kind == "sum":
-        return sum(found)
+        return sum(values)
     if kind == "mean":
-        return sum(found) / len(found) if found else None
+        return sum(values) / len(values) if values else None
     if kind == "distinct":
-        return len({plain(whole(v)) for v in found})
+        return len({plain(whole(v)) for v in values})
     if kind == "collect":
-        return found
-    if not found:
+        return values
+    if not values:
         return None
-    return {"min": min, "max": max, "first": lambda v: v[0], "last": lambda v: v[-1]}[kind](found)
+    return {"min": min, "max": max, "first": lambda v: v[0], "last": lambda v: v[-1]}[kind](values)
 
 
 def at(document: Any, path: str) -> Any:

@@ -244,7 +244,7 @@ def headers(offset: int) -> list[tuple[str, bytes | None]] | None:
     if chance.random() < 0.1:
         return None
     ids = [b"%d" % (offset - chance.choice([0, 0, 1, 7])), chance.choice([None, b"", b"\xff", b"x" * 70])]
-    return [*(("id", each) for each in ids[: chance.choice([1, 1, 1, 2])]), ("sla", b"30s")]
+    return [*(("id", item) for item in ids[: chance.choice([1, 1, 1, 2])]), ("sla", b"30s")]
 
 
 class Both:
@@ -288,8 +288,8 @@ class Both:
             one = partial(judged, duplicates=self.drops_with_care) if self.asks else taken_with_care
             self.careful.event.saw(now)
             self.careful.may_close = SLICE
-        for each in batch:
-            one(self.careful, each, now)
+        for row in batch:
+            one(self.careful, row, now)
 
     @staticmethod
     def _with(add: Callable[[], object]) -> str:
@@ -322,8 +322,8 @@ def seen(groups: Groups, in_order: bool) -> list[str]:
     come before others: then not `in_order`."""
     added = sorted((key, bags) for key, bags in groups.added.items() if any(bags))
     outcomes = {clause: count for clause, count in groups.outcomes.items() if count}
-    held = {key: groups.rule.plan.items(bags) for key, bags in groups.bags.items()}
-    parts = (groups.states, held, groups.touched, added, sorted(outcomes.items()), groups.counts)
+    items_of_bags = {key: groups.rule.plan.items(bags) for key, bags in groups.bags.items()}
+    parts = (groups.states, items_of_bags, groups.touched, added, sorted(outcomes.items()), groups.counts)
     events = [re.sub(" object at 0x[0-9a-f]+", "", repr(event)) for event in groups.events]
     state = [*map(repr, parts), repr(groups.bytes), repr(sorted(groups.heap)), repr(groups.closed)]
     state += [repr(groups.fresh)] if isinstance(groups, SlidingGroups) else []

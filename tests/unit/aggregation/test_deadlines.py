@@ -114,7 +114,7 @@ def a_log(chance: random.Random) -> list[t.Step]:
         fields["sla"] = chance.choice([None, *LENGTHS, *LENGTHS, "nonsense", 3])
         fields["wait"] = chance.choice([None, 4_000, 1_500.5, -2_000, 0, 90_000, 1e18, -1e18, "4s", True])
         fields["done"] = chance.random() < 0.1
-        value = {name: each for name, each in fields.items() if each is not None or chance.random() < 0.5}
+        value = {name: field for name, field in fields.items() if field is not None or chance.random() < 0.5}
         steps.append(t.Step(now, (b"key %d" % chance.randrange(4), json.dumps(value).encode())))
     return steps
 
@@ -141,7 +141,7 @@ def compare(seed: int, emit: Emit | None = None) -> list[str]:
     log, cuts = a_log(chance), [chance.randrange(4) for _ in range(60)]
     oracle: Oracle = t.expected(agent, log, gives=KINDS[name].means)
     turned = t.run(agent, log, cuts)
-    turned.fires = {key: [each for each in fires if each[1] != EARLY] for key, fires in turned.fires.items()}
+    turned.fires = {key: [fire for fire in fires if fire[1] != EARLY] for key, fires in turned.fires.items()}
     return differences(turned, oracle)
 
 
@@ -160,7 +160,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_1000_random_logs_cut_anywhere_with_crashes_give_the_fires_of_the_oracle() -> None:
-    assert [(seed, found) for seed in range(LOGS) if (found := compare(seed))] == []
+    assert [(seed, comparison) for seed in range(LOGS) if (comparison := compare(seed))] == []
 
 
 def _never(*args: Any) -> bool:
@@ -228,7 +228,7 @@ def test_the_comparison_finds_a_loop_without(stage: str, nothing: str, monkeypat
 
 def test_the_careful_way_alone_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accepting, "loop_of", lambda *args: None)
-    assert [(seed, found) for seed in range(LOGS // 5) if (found := compare(seed))] == []
+    assert [(seed, comparison) for seed in range(LOGS // 5) if (comparison := compare(seed))] == []
 
 
 EMITS = [Emit(every=2.0), Emit(count=2), Emit(on="change")]
@@ -236,7 +236,7 @@ EMITS = [Emit(every=2.0), Emit(count=2), Emit(on="change")]
 
 @pytest.mark.parametrize("emit", EMITS)
 def test_with_early_results_the_groups_end_as_without_them(emit: Emit) -> None:
-    assert [(seed, found) for seed in range(LOGS // 3) if (found := compare(seed, emit))] == []
+    assert [(seed, comparison) for seed in range(LOGS // 3) if (comparison := compare(seed, emit))] == []
 
 
 @pytest.mark.parametrize("emit", EMITS)
@@ -244,7 +244,7 @@ def test_the_careful_way_gives_the_same_early_results(emit: Emit, monkeypatch: p
     quick = [all_results(seed, emit) for seed in range(LOGS // 5)]
     monkeypatch.setattr(accepting, "loop_of", lambda *args: None)
     assert [all_results(seed, emit) for seed in range(LOGS // 5)] == quick
-    assert EARLY in {each[1] for fires in quick for of_key in fires.values() for each in of_key}
+    assert EARLY in {fire[1] for fires in quick for of_key in fires.values() for fire in of_key}
 
 
 @pytest.mark.parametrize(("stage", "nothing"), [("BEFORE", "before = None"), ("CHANGED", "pass")])

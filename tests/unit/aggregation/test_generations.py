@@ -24,10 +24,10 @@ def groups(*compute: Reducer, on_missing: str = "dead-letter") -> Groups:
 SUM, IDS, KINDS = Reducer("total", "sum", "n"), Reducer("ids", "collect", "n"), Reducer("kinds", "distinct", "n")
 
 
-def filled(held: Groups, keys: str, first: int) -> Groups:
+def filled(fold: Groups, keys: str, first: int) -> Groups:
     records = [record(first + at, key.encode(), b'{"n": %d}' % at) for at, key in enumerate(keys)]
-    accept(held, records, 1.0)
-    return held
+    accept(fold, records, 1.0)
+    return fold
 
 
 def written(log: Changelog, entries: list[bytes]) -> None:

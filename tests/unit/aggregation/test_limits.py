@@ -21,7 +21,7 @@ FORMATS = "tests.unit.aggregation.formats"
 
 def taken(rule: Aggregation, *records: tuple[bytes | None, bytes], form: str = "json") -> Groups:
     turned = Turned(an_agent(rule, form))
-    turned.accept([record(n, *each) for n, each in enumerate(records)], 100.0)
+    turned.accept([record(n, *item) for n, item in enumerate(records)], 100.0)
     return turned.groups
 
 

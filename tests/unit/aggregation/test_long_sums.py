@@ -37,18 +37,18 @@ def reasons(feature: str, folder: Path) -> tuple[list[str], list[str]]:
     file = folder / "app.yaml"
     file.write_text(f"{later.HEAD}  a: {{from: in, key: k, {FEATURES[feature]}, to: out}}\n")
     loaded = load(file, {})
-    assert loaded.app is not None, [str(each) for each in loaded.problems]
+    assert loaded.app is not None, [str(problem) for problem in loaded.problems]
     with capture_logs() as lines, TestDriver(loaded.app, partitions=1) as driver:
         for number in (LONGEST, LONGEST, b"1", b"1"):
             key = "small" if number == b"1" else "long"
             value = b'{"k":"%s","n":%s,"t":"2026-01-01T00:00:00Z"}' % (key.encode(), number)
             driver.send("in", value, key=key)
         driver.advance("3m")
-        assert [(each.key, each.value["x"]) for each in driver.read("out")] == [("small", 2)]
+        assert [(output.key, output.value["x"]) for output in driver.read("out")] == [("small", 2)]
         letters = driver.dead_letters()
-    assert {each.key for each in letters} <= {"long"}
+    assert {letter.key for letter in letters} <= {"long"}
     faults = [str(line["event"]) for line in lines if "fault" in str(line["event"])]
-    return [each.reason for each in letters], faults
+    return [letter.reason for letter in letters], faults
 
 
 @pytest.mark.parametrize("feature", FEATURES)

@@ -38,24 +38,24 @@ def small() -> Iterator[None]:
 
 def differences(turned: Turned, oracle: Any) -> list[str]:
     """What a person would be told; empty when both say the same."""
-    found = []
+    problems = []
     for key in sorted({*turned.fires, *oracle.fires}):
         wanted = [(fire_id(PLACE, TOPIC_ID, fire[2]), *fire) for fire in oracle.fires.get(key, [])]
         got = turned.fires.get(key, [])
-        found += [
+        problems += [
             f"{key!r}: {one} instead of {other}"
             for one, other in zip(got, wanted, strict=False)
             if exact(one) != exact(other)
         ]
         if len(got) != len(wanted):
-            found.append(f"{key!r}: {len(got)} fires instead of {len(wanted)}")
+            problems.append(f"{key!r}: {len(got)} fires instead of {len(wanted)}")
     if turned.refused != oracle.refused:
-        found.append(f"refused {turned.refused} instead of {oracle.refused}")
+        problems.append(f"refused {turned.refused} instead of {oracle.refused}")
     if {key: len(group.records) for key, group in oracle.groups.items()} != {
         key: state[0] for key, state in turned.groups.states.items()
     }:
-        found.append("other groups are open at the end")
-    return found
+        problems.append("other groups are open at the end")
+    return problems
 
 
 def exact(fire: tuple[Any, ...]) -> str:
@@ -117,8 +117,8 @@ def checked(new: Any = Turned) -> tuple[list[str], Turned | None]:
 
 def test_a_long_run_that_compacts_splits_and_crashes_gives_the_same_fires(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "ENTRY_LIMIT", 400)
-    found, turned = checked()
-    assert found == []
+    report, turned = checked()
+    assert report == []
     assert turned is not None
     assert turned.dropped > 100
     assert turned.split > 5

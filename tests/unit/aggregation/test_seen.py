@@ -56,15 +56,15 @@ def _small_log() -> Iterator[None]:
 
 def messages(written: Sequence[tuple[int, str]], by: str) -> list[LogRecord]:
     """Ids in a header, in a field or as the key; `broken` cannot be decoded, `nameless` has no id."""
-    found = []
+    records = []
     for offset, (number, kind) in enumerate(written):
         identity = None if kind == "nameless" else f"id-{number}"
         field = {} if identity is None else {"id": {"of": identity}}
         value = b"{no json" if kind == "broken" else msgspec.json.encode({"n": offset, **field})
         key = (identity.encode() if identity else b"") if by == "key" else b"k"
         headers = [("message-id", identity.encode())] if by == "header" and identity else []
-        found.append(record(offset, key, value, headers))
-    return found
+        records.append(record(offset, key, value, headers))
+    return records
 
 
 def turned(records: Sequence[LogRecord], steps: Sequence[Step], dedupe: Deduplication) -> tuple[Turned, list[float]]:

@@ -51,12 +51,12 @@ LETS = (Let("twice", "n * 2"), Let("alias", "s"), Let("either", "done ? s : d"),
 
 def values(seed: int, size: int) -> list[bytes | None]:
     chance = random.Random(seed)
-    found: list[bytes | None] = []
+    numbers: list[bytes | None] = []
     for _ in range(size):
         fields = {"n": chance.choice([0, 4, 2**70, 3.5]), "s": chance.choice(["x", "y", "z"])}
         fields |= {"done": chance.choice([True, False]), "d": {"x": chance.randrange(2)}}
-        found.append(chance.choice(ODD) if chance.random() < 0.1 else json.dumps(fields).encode())
-    return found
+        numbers.append(chance.choice(ODD) if chance.random() < 0.1 else json.dumps(fields).encode())
+    return numbers
 
 
 def answers(
@@ -71,7 +71,7 @@ def answers(
     groups = Groups(rule)
     kept = taken(groups, [record(offset, b"k", value) for offset, value in enumerate(records)])
     refused = [(event.record.offset(), event.reason, event.error) for event in groups.drain()]
-    return [each.offset() for each in kept], refused
+    return [message.offset() for message in kept], refused
 
 
 def differs(where: str) -> bool:

@@ -87,7 +87,7 @@ def test_a_format_of_the_users_own_gives_the_same_fires(
 
 
 def test_when_the_group_is_seen_without_the_record_the_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accept_module, "with_items", lambda held, items: held)
+    monkeypatch.setattr(accept_module, "with_items", lambda claim, items: claim)
     monkeypatch.setattr(group_code, "_GROWS_ONCE", "0")
     until, timeline = "group.kinds >= 2 || group.numbers >= 4", t.long_timeline(7, 60)
     agent = t.an_agent(with_until(Aggregation(count=9), until))

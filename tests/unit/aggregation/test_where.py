@@ -17,9 +17,9 @@ from tests.unit.aggregation.test_same_fires import choices, differences, mirror
 
 def number(document: Any, name: str) -> Any:
     """Raises LookupError where there is none: an expression has no answer then."""
-    if not is_number(found := at(document, name)):
+    if not is_number(value := at(document, name)):
         raise LookupError(name)
-    return found
+    return value
 
 
 WHERES = {

@@ -79,11 +79,11 @@ steps = st.tuples(
 
 @st.composite
 def timelines(draw: Any) -> list[Step]:
-    now, found = 100.0, []
+    now, timeline = 100.0, []
     for wait, taken in draw(st.lists(steps, max_size=40)):
         now += wait
-        found.append(Step(now, taken))
-    return found
+        timeline.append(Step(now, taken))
+    return timeline
 
 
 @st.composite
@@ -143,7 +143,7 @@ def expected(agent: Agent, timeline: Sequence[Step], **how: Any) -> Oracle:
 
 def long_timeline(seed: int, size: int) -> list[Step]:
     """Many records of few keys that all decode."""
-    chance, now, found = random.Random(seed), 100.0, []
+    chance, now, timeline = random.Random(seed), 100.0, []
     for _ in range(size):
         now += chance.choice([0.0, 0.0, 0.0, 0.5, 2.0])
         fields = {
@@ -151,8 +151,8 @@ def long_timeline(seed: int, size: int) -> list[Step]:
             "s": f"{chance.randrange(9)}" * chance.randrange(1, 20),
         }
         fields["d"] = {"x": chance.randrange(3)}
-        found.append(Step(now, (b"key %d" % chance.randrange(12), json.dumps(fields).encode())))
-    return found
+        timeline.append(Step(now, (b"key %d" % chance.randrange(12), json.dumps(fields).encode())))
+    return timeline
 
 
 __all__ = ["BACKWARDS", "POOL", "Step", "an_agent", "expected", "long_timeline", "rules", "run", "timelines"]

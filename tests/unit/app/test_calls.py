@@ -80,8 +80,8 @@ def played(app: App, *amounts: Any) -> list[tuple[str, str]]:
 
 def reasons(driver: TestDriver) -> list[tuple[str, str]]:
     return [
-        (each.headers["sluicegate-dead-reason"], each.headers["sluicegate-dead-stage"])
-        for each in driver.dead_letters()
+        (letter.headers["sluicegate-dead-reason"], letter.headers["sluicegate-dead-stage"])
+        for letter in driver.dead_letters()
     ]
 
 
@@ -139,7 +139,7 @@ def test_async_functions_are_awaited_and_called_directly() -> None:
     assert app.agents["shop"].function is greet
     with app.test_driver() as driver:
         driver.send("orders", {"customer": "ann", "amount": 1}, key="ann")
-        assert [each.value for each in driver.read("out")] == [{"hello": "ann"}]
+        assert [output.value for output in driver.read("out")] == [{"hello": "ann"}]
 
 
 def test_a_window_gives_its_messages() -> None:
@@ -195,10 +195,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_worker_imports_the_module_and_run_returns_in_it(module: None) -> None:
     """The function is found although another decorator left another object under its name."""
-    found = loaded("shop_of_workers:handle")
+    function = loaded("shop_of_workers:handle")
     shop = sys.modules["shop_of_workers"]
-    assert (shop.handle, shop.replaced) == (None, [found])  # type: ignore[attr-defined]
-    assert found.__name__ == "handle"
+    assert (shop.handle, shop.replaced) == (None, [function])  # type: ignore[attr-defined]
+    assert function.__name__ == "handle"
 
 
 def test_a_run_that_does_not_know_that_a_worker_imports_it_starts_once_more(

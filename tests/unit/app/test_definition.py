@@ -96,9 +96,9 @@ def test_help_describes_every_key() -> None:
 
 def test_every_public_name_is_there_for_type_checkers_and_documented() -> None:
     tree = ast.parse((PROJECT / "sluicegate" / "__init__.py").read_text(encoding="utf-8"))
-    checked = next(each for each in tree.body if isinstance(each, ast.If))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
     typed = {
-        (alias.name, each.module) for each in checked.body if isinstance(each, ast.ImportFrom) for alias in each.names
+        (alias.name, node.module) for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     assert typed == {*sluicegate._MODULES.items()}
     assert {*sluicegate.__all__} <= {*dir(sluicegate)}
@@ -116,7 +116,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_the_import_of_the_package_loads_nothing_and_an_app_no_driver_and_no_models() -> None:
-    assert not {each for each in loaded_by("import sluicegate") if each.startswith("sluicegate.")}
+    assert not {module for module in loaded_by("import sluicegate") if module.startswith("sluicegate.")}
     app = loaded_by(
         "from sluicegate import App\napp = App('shop', store='memory://', kafka={})\n"
         "@app.agent(from_='orders', to='out')\ndef handle(value: dict, send): ..."
@@ -164,9 +164,9 @@ def test_values_of_python_are_written_as_a_file_has_them() -> None:
         to="out",
         having=None,
     )
-    found = yaml.safe_load(app.to_yaml())
-    assert (found["accept_level"], found["start_timeout"]) == ("lossy", "60s")
-    assert found["agents"]["totals"] == {
+    document = yaml.safe_load(app.to_yaml())
+    assert (document["accept_level"], document["start_timeout"]) == ("lossy", "60s")
+    assert document["agents"]["totals"] == {
         "from": ["orders", {"topic": "more"}],
         "dead_letters": "dead",
         "start": "2026-01-31T00:00:00+00:00",
@@ -221,9 +221,10 @@ def refused(action: Callable[[], object]) -> str:
 def test_an_unknown_keyword_is_refused_where_it_is_written(app: App) -> None:
     wrong: Any = {"cuont": 3}
     line = here() + 1
-    said = refused(lambda: app.add("carts", from_="orders", **wrong))
+    refusal = refused(lambda: app.add("carts", from_="orders", **wrong))
     assert (
-        said == f"tests/unit/app/test_definition.py:{line}:1: agent carts: unknown keyword `cuont`; did you mean count?"
+        refusal
+        == f"tests/unit/app/test_definition.py:{line}:1: agent carts: unknown keyword `cuont`; did you mean count?"
     )
     wrong = {"from": "orders"}
     assert "unknown keyword `from`; did you mean from_?" in refused(lambda: app.agent(**wrong)(total))
@@ -239,17 +240,17 @@ def test_a_wrong_parameter_names_the_function_and_its_line(app: App) -> None:
     @app.agent(from_="orders", to="out")
     def handle(message: Message, sned: Send) -> None: ...
 
-    said = refused(app.check)
-    assert said.startswith(f"tests/unit/app/test_definition.py:{line}:1: agents.handle.handler: ")
-    assert "`sned` is unknown; did you mean send?" in said
-    assert said == refused(app.test_driver)
+    refusal = refused(app.check)
+    assert refusal.startswith(f"tests/unit/app/test_definition.py:{line}:1: agents.handle.handler: ")
+    assert "`sned` is unknown; did you mean send?" in refusal
+    assert refusal == refused(app.test_driver)
 
 
 def test_an_agent_without_to_names_its_line(app: App) -> None:
     line = here() + 1
     app.add("carts", from_="orders", count=3)
-    said = refused(app.check)
-    assert said == f"tests/unit/app/test_definition.py:{line}:1: agents.carts.to: is missing; write {{topic: NAME}}"
+    refusal = refused(app.check)
+    assert refusal == f"tests/unit/app/test_definition.py:{line}:1: agents.carts.to: is missing; write {{topic: NAME}}"
 
 
 def test_a_send_without_to_is_a_dead_letter_that_names_the_line(app: App) -> None:
@@ -277,8 +278,8 @@ def test_every_mistake_is_told_at_once(app: App) -> None:
 def test_two_agents_of_one_name_are_refused_with_both_lines(app: App) -> None:
     line = here() + 1
     app.add("carts", from_="orders", count=3, to="out")
-    said = refused(lambda: app.add("carts", from_="orders", count=3, to="out"))
-    assert said.endswith(
+    refusal = refused(lambda: app.add("carts", from_="orders", count=3, to="out"))
+    assert refusal.endswith(
         f"agent carts is defined already at tests/unit/app/test_definition.py:{line}:1; give it another name"
     )
 
@@ -294,12 +295,12 @@ def test_a_function_that_no_process_can_import_runs_in_a_driver_and_not_in_run(
 
     with app.test_driver() as driver:
         driver.send("orders", 1, key="a")
-        assert [each.value for each in driver.read("out")] == [1]
-    said = f"tests/unit/app/test_definition.py:{line}:1: local: worker processes find only functions at the top of a"
-    assert refused(app.to_yaml).startswith(said)
+        assert [output.value for output in driver.read("out")] == [1]
+    text = f"tests/unit/app/test_definition.py:{line}:1: local: worker processes find only functions at the top of a"
+    assert refused(app.to_yaml).startswith(text)
     with pytest.raises(SystemExit) as ended:
         app.run()
-    assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
+    assert (ended.value.code, text in capsys.readouterr().err) == (2, True)
 
 
 def test_keys_of_the_generated_file_are_the_ones_that_a_call_takes() -> None:
@@ -307,6 +308,6 @@ def test_keys_of_the_generated_file_are_the_ones_that_a_call_takes() -> None:
 
 
 def test_a_callback_of_the_kafka_client_is_no_handler() -> None:
-    said = refused(lambda: App("shop", store="memory://", kafka={**KAFKA, "oauth_cb": lambda config: None}))
-    assert "a value of kafka cannot be a function: every worker process makes it anew from text" in said
-    assert "such as sasl.oauthbearer.method: oidc" in said
+    refusal = refused(lambda: App("shop", store="memory://", kafka={**KAFKA, "oauth_cb": lambda config: None}))
+    assert "a value of kafka cannot be a function: every worker process makes it anew from text" in refusal
+    assert "such as sasl.oauthbearer.method: oidc" in refusal

@@ -27,8 +27,10 @@ def refused(folder: Path, *arguments: str) -> str:
 
 def test_a_file_whose_name_is_no_module(tmp_path: Path) -> None:
     (tmp_path / "my-shop.py").write_text(PROGRAM, encoding="utf-8")
-    said = refused(tmp_path, "my-shop.py")
-    assert "my-shop.py:6:1: handle: worker processes cannot import my-shop.py; put the function into a module" in said
+    refusal = refused(tmp_path, "my-shop.py")
+    assert (
+        "my-shop.py:6:1: handle: worker processes cannot import my-shop.py; put the function into a module" in refusal
+    )
 
 
 def test_text_that_is_no_file(tmp_path: Path) -> None:
@@ -43,8 +45,8 @@ def test_a_module_that_another_one_hides(tmp_path: Path) -> None:
     (tmp_path / "start.py").write_text(
         program + "runpy.run_path('hidden/shop.py', run_name='__main__')", encoding="utf-8"
     )
-    said = refused(tmp_path, "start.py")
-    assert f"worker processes import {tmp_path / 'first' / 'shop.py'} under the name shop; rename shop.py" in said
+    refusal = refused(tmp_path, "start.py")
+    assert f"worker processes import {tmp_path / 'first' / 'shop.py'} under the name shop; rename shop.py" in refusal
 
 
 def test_a_function_whose_name_was_given_to_something_else(tmp_path: Path) -> None:

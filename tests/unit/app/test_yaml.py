@@ -20,7 +20,7 @@ ENVIRON = {"KAFKA_BOOTSTRAP_SERVERS": "localhost:9092", "STORE_URL": "sqlite:///
 
 def files() -> dict[str, tuple[str, Path]]:
     """The text and the folder of every file of agents in the repository, and of every one that its pages show."""
-    found = {}
+    results = {}
     for top in FOLDERS:
         start = PROJECT / top
         for path in sorted([start] if start.is_file() else start.rglob("*")):
@@ -31,9 +31,9 @@ def files() -> dict[str, tuple[str, Path]]:
                 texts = re.findall(r"```yaml\n(.*?)```", path.read_text(encoding="utf-8"), re.S)
             else:
                 continue
-            whole = [each for each in texts if re.search(r"^app: ", each, re.M) and re.search(r"^agents:", each, re.M)]
-            found |= {f"{name}-{number}": (text, path.parent) for number, text in enumerate(whole)}
-    return found
+            whole = [text for text in texts if re.search(r"^app: ", text, re.M) and re.search(r"^agents:", text, re.M)]
+            results |= {f"{name}-{number}": (text, path.parent) for number, text in enumerate(whole)}
+    return results
 
 
 FILES = files()
@@ -52,18 +52,18 @@ def test_a_file_means_the_same_after_from_yaml_and_to_yaml(name: str, tmp_path: 
     assert App.from_yaml(written) == first
     assert App.from_yaml(written).to_yaml() == written
     meanings = []
-    for each in (text, written):
+    for item in (text, written):
         file = folder / ".as-app.yaml" if (folder / "schemas").is_dir() else tmp_path / "app.yaml"
-        file.write_text(each, encoding="utf-8")
+        file.write_text(item, encoding="utf-8")
         try:
-            found = load(file, ENVIRON, tolerant=True)
+            outcome = load(file, ENVIRON, tolerant=True)
         finally:
             file.unlink()
-        told = [
+        documents = [
             [(p.key, p.message.rpartition("expression: ")[2]) for p in problems]
-            for problems in (found.problems, found.warnings, found.unset)
+            for problems in (outcome.problems, outcome.warnings, outcome.unset)
         ]
-        meanings.append((found.app, *told, [case.name for case in found.cases]))
+        meanings.append((outcome.app, *documents, [case.name for case in outcome.cases]))
     assert meanings[0] == meanings[1]
 
 
@@ -128,4 +128,4 @@ def test_an_app_of_a_file_is_extended_in_code() -> None:
     app.add("pairs", from_="in", count=2, to="out")
     with app.test_driver() as driver:
         driver.send("in", {}, key="a", times=2)
-        assert [each.value["count"] for each in driver.read("out")] == [2]
+        assert [output.value["count"] for output in driver.read("out")] == [2]

@@ -88,8 +88,8 @@ def exported(folder: Path, agents: str, *options: str) -> Any:
 def references(value: Any) -> list[str]:
     if isinstance(value, dict):
         own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
-        return own + [found for each in value.values() for found in references(each)]
-    return [found for each in value for found in references(each)] if isinstance(value, list) else []
+        return own + [reference for part in value.values() for reference in references(part)]
+    return [reference for part in value for reference in references(part)] if isinstance(value, list) else []
 
 
 def looked_up(document: Any, reference: str) -> Any:
@@ -102,7 +102,7 @@ def looked_up(document: Any, reference: str) -> Any:
 def test_the_document_is_one_of_asyncapi(tmp_path: Path, name: str) -> None:
     made = exported(tmp_path, "".join(AGENTS.values()) if name == "all" else AGENTS[name])
     assert [error.message for error in OFFICIAL.iter_errors(made)] == []
-    assert all(looked_up(made, each) for each in references(made))
+    assert all(looked_up(made, reference) for reference in references(made))
 
 
 def test_the_official_schema_finds_a_document_that_is_none(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_every_topic_is_a_channel_and_every_use_of_it_an_operation(tmp_path: Pat
     assert [server["host"] for server in made["servers"].values()] == ["one:9092", "two:9092"]
     assert {server["protocol"] for server in made["servers"].values()} == {"kafka-secure"}
     assert made["channels"].keys() == {"clicks", "orders", "baskets", "greetings", "shop.dead", "ended"}
-    uses = {(name, each["action"]) for name, each in made["operations"].items()}
+    uses = {(name, operation["action"]) for name, operation in made["operations"].items()}
     assert uses >= {
         ("baskets.receive.clicks", "receive"),
         ("baskets.send.baskets", "send"),
@@ -172,5 +172,5 @@ def test_the_engine_writes_what_the_schema_says(tmp_path: Path, agents: str, top
 def test_an_avro_output_has_its_avro_schema(tmp_path: Path) -> None:
     made = exported(tmp_path, AGENTS["avro"])
     assert payload(made, "typed.receive.orders")["schema"] == ORDER
-    fields = {each["name"] for each in payload(made, "typed.send.sums")["schema"]["fields"]}
+    fields = {field["name"] for field in payload(made, "typed.send.sums")["schema"]["fields"]}
     assert {"count", "spent", "who"} <= fields

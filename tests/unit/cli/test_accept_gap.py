@@ -43,7 +43,7 @@ def file(tmp_path: Any) -> str:
 
 @pytest.fixture
 def accept_gap(file: str) -> AcceptGap:
-    return lambda place, *more, **said: CliRunner().invoke(main, ["accept-gap", file, "a", place, *more], **said)
+    return lambda place, *more, **options: CliRunner().invoke(main, ["accept-gap", file, "a", place, *more], **options)
 
 
 @pytest.fixture
@@ -79,17 +79,15 @@ def test_it_says_what_it_means_asks_and_the_worker_goes_on(
     worker.later(6).turns(4)
     assert shown(worker)[1]["in", 0] == ("halted", "log-truncated")
     done = accept_gap("in/0", "--yes", "--forget", "--why", "the broker lost its disk", "--by", "ann", "--json")
-    [said] = json.loads(done.stdout)["accepted"]
-    assert (said["code"], said["offset"], said["era"], said["groups_forgotten"]) == ("log-truncated", 3, 1, 2), (
-        done.stderr
-    )
+    [gap] = json.loads(done.stdout)["accepted"]
+    assert (gap["code"], gap["offset"], gap["era"], gap["groups_forgotten"]) == ("log-truncated", 3, 1, 2), done.stderr
     for _ in range(3):
         worker.later(6).turns(4)
     feed(log, ("y", 7), ("y", 7), ("y", 7))
     worker.turns(4)
     assert [json.loads(m.v or b"")["key"] for m in distinct(log, "out")] == ["x", "y"]
     changes = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
-    assert [(each["who"], each["what"], each["agent"], each["why"]) for each in changes] == [
+    assert [(change["who"], change["what"], change["agent"], change["why"]) for change in changes] == [
         ("ann", "accept-gap", "a", "the broker lost its disk")
     ]
     again = accept_gap("in/0", "--yes")
@@ -140,7 +138,7 @@ def test_all_accepts_each_partition_that_has_a_gap_or_none(three: Driver, accept
     assert accept_gap("--all").exit_code == 2
     assert "--yes" in accept_gap("--all").stderr
     result = CliRunner().invoke(main, ["accept-gap", file, "a", "--all", "--yes", "--json"])
-    assert (result.exit_code, [each["place"] for each in json.loads(result.stdout)["accepted"]]) == (
+    assert (result.exit_code, [gap["place"] for gap in json.loads(result.stdout)["accepted"]]) == (
         0,
         ["in/0", "in/2"],
     ), result.stderr
@@ -163,8 +161,8 @@ def test_of_a_wiped_store_the_way_back_is_named_before_the_way_on(
     feed(log, ("x", 1), ("x", 2), ("x", 3), ("y", 4))
     Driver(app.agents[0], store, log, ManualClock()).give(0).turns(4)
     store.close()
-    for left in tmp_path.glob("state.db*"):
-        left.unlink()
+    for rest in tmp_path.glob("state.db*"):
+        rest.unlink()
     fresh = open_store(app.store, app.folder)
     fresh.migrate()
     worker = Driver(app.agents[0], fresh, log, ManualClock()).give(0).turns(4)

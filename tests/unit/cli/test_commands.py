@@ -103,8 +103,8 @@ def test_check_says_what_a_file_means_and_warns_on_stderr(invoke, tmp_path):
 
 
 def test_check_says_once_for_a_file_what_another_count_means_for_open_groups(invoke, tmp_path):
-    said = invoke("check", written(tmp_path)).stdout
-    assert said.count("when the file changes:\n") == said.count("with reason count-lowered\n") == 1
+    output = invoke("check", written(tmp_path)).stdout
+    assert output.count("when the file changes:\n") == output.count("with reason count-lowered\n") == 1
     plain = 'app: a\nstore: memory://\ndead_letters: d\nagents: {a: {from: x, handler: "builtins:len"}}\n'
     assert "count-lowered" not in invoke("check", written(tmp_path, text=plain)).stdout
 

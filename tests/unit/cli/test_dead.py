@@ -66,7 +66,8 @@ def driver(file: str, log: Log) -> Driver:
 
 def listed(dead: Dead, *more: str) -> list[tuple[str, str, str]]:
     return [
-        (each["kind"], each["reason"], each["id"]) for each in json.loads(dead("ls", *more, "--json").stdout)["dead"]
+        (letter["kind"], letter["reason"], letter["id"])
+        for letter in json.loads(dead("ls", *more, "--json").stdout)["dead"]
     ]
 
 
@@ -88,9 +89,13 @@ def test_rows_and_letters_are_listed_shown_and_retried(driver: Driver, dead: Dea
     driver.later(10).turns(4).later(5).turns(8)
     assert [m.k for m in log.topics["out"][0]] == [b"huge"]
     assert [m.v for m in log.topics["in"][0]][-2:] == [b"{bad", b"secret"]
-    said = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
+    changes = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
     assert sorted(
-        {(each["who"], each["what"], each["key"], each["why"]) for each in said if each["what"] == "dead retry"}
+        {
+            (change["who"], change["what"], change["key"], change["why"])
+            for change in changes
+            if change["what"] == "dead retry"
+        }
     ) == [
         ("ann", "dead retry", row, "mended"),
         ("ann", "dead retry", "in/0/0", "mended"),
@@ -122,7 +127,11 @@ def test_a_record_that_is_gone_from_its_topic_is_named_and_the_others_are_sent(
     assert (done.exit_code, done.stdout[:38]) == (4, "1 row in the outbox again, 2 records s"), done.output
     why = "the letter has only the beginning of the record (3000000 bytes), and the record is gone from its topic"
     assert f"sluicegate: in/0/3 was left out: {why}: it cannot be sent" in done.stderr
-    assert [each["retried"] for each in json.loads(dead("ls", "--all", "--json").stdout)["dead"]] == [True, True, False]
+    assert [letter["retried"] for letter in json.loads(dead("ls", "--all", "--json").stdout)["dead"]] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_only_the_newest_are_looked_at_and_it_is_said(driver: Driver, dead: Dead) -> None:
@@ -147,7 +156,7 @@ def test_without_kafka_rows_are_shown_and_retried_all_the_same(
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "text"),
     [
         (("show", "a", "in/0/7"), "no dead letter and no dead row has the id in/0/7"),
         (("show", "x", "in/0/7"), "there is no agent 'x'"),
@@ -158,10 +167,10 @@ def test_without_kafka_rows_are_shown_and_retried_all_the_same(
     ],
 )
 def test_mistakes_are_usage_errors_and_nothing_is_sent(
-    driver: Driver, dead: Dead, log: Log, what: tuple[str, ...], said: str
+    driver: Driver, dead: Dead, log: Log, what: tuple[str, ...], text: str
 ) -> None:
     result = dead(*what)
-    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, text in result.stderr) == (2, True), result.stderr
     assert len(log.topics["in"][0]) == 3
 
 
@@ -187,8 +196,8 @@ def test_where_the_readers_cannot_be_told_a_person_decides(
         raise SystemNotReady("Kafka: listing consumer groups failed: not allowed")
 
     monkeypatch.setattr(LogTopics, "readers", refused)
-    said = dead("retry", "a", "in/0/0")
-    assert (said.exit_code, "not allowed" in said.stderr, "--yes" in said.stderr) == (2, True, True)
+    result = dead("retry", "a", "in/0/0")
+    assert (result.exit_code, "not allowed" in result.stderr, "--yes" in result.stderr) == (2, True, True)
     assert "1 record sent" in dead("retry", "a", "in/0/0", "--yes").stdout
 
 

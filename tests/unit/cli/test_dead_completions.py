@@ -49,7 +49,7 @@ TYPES = {"count": "long", "n": "long"}
 
 
 def schema(total: str) -> str:
-    fields = [{"name": each, "type": TYPES.get(each, "string")} for each in FIELDS.split()[:-1]]
+    fields = [{"name": word, "type": TYPES.get(word, "string")} for word in FIELDS.split()[:-1]]
     return json.dumps({"type": "record", "name": "r", "fields": [*fields, {"name": "total", "type": total}]})
 
 
@@ -147,7 +147,7 @@ def mend(made: Scene, text: str) -> None:
     made.later(3)
 
 
-@pytest.mark.parametrize("case", BROKEN, ids=[each.name for each in BROKEN])
+@pytest.mark.parametrize("case", BROKEN, ids=[case.name for case in BROKEN])
 def test_what_becomes_of_the_group_is_decided_again_once(case: Broken, scene: Callable[[str], Scene]) -> None:
     Path("total.avsc").write_text(schema("long" if case.name == "format" else "double"))
     made = scene(case.broken)
@@ -170,10 +170,10 @@ def test_what_becomes_of_the_group_is_decided_again_once(case: Broken, scene: Ca
     if "avro" in case.mended:
         assert [struct.unpack("<d", (message.v or b"")[-8:]) for message in sent] == [(3 * case.amount,)]
     else:
-        assert [{name: each[name] for name in case.results[0]} for each in made.outputs()] == case.results
+        assert [{name: output[name] for name in case.results[0]} for output in made.outputs()] == case.results
     [first] = distinct(made.log, "app.dead")
-    assert [header(each, "sluicegate-fire") for each in sent] == [header(first, "sluicegate-fire")] * len(sent)
-    assert [each["retried"] for each in made.listed()] == [True]
+    assert [header(message, "sluicegate-fire") for message in sent] == [header(first, "sluicegate-fire")] * len(sent)
+    assert [letter["retried"] for letter in made.listed()] == [True]
 
 
 def test_one_that_fails_again_is_another_dead_letter(scene: Callable[[str], Scene]) -> None:
@@ -187,7 +187,7 @@ def test_one_that_fails_again_is_another_dead_letter(scene: Callable[[str], Scen
     mend(made, COUNT + ROUTES.replace("100", "10"))
     assert made.dead("retry", "sums", second["letter"]).exit_code == 0
     made.later()
-    assert [each["total"] for each in made.outputs()] == [21]
+    assert [output["total"] for output in made.outputs()] == [21]
 
 
 def test_a_result_that_is_too_large_again_is_another_dead_letter(scene: Callable[[str], Scene]) -> None:
@@ -196,14 +196,17 @@ def test_a_result_that_is_too_large_again_is_another_dead_letter(scene: Callable
     made.later()
     assert made.dead("retry", "sums", "--all").exit_code == 0
     made.later()
-    assert [(each["reason"], each["retried"]) for each in made.listed()] == [("too-large", True), ("too-large", False)]
+    assert [(letter["reason"], letter["retried"]) for letter in made.listed()] == [
+        ("too-large", True),
+        ("too-large", False),
+    ]
 
 
 def test_only_the_output_that_failed_is_sent_again(scene: Callable[[str], Scene]) -> None:
     made = scene(ROWS + TWO)
     feed(made, 7, "x" * 400_000)
     made.later()
-    assert [each["reason"] for each in made.listed()] == ["too-large"]
+    assert [letter["reason"] for letter in made.listed()] == ["too-large"]
     assert made.outputs("first") == [{"n": 3}]
     mend(made, ROWS + TWO.replace("rows: rows", "total: total"))
     assert made.dead("retry", "sums", "--all").exit_code == 0
@@ -216,7 +219,7 @@ def test_fields_that_another_rule_did_not_compute_are_read_from_the_topic(scene:
     made = scene(COUNT + ROUTES)
     feed(made, 7)
     made.later()
-    assert [each["reason"] for each in made.listed()] == ["unrouted"]
+    assert [letter["reason"] for letter in made.listed()] == ["unrouted"]
     renamed = COUNT.replace("total: {sum: amount}", "most: {max: amount}") + "    having: most > 1\n" + TO
     made.log.low["in", 0] = 1
     mend(made, renamed)
@@ -226,7 +229,7 @@ def test_fields_that_another_rule_did_not_compute_are_read_from_the_topic(scene:
     made.log.low["in", 0] = 0
     assert made.dead("retry", "sums", "--all").exit_code == 0
     made.later()
-    assert [(each["n"], each["most"], "total" in each) for each in made.outputs()] == [(3, 7, False)]
+    assert [(output["n"], output["most"], "total" in output) for output in made.outputs()] == [(3, 7, False)]
 
 
 def test_what_cannot_be_repaired_is_named_with_its_reason(scene: Callable[[str], Scene]) -> None:
@@ -235,18 +238,18 @@ def test_what_cannot_be_repaired_is_named_with_its_reason(scene: Callable[[str],
     feed(made, 7, "x" * 400_000)
     feed(made, 7)
     made.later()
-    assert [each["reason"] for each in made.listed()] == ["overflow", "too-large"]
+    assert [letter["reason"] for letter in made.listed()] == ["overflow", "too-large"]
     made.log.low["in", 0] = 4
     feed(made, 1.5e308)
     made.later()
-    overflow, large, another = [each["id"] for each in made.listed()]
+    overflow, large, another = [letter["id"] for letter in made.listed()]
     done = made.dead("retry", "sums", "--all", "--json")
     assert done.exit_code == 4
-    said = {each["id"]: each["why"] for each in json.loads(done.stdout)["left_out"]}
+    reasons = {letter["id"]: letter["why"] for letter in json.loads(done.stdout)["left_out"]}
     lacks = "it is a completed group: its letter lacks computed fields, and in/0 from 3 to 5 has 2 of its 3 messages"
-    assert said[large].startswith(lacks)
-    assert "in/0 from 0 to 2 has 0 of its 3 messages" in said[overflow]
-    assert said[another] == f"it is a completed group: its messages still give total {BEYOND}"
+    assert reasons[large].startswith(lacks)
+    assert "in/0 from 0 to 2 has 0 of its 3 messages" in reasons[overflow]
+    assert reasons[another] == f"it is a completed group: its messages still give total {BEYOND}"
     made.later()
     assert len(made.listed()) == 3
 
@@ -257,12 +260,12 @@ def test_the_row_of_a_lookup_is_read_again(tmp_path: Path, scene: Callable[[str]
     made = scene(COUNT + LOOKED_UP + TO)
     feed(made, 7)
     made.later()
-    assert [each["reason"] for each in made.listed()] == ["lookup-missing"]
+    assert [letter["reason"] for letter in made.listed()] == ["lookup-missing"]
     with sqlite3.connect(tmp_path / "state.db") as connection:
         connection.execute("insert into sites values ('k', 'Ulm')")
     assert made.dead("retry", "sums", "--all").exit_code == 0
     made.later()
-    assert [(each["total"], each["site"]) for each in made.outputs()] == [(21, {"town": "Ulm"})]
+    assert [(output["total"], output["site"]) for output in made.outputs()] == [(21, {"town": "Ulm"})]
 
 
 HANDLER = "    handler: totals:HANDLER\n    session: SESSION\n    concurrency: CONCURRENCY\n"
@@ -289,7 +292,7 @@ def test_a_handler_gets_the_group_once_having_has_an_answer(
     feed(made, 7)
     feed(made, 70, key=b"j")
     made.later()
-    assert [each["reason"] for each in made.listed()] == ["expression-failed"] * 2
+    assert [letter["reason"] for letter in made.listed()] == ["expression-failed"] * 2
     mend(made, f"{COUNT}    having: total / n > 10\n{text}{TO}")
     assert made.dead("retry", "sums", "--all").exit_code == 0
     made.later()
@@ -322,4 +325,4 @@ def test_an_owner_that_dies_while_it_decides_leaves_one_result(
     monkeypatch.setattr(SqlStore, "commit", unanswered)
     made.later(40)
     assert fails == []
-    assert [each["total"] for each in made.outputs()] == [21]
+    assert [output["total"] for output in made.outputs()] == [21]

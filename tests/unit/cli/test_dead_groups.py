@@ -117,12 +117,11 @@ def test_the_handler_of_a_failed_group_is_called_again_with_its_messages_once(
     made = scene(*how)
     made.feed(45)
     made.later()
-    found = made.listed()
-    assert [(each["kind"], each["reason"], each["retried"]) for each in found] == [
-        ("group", "handler-failed", False)
-    ] * 9
+    listed = made.listed()
+    failed = ("group", "handler-failed", False)
+    assert [(letter["kind"], letter["reason"], letter["retried"]) for letter in listed] == [failed] * 9
     made.mend()
-    first, *others = [each["id"] for each in found]
+    first, *others = [letter["id"] for letter in listed]
     done = made.dead("retry", "readings", first, "--why", "the table is there", "--by", "ann")
     assert done.exit_code == 0, done.stderr
     assert done.stdout == "1 group to be handled again\n"
@@ -131,12 +130,12 @@ def test_the_handler_of_a_failed_group_is_called_again_with_its_messages_once(
     assert (output["stored"], output["reason"]) == (5, "count")
     second = made.dead("retry", "readings", first)
     assert (second.exit_code, "was retried before" in second.stderr) == (5, True)
-    assert [each["retried"] for each in made.listed()].count(True) == 1
+    assert [letter["retried"] for letter in made.listed()].count(True) == 1
     done = made.dead("retry", "readings", *others, "--json")
     assert (done.exit_code, json.loads(done.stdout)["groups"]) == (0, 8)
     made.driver = made.started()
     made.later()
-    assert sorted(each["total"] for each in made.outputs()) == sorted(
+    assert sorted(letter["total"] for letter in made.outputs()) == sorted(
         round(sum(number + 0.1 for number in range(key + group * 15, key + group * 15 + 15, 3)), 9)
         for key in range(3)
         for group in range(3)
@@ -145,10 +144,12 @@ def test_the_handler_of_a_failed_group_is_called_again_with_its_messages_once(
         with sqlite3.connect(made.folder / "state.db") as connection:
             rows = connection.execute("select count(*), count(distinct id), sum(id) from readings").fetchall()
         assert rows == [(45, 45, sum(range(45)))]
-    assert all(each["retried"] for each in made.listed())
-    assert Counts(made.app, 1000).read({each["letter"] for each in made.listed()}).total() == 0
+    assert all(letter["retried"] for letter in made.listed())
+    assert Counts(made.app, 1000).read({letter["letter"] for letter in made.listed()}).total() == 0
     audit = CliRunner().invoke(main, ["audit", str(made.folder / "app.yaml"), "--json"]).stdout
-    notes = [each for each in json.loads(audit)["changes"] if each["what"] == "dead retry" and first in each["key"]]
+    notes = [
+        letter for letter in json.loads(audit)["changes"] if letter["what"] == "dead retry" and first in letter["key"]
+    ]
     assert (notes[0]["who"], notes[0]["why"]) == ("ann", "the table is there")
 
 
@@ -159,20 +160,20 @@ def test_one_that_fails_again_is_another_dead_letter_that_can_be_retried(
     made = scene(*how)
     made.feed(15)
     made.later()
-    [first, *_] = [each["id"] for each in made.listed()]
+    [first, *_] = [letter["id"] for letter in made.listed()]
     assert made.dead("retry", "readings", first).exit_code == 0
     made.later()
-    again = [each for each in made.listed() if each["id"] == first]
-    assert [each["retried"] for each in again] == [True, False]
+    again = [letter for letter in made.listed() if letter["id"] == first]
+    assert [letter["retried"] for letter in again] == [True, False]
     made.mend()
     done = made.dead("retry", "readings", again[1]["letter"], "--json")
     assert (done.exit_code, json.loads(done.stdout)["groups"]) == (0, 1), done.output
     made.later()
-    assert [each["stored"] for each in made.outputs()] == [5]
+    assert [letter["stored"] for letter in made.outputs()] == [5]
     everything = made.dead("retry", "readings", "--all", "--json")
     assert (everything.exit_code, json.loads(everything.stdout)["groups"]) == (0, 2)
     made.later()
-    assert [each["stored"] for each in made.outputs()] == [5, 5, 5]
+    assert [letter["stored"] for letter in made.outputs()] == [5, 5, 5]
 
 
 def test_a_command_that_got_no_answer_is_finished_by_the_same_command(
@@ -197,19 +198,19 @@ def test_a_command_that_got_no_answer_is_finished_by_the_same_command(
     finished = made.dead("retry", "readings", first)
     assert (finished.exit_code, "was retried before" in finished.stderr) == (5, True), finished.output
     made.later()
-    assert ([each["stored"] for each in made.outputs()], made.listed()[0]["retried"]) == ([5], True)
+    assert ([letter["stored"] for letter in made.outputs()], made.listed()[0]["retried"]) == ([5], True)
 
 
 def test_messages_that_left_the_group_stay_out(scene: Callable[..., Readings]) -> None:
     made = scene("choosy", "false", "0")
     made.feed(15)
     made.later()
-    groups = [each for each in made.listed() if each["kind"] == "group"]
-    assert [each["kind"] for each in made.listed()].count("item") == 3
+    groups = [letter for letter in made.listed() if letter["kind"] == "group"]
+    assert [letter["kind"] for letter in made.listed()].count("item") == 3
     made.mend()
-    assert made.dead("retry", "readings", *(each["id"] for each in groups)).exit_code == 0
+    assert made.dead("retry", "readings", *(letter["id"] for letter in groups)).exit_code == 0
     made.later()
-    assert [each["stored"] for each in made.outputs()] == [4, 4, 4]
+    assert [letter["stored"] for letter in made.outputs()] == [4, 4, 4]
     [letter, *_] = [m for m in distinct(made.log, "app.dead") if header(m, "sluicegate-dead-item") is None]
     assert header(letter, "sluicegate-removed") in ("0", "1", "2", "3", "4")
 
@@ -226,11 +227,9 @@ def test_what_cannot_be_retried_is_named_and_the_command_does_not_end_with_0(
     done = made.dead("retry", "readings", "--all")
     assert done.exit_code == 4, done.output
     assert done.stdout == "nothing was sent\n"
-    for each in made.listed():
-        said = (
-            f"{each['id']} was left out: it is a completed group: its handler failed, and agent readings has no handler"
-        )
-        assert said in done.stderr
+    for letter in made.listed():
+        why = "it is a completed group: its handler failed, and agent readings has no handler"
+        assert f"{letter['id']} was left out: {why}" in done.stderr
 
 
 def test_an_id_is_never_broken_over_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

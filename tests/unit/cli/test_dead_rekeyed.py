@@ -62,7 +62,7 @@ class Scene:
         self.store = open_store(self.app.store, self.app.folder)
         self.store.migrate()
         for topic in {
-            each for agent in self.app.agents for each in (*agent.topics, *(to.topic for to in agent.outputs))
+            topic for agent in self.app.agents for topic in (*agent.topics, *(to.topic for to in agent.outputs))
         }:
             if topic not in self.log.topics:
                 self.log.create(topic, 2)
@@ -104,8 +104,8 @@ def test_a_late_leg_is_a_letter_of_the_record_and_is_sent_again(scene: Callable[
     made.log.append("orders", 1, b"key", ORDER, [("h", b"x")])
     made.log.append("payments", 0, None, PAYMENT)
     made.go()
-    found = {each["id"]: (each["agent"], each["reason"]) for each in made.listed()}
-    assert found == {"orders/1/2": ("settle", "late"), "payments/0/1": ("settle", "late")}
+    dead_letters = {letter["id"]: (letter["agent"], letter["reason"]) for letter in made.listed()}
+    assert dead_letters == {"orders/1/2": ("settle", "late"), "payments/0/1": ("settle", "late")}
     by_topic = {header(m, "sluicegate-dead-topic"): m for m in distinct(made.log, "app.dead")}
     order, payment = by_topic["orders"], by_topic["payments"]
     assert (order.k, order.v, header(order, "h")) == (b"key", ORDER, "x")
@@ -132,12 +132,19 @@ def test_a_repartitioned_record_is_a_letter_of_the_record(scene: Callable[[str],
     made.log.append("orders", 0, b"k0", b'{"id": "o1", "total": 4, "parts": 2}')
     made.log.append("orders", 1, b"k1", bad)
     made.go()
-    [found] = made.listed()
-    assert (found["id"], found["agent"], found["reason"]) == ("orders/1/0", "sums", "expression-failed")
+    [dead_letter] = made.listed()
+    assert (dead_letter["id"], dead_letter["agent"], dead_letter["reason"]) == (
+        "orders/1/0",
+        "sums",
+        "expression-failed",
+    )
     [letter] = distinct(made.log, "app.dead")
     assert (letter.k, letter.v, header(letter, "sluicegate-dead-offset")) == (b"k1", bad, "0")
     assert (header(letter, "sluicegate-dead-read") or "").startswith("by-id/")
     assert made.dead("retry", "sums", "orders/1/0").exit_code == 0
     assert (made.log.topics["orders"][1][-1].k, made.log.topics["orders"][1][-1].v) == (b"k1", bad)
     made.go()
-    assert [(each["id"], each["retried"]) for each in made.listed()] == [("orders/1/0", True), ("orders/1/1", False)]
+    assert [(letter["id"], letter["retried"]) for letter in made.listed()] == [
+        ("orders/1/0", True),
+        ("orders/1/1", False),
+    ]

@@ -192,7 +192,7 @@ def broken(made: SharedScene, case: Broken) -> dict[str, Any]:
     return letter
 
 
-@pytest.mark.parametrize("case", BROKEN, ids=[each.name for each in BROKEN])
+@pytest.mark.parametrize("case", BROKEN, ids=[case.name for case in BROKEN])
 def test_what_becomes_of_the_group_is_decided_again_once(case: Broken, scene: Callable[[str], SharedScene]) -> None:
     made = scene(case.broken)
     letter = broken(made, case)
@@ -207,11 +207,13 @@ def test_what_becomes_of_the_group_is_decided_again_once(case: Broken, scene: Ca
     made.restart()
     made.later()
     sent = distinct(made.log, "out")
-    assert [{name: each[name] for name in case.results[0]} for each in made.outputs() if case.results] == case.results
+    assert [
+        {name: output[name] for name in case.results[0]} for output in made.outputs() if case.results
+    ] == case.results
     [first] = distinct(made.log, "app.dead")
     for name in ("sluicegate-fire", "sluicegate-first", "sluicegate-last"):
-        assert [header(each, name) for each in sent] == [header(first, name)] * len(sent)
-    assert [each["retried"] for each in made.listed()] == [True]
+        assert [header(message, name) for message in sent] == [header(first, name)] * len(sent)
+    assert [letter["retried"] for letter in made.listed()] == [True]
     assert made.buffered() == 0
 
 
@@ -245,7 +247,7 @@ def test_one_that_fails_again_is_another_dead_letter_that_can_be_retried(scene: 
     made.mend()
     assert made.dead("retry", "sums", second["letter"]).exit_code == 0
     made.later()
-    assert [each["total"] for each in made.outputs()] == [42]
+    assert [output["total"] for output in made.outputs()] == [42]
 
 
 def test_a_result_that_is_too_large_again_still_names_its_messages(scene: Callable[[str], SharedScene]) -> None:
@@ -256,7 +258,7 @@ def test_a_result_that_is_too_large_again_still_names_its_messages(scene: Callab
     made.mend(BROKEN[-1].mended)
     assert made.dead("retry", "sums", second["letter"]).exit_code == 0
     made.later()
-    assert [(each["a"], each["z"]) for each in made.outputs()] == [(0, 5)]
+    assert [(output["a"], output["z"]) for output in made.outputs()] == [(0, 5)]
 
 
 def test_the_messages_are_read_again_in_the_order_of_the_group(scene: Callable[[str], SharedScene]) -> None:
@@ -269,15 +271,15 @@ def test_the_messages_are_read_again_in_the_order_of_the_group(scene: Callable[[
     made.mend(BROKEN[-1].mended)
     assert made.dead("retry", "sums", "--all").exit_code == 0
     made.later()
-    assert [(each["a"], each["z"]) for each in made.outputs()] == [(0, 5)]
+    assert [(output["a"], output["z"]) for output in made.outputs()] == [(0, 5)]
 
 
 def test_messages_that_left_the_group_stay_out(scene: Callable[[str], SharedScene]) -> None:
     made = scene(ROWS + HANDLER.replace("FUNCTION", "choosy") + TO)
     feed(made, 7)
-    found = made.wait_for(3)
+    dead_letters = made.wait_for(3)
     made.mend()
-    [group] = [each["id"] for each in found if each["kind"] == "group"]
+    [group] = [dead_letter["id"] for dead_letter in dead_letters if dead_letter["kind"] == "group"]
     assert made.dead("retry", "sums", group).exit_code == 0
     made.later()
     assert made.outputs() == [{"ids": [0, 2, 3, 5]}]
@@ -291,8 +293,8 @@ def test_what_cannot_be_repaired_is_named_with_its_reason(scene: Callable[[str],
     made.log.low["in", 0] = 1
     done = made.dead("retry", "sums", "--all", "--json")
     assert (done.exit_code, json.loads(done.stdout)["groups"]) == (4, 0)
-    said = {each["why"] for each in json.loads(done.stdout)["left_out"]}
-    assert said == {
+    reasons = {letter["why"] for letter in json.loads(done.stdout)["left_out"]}
+    assert reasons == {
         "it is a completed group: its letter lacks computed fields, and the topics have 5 of its 6 messages under the "
         "rule of the file",
         f"it is a completed group: its messages still give total {BEYOND}",
@@ -310,7 +312,7 @@ def test_a_letter_that_names_another_topic_reads_nothing_of_it(scene: Callable[[
     letter.h[:] = forged  # type: ignore[index]
     done = made.dead("retry", "sums", "--all")
     assert (done.exit_code, "names messages of out, which is not an input of agent sums" in done.stderr) == (4, True)
-    letter.h[:] = [each for each in forged if each[0] != "sluicegate-dead-members"]  # type: ignore[index]
+    letter.h[:] = [header for header in forged if header[0] != "sluicegate-dead-members"]  # type: ignore[index]
     done = made.dead("retry", "sums", "--all")
     assert "holds neither a document nor the places of its messages" in done.stderr
 
@@ -369,7 +371,7 @@ def test_retries_that_the_journal_forgot_are_still_known(
         assert len(made.outputs()) == 1
         assert made.dead("retry", "sums", "--all", "--again").exit_code == 0
     made.later()
-    assert [each["total"] for each in made.outputs()] == [42, 42]
+    assert [output["total"] for output in made.outputs()] == [42, 42]
 
 
 def test_a_worker_that_got_no_answer_leaves_one_result(
@@ -394,7 +396,7 @@ def test_a_worker_that_got_no_answer_leaves_one_result(
     monkeypatch.setattr(type(buffer), "complete_all", unanswered)
     made.later(40)
     assert fails == []
-    assert [each["total"] for each in made.outputs()] == [42]
+    assert [output["total"] for output in made.outputs()] == [42]
 
 
 def test_a_group_at_which_the_engine_fails_is_a_dead_letter_again(
@@ -414,4 +416,4 @@ def test_a_group_at_which_the_engine_fails_is_a_dead_letter_again(
     assert (second["stage"], second["reason"], second["retried"]) == ("crash", "crash", False)
     assert made.dead("retry", "sums", second["letter"]).exit_code == 0
     made.later()
-    assert [each["total"] for each in made.outputs()] == [42]
+    assert [output["total"] for output in made.outputs()] == [42]

@@ -42,9 +42,9 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(file: Path) -> Any:
     app = loaded(str(file))
-    found = open_store(app.store, app.folder)
-    found.migrate()
-    return found
+    opened_store = open_store(app.store, app.folder)
+    opened_store.migrate()
+    return opened_store
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def ran(file: Path, store: Any) -> Log:
 
 
 def versions(store: Any) -> list[tuple[int, str]]:
-    return [(each.number, each.policy) for each in catalogue.read(store, "app")["a"].versions]
+    return [(version.number, version.policy) for version in catalogue.read(store, "app")["a"].versions]
 
 
 def test_a_file_becomes_the_next_version(file: Path, store: Any, deploy: Deploy) -> None:
@@ -201,9 +201,9 @@ def catalogue_generation(number: int) -> Generation:
 
 def test_the_form_for_machines(file: Path, store: Any, deploy: Deploy) -> None:
     ran(file, store)
-    found = json.loads(deploy(LESS, "--json").stdout)
+    document = json.loads(deploy(LESS, "--json").stdout)
     short = rule_of(loaded(str(file)).agents[0]).short
-    assert found == {"format": 1, "agents": [{"name": "a", "from": 1, "to": 2, "rule": short, "open": "convert"}]}
+    assert document == {"format": 1, "agents": [{"name": "a", "from": 1, "to": 2, "rule": short, "open": "convert"}]}
 
 
 # -- run ---------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_run_leaves_the_agents_of_another_file_alone(file: Path, store: Any) -> 
     ran(file, store)
     file.write_text(FILE.replace("  a:\n", "  b:\n"))
     wiring.record(loaded(str(file)), ["b"], wiring.AS_RUN)
-    assert {name: each.number for name, each in catalogue.read(store, "app").items()} == {"a": 1, "b": 1}
+    assert {name: entry.number for name, entry in catalogue.read(store, "app").items()} == {"a": 1, "b": 1}
 
 
 def test_run_does_not_make_an_earlier_version_the_newest(file: Path, store: Any, deploy: Deploy) -> None:
@@ -247,12 +247,12 @@ def test_an_outdated_file_runs_the_deployed_rule_and_says_so(file: Path, store: 
     ran(file, store)
     old = loaded(str(file)).agents[0]
     deploy(LESS)
-    found = catalogue.read(store, "app")["a"]
-    assert rule_of(following.running(old, found)).digest == found.digest != rule_of(old).digest
-    assert following.outdated(old, found) == (
+    entry = catalogue.read(store, "app")["a"]
+    assert rule_of(following.running(old, entry)).digest == entry.digest != rule_of(old).digest
+    assert following.outdated(old, entry) == (
         f"agent a: the file is version 1, deployed is version 2: `sluicegate deploy {file}` makes it version 3"
     )
-    assert following.outdated(loaded(str(file)).agents[0], found) == ""
+    assert following.outdated(loaded(str(file)).agents[0], entry) == ""
 
 
 def test_another_revision_of_functions_needs_another_process(file: Path, store: Any, deploy: Deploy) -> None:
@@ -279,12 +279,12 @@ def test_rules_that_no_partition_needs_are_forgotten(file: Path, store: Any, dep
     log = ran(file, store)
     for count in (3, 4, 5):
         assert deploy(FILE.replace("count: 9", f"count: {count}")).exit_code == 0
-    agents = [each.agent is not None for each in catalogue.read(store, "app")["a"].versions]
+    agents = [version.agent is not None for version in catalogue.read(store, "app")["a"].versions]
     assert agents == [True, True, True, True]  # the partition is at version 1
-    found = catalogue.read(store, "app")["a"]
-    Driver(loaded(str(file)).agents[0], store, log, ManualClock(), deployed=found).give(0).turns()
+    entry = catalogue.read(store, "app")["a"]
+    Driver(loaded(str(file)).agents[0], store, log, ManualClock(), deployed=entry).give(0).turns()
     assert deploy(FILE.replace("count: 9", "count: 6")).exit_code == 0
-    agents = [each.agent is not None for each in catalogue.read(store, "app")["a"].versions]
+    agents = [version.agent is not None for version in catalogue.read(store, "app")["a"].versions]
     assert agents == [False, False, False, True, True]
 
 
@@ -308,18 +308,18 @@ def test_run_treats_open_groups_as_on_change_says(
 
 
 @pytest.mark.parametrize(
-    ("text", "on_change", "said"),
+    ("text", "on_change", "expected"),
     [
         (LESS, "refuse", "agent a: on_change is refuse, and there are 2 groups open under the rule that runs: deploy"),
         (KEYED, "convert", "agent a: 2 open groups, key changed: they cannot go on under the new rule"),
     ],
 )
 def test_run_refuses_open_groups_that_on_change_does_not_allow(
-    file: Path, store: Any, text: str, on_change: str, said: str
+    file: Path, store: Any, text: str, on_change: str, expected: str
 ) -> None:
     ran(file, store)
     file.write_text(on_changed(text, on_change))
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=expected):
         deploying.deploy(store, loaded(str(file)), ["a"], AS_RUN, Person("me", "", "second"))
     assert len(versions(store)) == 1
 

@@ -74,9 +74,9 @@ def test_without_a_key_it_lists_those_of_the_file(invoke):
 
 
 def test_json_has_the_same(invoke):
-    (found,) = json.loads(invoke("docs", "outbox.lease", "--json").stdout)["keys"]
+    (entry,) = json.loads(invoke("docs", "outbox.lease", "--json").stdout)["keys"]
     key = KEYS["outbox.lease"]
-    assert found == {
+    assert entry == {
         "key": "outbox.lease",
         "description": key.description,
         "types": ["duration"],

@@ -63,9 +63,9 @@ def lines(command: str, more: tuple[str, ...], file: str) -> list[str]:
     if command == "explain":
         wanted = (next(value.decode() for name, value in LogTopics.log.topics[OUT][0][0].h if name == "sluicegate-id"),)
     path = [] if command == "docs" else [file]
-    told = CliRunner().invoke(main, [*command.split(), *path, *wanted])
-    assert told.exit_code in (0, 3), told.output
-    return told.stdout.splitlines()
+    result = CliRunner().invoke(main, [*command.split(), *path, *wanted])
+    assert result.exit_code in (0, 3), result.output
+    return result.stdout.splitlines()
 
 
 @pytest.mark.usefixtures("narrow")

@@ -113,8 +113,10 @@ SMALL = order(amount=60)
 def answers(part: dict[str, Any]) -> dict[str, Any]:
     """By clause: its answer, or the reason, the clause that failed and the problem."""
     return {
-        each["clause"]: each["answer"] if "answer" in each else (each["reason"], each["failed"], each["problem"])
-        for each in part["clauses"]
+        clause["clause"]: clause["answer"]
+        if "answer" in clause
+        else (clause["reason"], clause["failed"], clause["problem"])
+        for clause in part["clauses"]
     }
 
 
@@ -134,16 +136,18 @@ def test_the_code_of_a_rule_is_shown(file: str, agent: str, comments: list[str])
 
 
 def test_every_clause_of_a_record_is_answered(judged: Eval) -> None:
-    found = judged("sums", "--value", order(qty=2), "--header", "tier=silver", "--header", "tier=gold=1", "--key", "k")
-    assert found["record"]["becomes"] == "taken"
-    assert answers(found["record"]) == {
+    judgement = judged(
+        "sums", "--value", order(qty=2), "--header", "tier=silver", "--header", "tier=gold=1", "--key", "k"
+    )
+    assert judgement["record"]["becomes"] == "taken"
+    assert answers(judgement["record"]) == {
         "let.total": 12,
         "let.region": "DE/gold=1",
         "let.late": "2026-01-01T00:00:00Z",
         "where": True,
         "key": "DE/gold=1",
     }
-    assert [each["clause"] for each in found["result"]["clauses"]] == [
+    assert [clause["clause"] for clause in judgement["result"]["clauses"]] == [
         *("having", "to.large", "select.spent", "select.half", "select.late", "to.small")
     ]
 
@@ -178,13 +182,13 @@ def test_until_is_asked_of_a_group_with_this_record_only(judged: Eval, value: An
 def test_a_forwarded_record_shows_where_it_goes(
     judged: Eval, plain: Callable[..., Result], arguments: list[str], outputs: list[dict[str, Any]] | None
 ) -> None:
-    found = judged("payments", *arguments)["record"]
-    assert found.get("outputs") == outputs
-    assert (found["becomes"], found.get("reason")) == (("taken", None) if outputs else ("dead-letter", "unrouted"))
-    names = [each["clause"] for each in found["clauses"]]
+    record = judged("payments", *arguments)["record"]
+    assert record.get("outputs") == outputs
+    assert (record["becomes"], record.get("reason")) == (("taken", None) if outputs else ("dead-letter", "unrouted"))
+    names = [clause["clause"] for clause in record["clauses"]]
     assert names == ["let.total", "to.large", "to.small", "select.total", "select.country", "to.small"]
     shown = plain("payments", *arguments).stdout
-    assert all(f"  -> {each['topic']}: " in shown for each in outputs or [])
+    assert all(f"  -> {message['topic']}: " in shown for message in outputs or [])
     assert ("  -> large: unchanged\n" in shown) == ({"topic": "large", "unchanged": True} in (outputs or []))
 
 
@@ -250,13 +254,13 @@ def test_the_verdict_is_what_the_engine_does(log: Log, file: str, judged: Eval, 
     app = loaded(file)
     log.append("orders", 0, b"k", value.encode(), [("tier", b"gold")])
     record = judged(agent, "--at", "orders/0/0")["record"]
-    [chosen] = (each for each in app.agents if each.name == agent)
+    [chosen] = (item for item in app.agents if item.name == agent)
     open_store(app.store, app.folder).migrate()
     driver = Driver(chosen, open_store(app.store, app.folder), log, ManualClock()).give(0)
     driver.turns(4)
     dead = [
-        (header(each, "sluicegate-dead-reason"), header(each, "sluicegate-dead-clause"))
-        for each in log.topics["dead"][0]
+        (header(letter, "sluicegate-dead-reason"), header(letter, "sluicegate-dead-clause"))
+        for letter in log.topics["dead"][0]
     ]
     if record["becomes"] == "dead-letter":
         assert dead == [(record["reason"], record.get("clause"))]
@@ -296,12 +300,12 @@ def test_a_result_is_answered_by_having_and_every_route(judged: Eval) -> None:
 def test_what_becomes_of_a_result(
     judged: Eval, result: dict[str, Any], becomes: str, reason: str | None, clause: str | None
 ) -> None:
-    found = judged("sums", "--result", json.dumps(result))["result"]
-    assert (found["becomes"], found.get("reason"), found.get("clause")) == (becomes, reason, clause)
+    judgement = judged("sums", "--result", json.dumps(result))["result"]
+    assert (judgement["becomes"], judgement.get("reason"), judgement.get("clause")) == (becomes, reason, clause)
 
 
 def test_a_record_is_read_at_its_place_in_the_format_of_the_agent(log: Log, file: str, judged: Eval) -> None:
-    [avro] = (each for each in loaded(file).agents if each.name == "avro")
+    [avro] = (agent for agent in loaded(file).agents if agent.name == "avro")
     log.append("invoices", 0, b"k", record_value(avro, {"id": "i", "total": "99.50"}))
     log.append("invoices", 0, b"k", record_value(avro, {"id": "i", "total": "100.00"}))
     log.append("lines", 0, b"a", b"\xff")
@@ -331,19 +335,24 @@ def test_a_record_that_was_retried_for_another_agent_is_passed_over(log: Log, fi
 
 
 def test_in_words(plain: Callable[..., Result]) -> None:
-    said = plain("sums", "--value", order(amount="6"), "--result", '{"key": "DE", "spent": 50}').stdout.splitlines()
-    assert said[:3] == [
+    shown_lines = plain(
+        "sums", "--value", order(amount="6"), "--result", '{"key": "DE", "spent": 50}'
+    ).stdout.splitlines()
+    assert shown_lines[:3] == [
         "the record: a dead letter, expression-failed (let.total: * of text and integer)",
         "  let.total: failed (expression-failed): * of text and integer",
         '  let.region: "DE/none"',
     ]
-    assert said[5:7] == ["  key: failed (expression-failed): let.total: * of text and integer", "the result: taken"]
-    assert said[-1] == '  -> small: {"key": "DE", "spent": 50}'
+    assert shown_lines[5:7] == [
+        "  key: failed (expression-failed): let.total: * of text and integer",
+        "the result: taken",
+    ]
+    assert shown_lines[-1] == '  -> small: {"key": "DE", "spent": 50}'
     assert "having: not evaluated: it sees results; add --result" in plain("sums", "--value", "{}").stdout
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "text"),
     [
         ([], "give the record with --at or with --value, or a result with --result"),
         (["--at", "orders/0/0", "--value", "{}"], "give the record with --at or with --value"),
@@ -359,22 +368,22 @@ def test_in_words(plain: Callable[..., Result]) -> None:
         (["--result", "[" * 200_000], "--result is nested too deep to be decoded"),
     ],
 )
-def test_what_cannot_be_judged_is_usage(log: Log, plain: Callable[..., Result], args: list[str], said: str) -> None:
+def test_what_cannot_be_judged_is_usage(log: Log, plain: Callable[..., Result], args: list[str], text: str) -> None:
     log.append("orders", 0, b"k", order().encode())
     done = plain("sums", *args)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert text in done.stderr
 
 
 def test_what_only_one_agent_lacks_is_usage(log: Log, plain: Callable[..., Result]) -> None:
-    for args, said in (
+    for args, text in (
         (("calls", "--result", "{}"), "agent calls has no results"),
         (("nobody", "--value", "{}"), "there is no agent 'nobody'"),
         (("avro", "--value", '{"id": 3}'), "--value cannot be written as avro"),
         (("avro", "--value", "{"), "--value is not JSON"),
     ):
         done = plain(*args)
-        assert (done.exit_code, said in done.stderr) == (2, True), done.output
+        assert (done.exit_code, text in done.stderr) == (2, True), done.output
 
 
 def test_brokers_that_do_not_answer_end_with_3(plain: Callable[..., Result]) -> None:

@@ -89,15 +89,15 @@ def test_the_offsets_are_those_of_the_result(file: str, log: Log, explain: Expla
     fed(file, log, seed)
     results = log.topics["out"][0]
     reasons = set()
-    for each in results:
-        said = json.loads(
-            (done := explain(header(each, ("sluicegate-id", "sluicegate-fire")[each.o % 2]), "--json")).stdout
+    for message in results:
+        document = json.loads(
+            (done := explain(header(message, ("sluicegate-id", "sluicegate-fire")[message.o % 2]), "--json")).stdout
         )
-        wanted = json.loads(each.v or b"")
+        wanted = json.loads(message.v or b"")
         reasons.add(wanted["reason"])
-        shared = {"topic": "in", "partition": 0, "output": f"out/0/{each.o}", "agent": "a", "count": wanted["count"]}
-        assert shared.items() <= said.items(), done.stderr
-        assert (said["offsets"], said["notes"]) == (wanted["offsets"], [])
+        shared = {"topic": "in", "partition": 0, "output": f"out/0/{message.o}", "agent": "a", "count": wanted["count"]}
+        assert shared.items() <= document.items(), done.stderr
+        assert (document["offsets"], document["notes"]) == (wanted["offsets"], [])
     assert reasons == {"count", "timeout", "until"}
     assert len(results) >= 12
 
@@ -123,11 +123,13 @@ def test_in_words_with_what_retention_took(file: str, log: Log, explain: Explain
 def test_what_the_rule_finds_otherwise_now_is_said(file: str, log: Log, explain: Explain, tmp_path: Any) -> None:
     fed(file, log)
     (tmp_path / "app.yaml").write_text(FILE.replace('    dedupe: {id: "id"}\n', ""))
-    said = [json.loads(explain(header(each, "sluicegate-id"), "--json").stdout) for each in log.topics["out"][0]]
-    assert {each["complete"] for each in said} == {True, False}
-    for each, one in zip(said, log.topics["out"][0], strict=True):
-        assert each["complete"] is (each["offsets"] == json.loads(one.v or b"")["offsets"])
-        assert each["complete"] or "duplicates of records that are gone" in each["notes"][0]
+    documents = [
+        json.loads(explain(header(message, "sluicegate-id"), "--json").stdout) for message in log.topics["out"][0]
+    ]
+    assert {document["complete"] for document in documents} == {True, False}
+    for document, one in zip(documents, log.topics["out"][0], strict=True):
+        assert document["complete"] is (document["offsets"] == json.loads(one.v or b"")["offsets"])
+        assert document["complete"] or "duplicates of records that are gone" in document["notes"][0]
 
 
 def test_a_message_of_a_handler_and_a_dead_letter_have_one_record(file: str, log: Log, explain: Explain) -> None:
@@ -137,8 +139,13 @@ def test_a_message_of_a_handler_and_a_dead_letter_have_one_record(file: str, log
     driver(file, log, 1).turns(6)
     [_, second], [letter] = log.topics["out"][0], log.topics["app.dead"][0]
     for message, offset in ((second, 1), (letter, 2)):
-        said = json.loads(explain(header(message, "sluicegate-id"), "--json").stdout)
-        assert (said["topic"], said["offsets"], said["complete"], said["agent"]) == ("messages", [offset], True, "h")
+        document = json.loads(explain(header(message, "sluicegate-id"), "--json").stdout)
+        assert (document["topic"], document["offsets"], document["complete"], document["agent"]) == (
+            "messages",
+            [offset],
+            True,
+            "h",
+        )
     fire = header(second, "sluicegate-fire")
     log.topics["out"] = [[]]
     alone = json.loads(explain(fire, "--json").stdout)
@@ -163,8 +170,8 @@ def test_records_of_the_key_that_where_left_out_are_counted(
         log.append("in", 0, name.encode(), json.dumps({"n": offset, "key": name, "v": v}).encode())
     made.turns(6)
     [result] = log.topics["out"][0]
-    said = json.loads(explain(header(result, "sluicegate-id"), "--json").stdout)
-    assert (said["offsets"], said["left_out"], said["notes"]) == ([1, 6, 11, 16], 6, [])
+    document = json.loads(explain(header(result, "sluicegate-id"), "--json").stdout)
+    assert (document["offsets"], document["left_out"], document["notes"]) == ([1, 6, 11, 16], 6, [])
     shown = explain(header(result, "sluicegate-id")).stdout
     assert "6 records of this key left out by where between the first and the last" in shown
     (tmp_path / "app.yaml").write_text(FILE)
@@ -183,12 +190,17 @@ def test_a_message_of_a_handler_has_the_records_that_the_history_names(
     for offset in range(8):
         log.append("in", 0, b"k", json.dumps({"n": offset, "key": "ab"[offset % 2]}).encode())
     made.turns(6)
-    [sent, _], [told, _] = log.topics["out"][0], log.topics["ended"][0]
-    for name in (header(sent, "sluicegate-id"), header(told, "sluicegate-id"), header(sent, "sluicegate-fire")):
-        said = json.loads(explain(name, "--json").stdout)
-        assert (said["offsets"], said["count"], said["complete"], said["notes"]) == ([0, 2, 4, 6], 4, True, [])
-    said = json.loads(explain(header(sent, "sluicegate-id"), "--json").stdout)
-    assert (said["output"], said["reason"]) == ("out/0/0", "sent")
+    [sent, _], [message, _] = log.topics["out"][0], log.topics["ended"][0]
+    for name in (header(sent, "sluicegate-id"), header(message, "sluicegate-id"), header(sent, "sluicegate-fire")):
+        document = json.loads(explain(name, "--json").stdout)
+        assert (document["offsets"], document["count"], document["complete"], document["notes"]) == (
+            [0, 2, 4, 6],
+            4,
+            True,
+            [],
+        )
+    document = json.loads(explain(header(sent, "sluicegate-id"), "--json").stdout)
+    assert (document["output"], document["reason"]) == ("out/0/0", "sent")
     (tmp_path / "app.yaml").write_text(handled.replace("    history: ended\n", ""))
     alone = json.loads(explain(header(sent, "sluicegate-id"), "--json").stdout)
     assert (alone["offsets"], alone["complete"]) == ([0], False)
@@ -211,5 +223,5 @@ def test_an_output_without_proof_is_said_to_be_one(file: str, log: Log, explain:
     with closing(open_store(app.store, app.folder)) as store:
         mac_keys.read_or_make(store, "app", lambda: "token")
     fed(file, log)
-    said = json.loads(explain(header(log.topics["out"][0][0], "sluicegate-id"), "--json").stdout)
-    assert (said["complete"], said["notes"][0][:34]) == (False, "the output has no proof of the app")
+    document = json.loads(explain(header(log.topics["out"][0][0], "sluicegate-id"), "--json").stdout)
+    assert (document["complete"], document["notes"][0][:34]) == (False, "the output has no proof of the app")

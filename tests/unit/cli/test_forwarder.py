@@ -85,16 +85,16 @@ def test_explain_names_the_record_of_each_output(driver: Driver, log: Log, comma
     assert sum(len(log.topics[topic][0]) for topic in ("large", "eu", "app.dead")) == len(outputs)
     for topic, at, offset in outputs:
         id = header(log.topics[topic][0][at], "sluicegate-id") or ""
-        said = json.loads((done := command("explain", id, "--json")).stdout)
+        document = json.loads((done := command("explain", id, "--json")).stdout)
         shown = {"agent": "payments", "topic": "in", "partition": 0, "offsets": [offset], "notes": [], "complete": True}
-        assert shown.items() <= said.items(), done.output
+        assert shown.items() <= document.items(), done.output
 
 
 def test_a_dead_letter_that_is_retried_is_forwarded_once_and_by_its_agent_alone(
     driver: Driver, log: Log, file: str, command: Command
 ) -> None:
     listed = json.loads(command("dead ls", "payments", "--json").stdout)["dead"]
-    assert [(each["reason"], each["id"]) for each in listed] == [
+    assert [(letter["reason"], letter["id"]) for letter in listed] == [
         ("unrouted", "in/0/3"),
         ("expression-failed", "in/0/4"),
     ]
@@ -103,7 +103,7 @@ def test_a_dead_letter_that_is_retried_is_forwarded_once_and_by_its_agent_alone(
     assert json.loads(done.stdout)["sent"] == 1, done.output
     worker(file, log).turns(6)
     worker(file, log, 1).turns(6)
-    assert [json.loads(each.v or b"")["currency"] for each in log.topics["eu"][0]] == ["EUR", "EUR", "USD"]
+    assert [json.loads(message.v or b"")["currency"] for message in log.topics["eu"][0]] == ["EUR", "EUR", "USD"]
     names = {name for name, _ in log.topics["eu"][0][2].h or ()}
     assert not {name for name in names if "retried" in name or "dead" in name}
     assert len(log.topics["all"][0]) == 5
@@ -112,17 +112,17 @@ def test_a_dead_letter_that_is_retried_is_forwarded_once_and_by_its_agent_alone(
 
 def test_status_shows_its_progress_and_no_groups(driver: Driver, file: str) -> None:
     app = loaded(file)
-    found = progress.status(app, open_store(app.store, app.folder), 0.3, letters.Counts(app, 100))
-    [row] = found.partitions
+    status = progress.status(app, open_store(app.store, app.folder), 0.3, letters.Counts(app, 100))
+    [row] = status.partitions
     assert (row.agent, row.owner, row.offset, row.unsent) == ("payments", "member", 5, 0)
     assert (row.open_groups, row.oldest, row.next_deadline, row.note) == (None, None, None, None)
 
 
 def test_metrics_count_what_it_took_and_what_each_clause_answered(driver: Driver) -> None:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, labels, value in driver.worker._parts.meter.snapshot():
-        found.setdefault(name, {})[labels] = value
-    assert found["expressions"] == {
+        results.setdefault(name, {})[labels] = value
+    assert results["expressions"] == {
         ("where", "true"): 4,
         ("where", "false"): 1,
         ("to.large", "true"): 1,

@@ -73,14 +73,14 @@ def filled(file: str) -> tuple[Driver, Log]:
 
 
 def results(log: Log) -> list[tuple[Any, ...]]:
-    said = [json.loads(message.v or b"") for message in distinct(log, "out")]
-    return [(each["key"], each["reason"], each["count"], each["total"]) for each in said]
+    documents = [json.loads(message.v or b"") for message in distinct(log, "out")]
+    return [(document["key"], document["reason"], document["count"], document["total"]) for document in documents]
 
 
 def test_it_lists_shows_and_explains_what_is_open(file: str, groups: Callable[..., Result]) -> None:
     filled(file)
     listed = json.loads(groups("ls", "--json").stdout)["groups"]
-    assert [(each["key"], each["count"], each["first"], each["last"]) for each in listed] == [
+    assert [(letter["key"], letter["count"], letter["first"], letter["last"]) for letter in listed] == [
         ("x", 2, 0, 2),
         ("y", 1, 1, 1),
     ]
@@ -103,11 +103,11 @@ def test_it_says_how_far_a_group_is_from_an_until_expression(file: str, groups: 
     until = "      until: group.total >= 500 || group.count > 9\n      timeout:"
     Path(file).write_text(FILE.replace("      count: 3\n      timeout:", until))
     filled(file)
-    said = (
+    text = (
         "2 records, no count ends it, count is 2, total is 12, ends at group.total >= 500 || group.count > 9, "
         "opened 0 s ago"
     )
-    assert said in groups("why", "x").stdout
+    assert text in groups("why", "x").stdout
 
 
 def test_a_key_that_is_not_open_is_refused(file: str, groups: Callable[..., Result]) -> None:
@@ -125,7 +125,7 @@ def test_a_live_owner_fires_what_a_person_asked_for_once(file: str, groups: Call
     assert results(log) == [("x", "manual", 2, 12)]
     assert header(distinct(log, "out")[0], "sluicegate-reason") == "manual"
     driver(file, log).turns(20)
-    assert (len(results(log)), [each["key"] for each in json.loads(groups("ls", "--json").stdout)["groups"]]) == (
+    assert (len(results(log)), [group["key"] for group in json.loads(groups("ls", "--json").stdout)["groups"]]) == (
         1,
         ["y"],
     )
@@ -209,8 +209,8 @@ def test_what_is_dropped_is_in_the_history(
     for _ in range(4):
         live.later(5).turns(3)
     [message] = distinct(log, "ended")
-    said = [header(message, f"sluicegate-{name}") for name in ("reason", "count", "first", "last", "rule")]
-    assert said == ["drop", "2", "in/0/0", "in/0/2", rule_of(loaded(file).agents[0]).short]
+    headers = [header(message, f"sluicegate-{name}") for name in ("reason", "count", "first", "last", "rule")]
+    assert headers == ["drop", "2", "in/0/0", "in/0/2", rule_of(loaded(file).agents[0]).short]
     assert (results(log), dead_letters(log)) == ([], [])
 
 
@@ -249,8 +249,8 @@ def test_a_group_that_ended_while_a_person_looked_is_not_dropped_nor_the_next_on
 def test_without_a_look_under_the_claim_the_next_group_would_be_lost(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def blindly(store: Store, place: Any, who: Person, what: str, key: str, still: Any = None, **said: Any) -> Any:
-        return amending.amend(store, place, who, what, key, **said)
+    def blindly(store: Store, place: Any, who: Person, what: str, key: str, still: Any = None, **options: Any) -> Any:
+        return amending.amend(store, place, who, what, key, **options)
 
     monkeypatch.setattr(open_groups, "amend", blindly)
     with pytest.raises(pytest.fail.Exception):
@@ -271,10 +271,11 @@ def test_who_changed_what_and_why_is_listed_and_survives_compaction(
         live.turns(4)
     assert live.store.read(live.store.partitions("app")[0]).claim.first > 5  # type: ignore[union-attr]
     result = CliRunner().invoke(main, ["audit", file, "a", "--json"])
-    said = [
-        (each["what"], each["key"], each["why"], "@" in each["who"]) for each in json.loads(result.stdout)["changes"]
+    changes = [
+        (change["what"], change["key"], change["why"], "@" in change["who"])
+        for change in json.loads(result.stdout)["changes"]
     ]
-    assert said == [("groups fire", "x", "the shop closes", True), ("groups drop", "y", "a test order", True)]
+    assert changes == [("groups fire", "x", "the shop closes", True), ("groups drop", "y", "a test order", True)]
     assert "the shop closes" in CliRunner().invoke(main, ["audit", file, "a"]).stdout
 
 
@@ -292,9 +293,9 @@ def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_hand(
     log = a_log()
     feed(log, ("k", 5), ("k", 5), ("other", 5))
     driver(file, log).turns()
-    found = json.loads(groups("ls", "--json").stdout)["groups"]
-    assert [(each["key"], each["count"], each["owner"]) for each in found] == [("k", 2, None), ("other", 1, None)]
-    assert 500 < found[0]["fires_in"] <= 600
+    outcome = json.loads(groups("ls", "--json").stdout)["groups"]
+    assert [(item["key"], item["count"], item["owner"]) for item in outcome] == [("k", 2, None), ("other", 1, None)]
+    assert 500 < outcome[0]["fires_in"] <= 600
     assert json.loads(groups("show", "k", "--json").stdout)["groups"][0]["values"] == {"n": 2, "total": 10}
     assert "2 of 3" in groups("why", "k").stdout
     assert "any worker fires it" in groups("why", "k").stdout
@@ -304,10 +305,10 @@ def test_the_groups_of_the_shared_buffer_are_read_from_it_and_ended_by_hand(
     driver(file, log).turns()
     assert json.loads(groups("ls", "--json").stdout)["groups"] == []
     [row] = a_store(file).outbox.find()
-    said = json.loads(row.message.value or b"")
-    assert (said["reason"], said["count"], said["total"]) == ("manual", 2, 10)
+    document = json.loads(row.message.value or b"")
+    assert (document["reason"], document["count"], document["total"]) == ("manual", 2, 10)
     audited = CliRunner().invoke(main, ["audit", file, "--json"])
-    assert [(each["what"], each["why"]) for each in json.loads(audited.stdout)["changes"]] == [
+    assert [(change["what"], change["why"]) for change in json.loads(audited.stdout)["changes"]] == [
         ("groups drop", "a mistake"),
         ("groups fire", "now"),
     ]

@@ -54,15 +54,15 @@ def named(command: str) -> set[str]:
 def names(document: Any, deep: bool = True) -> set[str]:
     """The fields of the document, and of the elements of its lists."""
     lists = [value for value in document.values() if isinstance(value, list)] if deep else []
-    return {*document, *(name for each in lists for one in each if isinstance(one, dict) for name in names(one, False))}
+    return {*document, *(name for part in lists for one in part if isinstance(one, dict) for name in names(one, False))}
 
 
 def document(command: str, file: str, *more: str) -> Any:
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         main, [*command.split(), file, *(file if word == "FILE" else word for word in more), "--json"]
     )
-    assert (told.stdout.count("\n"), told.exit_code in (0, 3)) == (1, True), told.output
-    return json.loads(told.stdout)
+    assert (result.stdout.count("\n"), result.exit_code in (0, 3)) == (1, True), result.output
+    return json.loads(result.stdout)
 
 
 def test_each_command_has_it_or_a_reason_against_it() -> None:
@@ -108,26 +108,26 @@ def test_the_fields_of_commands_that_change_something(file: str) -> None:
 def test_migrate_names_its_steps(tmp_path: Path) -> None:
     text = FILE.partition("agents:")[0] + 'agents: {a: {from: x, handler: "builtins:len"}}\n'
     (tmp_path / "app.yaml").write_text(text)
-    told = document("migrate", str(tmp_path / "app.yaml"))
-    assert (told["dry_run"], [type(step) for step in told["steps"]][:1]) == (False, [str])
+    answer = document("migrate", str(tmp_path / "app.yaml"))
+    assert (answer["dry_run"], [type(step) for step in answer["steps"]][:1]) == (False, [str])
 
 
 def test_init_names_its_files_and_the_next_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    told = json.loads(CliRunner().invoke(main, ["init", "other", "--store", "postgres", "--json"]).stdout)
-    assert told.keys() == named("init")
-    assert sorted(told["files"]) == sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
-    assert told["next"][0] == "sluicegate test other.yaml --crash"
-    assert "sluicegate migrate other.yaml" in told["next"]
+    answer = json.loads(CliRunner().invoke(main, ["init", "other", "--store", "postgres", "--json"]).stdout)
+    assert answer.keys() == named("init")
+    assert sorted(answer["files"]) == sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
+    assert answer["next"][0] == "sluicegate test other.yaml --crash"
+    assert "sluicegate migrate other.yaml" in answer["next"]
 
 
 def test_version_and_docs_need_no_file() -> None:
-    told = json.loads(CliRunner().invoke(main, ["version", "--json"]).stdout)
-    assert told.keys() == named("version")
+    answer = json.loads(CliRunner().invoke(main, ["version", "--json"]).stdout)
+    assert answer.keys() == named("version")
     keys = json.loads(CliRunner().invoke(main, ["docs", "store", "--json"]).stdout)
     assert names(keys) == named("docs")
 
 
 def test_the_code_of_a_rule(file: str) -> None:
-    told = document("eval", file, "sums-by-customer", "--show-code")
-    assert (told.keys(), "def " in told["code"]) == ({"agent", "code"}, True)
+    answer = document("eval", file, "sums-by-customer", "--show-code")
+    assert (answer.keys(), "def " in answer["code"]) == ({"agent", "code"}, True)

@@ -41,13 +41,13 @@ def test_keys_are_listed_by_age_and_never_shown(keys: Keys, tmp_path: Path) -> N
     assert json.loads(keys("ls", "--json").stdout) == {"keys": []}
     with closing(open_store(f"sqlite:///{tmp_path}/state.db")) as store:
         mac_keys.read_or_make(store, "shop", lambda: "token")
-        found = mac_keys.listed(store, "shop")
-    assert found is not None
-    said = keys("ls", "--json")
-    [only] = json.loads(said.stdout)["keys"]
+        listing = mac_keys.listed(store, "shop")
+    assert listing is not None
+    result = keys("ls", "--json")
+    [only] = json.loads(result.stdout)["keys"]
     assert (only["state"], only["proves"], only["made"]) == ("signs", None, only["signs"])
-    [secret] = [each.key for each in found[0].keys]
-    shown = said.output + keys("ls").output + keys("rotate").output + keys("ls").output + repr(found)
+    [secret] = [signing_key.key for signing_key in listing[0].keys]
+    shown = result.output + keys("ls").output + keys("rotate").output + keys("ls").output + repr(listing)
     assert not any(text in shown for text in (secret.hex(), repr(secret)[2:-1], str(secret)))
 
 
@@ -68,20 +68,20 @@ def test_a_new_key_waits_a_minute_and_the_earlier_one_signs_and_proves(keys: Key
 
 @pytest.mark.parametrize("keep", ["soon", "-1d", "7"])
 def test_a_bad_duration_changes_nothing(keys: Keys, keep: str) -> None:
-    said = keys("rotate", f"--keep={keep}")
-    assert (said.exit_code, f"--keep {keep}: write a duration, such as 14d" in said.stderr) == (2, True)
+    result = keys("rotate", f"--keep={keep}")
+    assert (result.exit_code, f"--keep {keep}: write a duration, such as 14d" in result.stderr) == (2, True)
     assert json.loads(keys("ls", "--json").stdout) == {"keys": []}
 
 
 def test_the_audit_says_who_made_a_key(keys: Keys, file: str) -> None:
     keys("rotate", "--why", "a laptop was lost", "--keep", "0s", "--by", "anne")
-    said = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
-    assert [(each["who"], each["what"], each["key"], each["why"]) for each in said] == [
+    changes = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
+    assert [(change["who"], change["what"], change["key"], change["why"]) for change in changes] == [
         ("anne", "keys rotate", "--keep 0s", "a laptop was lost")
     ]
 
 
 def test_a_store_that_is_not_migrated_says_so(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(FILE.replace("STORE", f"sqlite:///{tmp_path}/other.db"))
-    said = CliRunner().invoke(main, ["keys", "rotate", str(tmp_path / "shop.yaml")])
-    assert (said.exit_code, "migrate" in said.stderr) == (3, True), said.output
+    result = CliRunner().invoke(main, ["keys", "rotate", str(tmp_path / "shop.yaml")])
+    assert (result.exit_code, "migrate" in result.stderr) == (3, True), result.output

@@ -43,7 +43,7 @@ def call(store: Store, tmp_path: Any) -> Invoke:
 
 
 def rows(call: Invoke, *more: str) -> list[tuple[str, str]]:
-    return [(each["id"], each["state"]) for each in json.loads(call("outbox", "ls", "--json", *more).stdout)["rows"]]
+    return [(row["id"], row["state"]) for row in json.loads(call("outbox", "ls", "--json", *more).stdout)["rows"]]
 
 
 def filled(store: Store) -> None:
@@ -79,9 +79,9 @@ def test_rows_are_listed_by_state_shown_tried_again_and_dropped(store: Store, ca
 
 
 def test_mistakes_about_rows_are_usage_errors(store: Store, call: Invoke) -> None:
-    for what, said in ((("ls", "--state", "lost"), "--state lost"), (("show", "nothing"), "no row nothing")):
+    for what, words in ((("ls", "--state", "lost"), "--state lost"), (("show", "nothing"), "no row nothing")):
         result = call("outbox", *what)
-        assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+        assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
 
 
 def test_timeouts_are_added_listed_moved_and_cancelled(store: Store, call: Invoke) -> None:
@@ -90,16 +90,16 @@ def test_timeouts_are_added_listed_moved_and_cancelled(store: Store, call: Invok
         call("timeouts", "add", "orders", "2030-01-01T00:00:00Z", "--key", "o1", "--value", "{}", "--json").stdout
     )
     listed = json.loads(call("timeouts", "ls", "--json").stdout)["timeouts"]
-    assert [each["id"] for each in listed] == [added["id"], str(UUID(int=7))]
+    assert [letter["id"] for letter in listed] == [added["id"], str(UUID(int=7))]
     assert "saga-7" in call("timeouts", "ls", "--owner", "saga-7").stdout
-    assert [each["id"] for each in json.loads(call("timeouts", "ls", "--key", "o1", "--json").stdout)["timeouts"]] == [
-        added["id"]
-    ]
+    assert [
+        timeout["id"] for timeout in json.loads(call("timeouts", "ls", "--key", "o1", "--json").stdout)["timeouts"]
+    ] == [added["id"]]
     assert call("timeouts", "reschedule", added["id"], "15m").exit_code == 0
     [moved] = store.timeouts.find(destination="orders")
     assert timedelta(minutes=14) < moved.due_at - datetime.now(UTC) <= timedelta(minutes=15)
     assert call("timeouts", "cancel", str(UUID(int=7))).exit_code == 0
-    assert [each.destination for each in store.timeouts.find()] == ["orders"]
+    assert [document.destination for document in store.timeouts.find()] == ["orders"]
 
 
 def test_a_timeout_that_recurs_is_added_once_by_its_name(store: Store, call: Invoke) -> None:
@@ -124,8 +124,8 @@ def test_each_change_is_written_down_before_it_is_made(store: Store, call: Invok
     assert call("timeouts", "cancel", added, *why).exit_code == 0
     assert call("timeouts", "cancel", added, "--why", "again").exit_code == 2
     file = str(tmp_path / "app.yaml")
-    said = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
-    assert [(each["what"], each["key"]) for each in said] == [
+    changes = json.loads(CliRunner().invoke(main, ["audit", file, "--json"]).stdout)["changes"]
+    assert [(change["what"], change["key"]) for change in changes] == [
         ("outbox retry", "two"),
         ("outbox drop", "one"),
         ("outbox drop", "two"),
@@ -134,8 +134,8 @@ def test_each_change_is_written_down_before_it_is_made(store: Store, call: Invok
         ("timeouts cancel", added),
         ("timeouts cancel", added),
     ]
-    assert [(each["who"], each["why"], each["agent"]) for each in said[:-1]] == [("ann", "a test", None)] * 6
-    assert ("@" in said[-1]["who"], said[-1]["why"]) == (True, "again")
+    assert [(change["who"], change["why"], change["agent"]) for change in changes[:-1]] == [("ann", "a test", None)] * 6
+    assert ("@" in changes[-1]["who"], changes[-1]["why"]) == (True, "again")
     assert added in CliRunner().invoke(main, ["audit", file]).stdout
 
 
@@ -143,7 +143,10 @@ def test_the_audit_tells_the_rest_when_an_agent_cannot_be_read(store: Store, cal
     store.commit(store.claim(Partition("app", "a", "in", 0), "token", "member"), Changes(0, entries=[b"\xff"]))
     call("timeouts", "add", "orders", "2030-01-01T00:00:00Z", "--value", "{}")
     result = CliRunner().invoke(main, ["audit", str(tmp_path / "app.yaml"), "--json"])
-    assert ([each["what"] for each in json.loads(result.stdout)["changes"]], result.exit_code) == (["timeouts add"], 0)
+    assert ([change["what"] for change in json.loads(result.stdout)["changes"]], result.exit_code) == (
+        ["timeouts add"],
+        0,
+    )
     assert "what was changed in the state of a cannot be read" in result.stderr
     assert CliRunner().invoke(main, ["audit", str(tmp_path / "app.yaml"), "a"]).exit_code == 3
 
@@ -160,7 +163,7 @@ def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, mon
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "text"),
     [
         (("cancel", str(UUID(int=9))), "no pending timeout"),
         (("cancel", "x"), "is not an id"),
@@ -173,9 +176,9 @@ def test_what_cannot_be_written_down_is_not_done(store: Store, call: Invoke, mon
         (("add", "t", "1m", "--value", "x", "--null"), "--value TEXT, or send a message without a value with --null"),
     ],
 )
-def test_mistakes_about_timeouts_are_usage_errors(call: Invoke, what: tuple[str, ...], said: str) -> None:
+def test_mistakes_about_timeouts_are_usage_errors(call: Invoke, what: tuple[str, ...], text: str) -> None:
     result = call("timeouts", *what)
-    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, text in result.stderr) == (2, True), result.stderr
 
 
 def test_the_rows_of_another_app_on_the_same_store_are_neither_listed_nor_changed(
@@ -195,5 +198,5 @@ def test_the_rows_of_another_app_on_the_same_store_are_neither_listed_nor_change
     assert call("outbox", "drop", "theirs", "--yes").stdout == "0 dropped\n"
     assert (other.timeouts.find(), other.outbox.count()) == ([timeout], 2)
     made = UUID(call("timeouts", "add", "t", "1h", "--value", "v").stdout.strip())
-    assert [each.id for each in other.timeouts.find()] == [timeout.id]
-    assert [each.id for each in store.timeouts.find()] == [made]
+    assert [document.id for document in other.timeouts.find()] == [timeout.id]
+    assert [document.id for document in store.timeouts.find()] == [made]

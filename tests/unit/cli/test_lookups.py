@@ -40,16 +40,16 @@ def test_a_lookup_is_tried(path: Path) -> None:
     )
     store: Any = open_store("sqlite:///state.db", str(path.parent))
     store.migrate()
-    code, found = said("check", str(path), "--connect")
+    code, lines = said("check", str(path), "--connect")
     assert code == 3
-    assert "agent enrich: lookup-failed: customer (table customers): no such table: customers" in str(found)
-    assert "correct the lookup, make the table, or grant the right to read it" in str(found)
+    assert "agent enrich: lookup-failed: customer (table customers): no such table: customers" in str(lines)
+    assert "correct the lookup, make the table, or grant the right to read it" in str(lines)
     store._database.run(lambda db: db.run("create table customers (id text, name text, tier text)"))
-    code, found = said("check", str(path), "--connect")
-    assert (code, "agent enrich can look up customer" in str(found)) == (0, True)
+    code, lines = said("check", str(path), "--connect")
+    assert (code, "agent enrich can look up customer" in str(lines)) == (0, True)
     store.close()
 
 
 def test_a_record_with_its_row_is_answered(path: Path) -> None:
-    code, found = said("eval", str(path), "enrich", "--value", '{"customer": {"name": "Ann"}}')
-    assert (code, "Ann" in str(found)) == (0, True)
+    code, lines = said("eval", str(path), "enrich", "--value", '{"customer": {"name": "Ann"}}')
+    assert (code, "Ann" in str(lines)) == (0, True)

@@ -50,19 +50,19 @@ class Registry:
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    found = Registry()
-    monkeypatch.setattr(newest, "open_registry", lambda settings: found)
+    schema_registry = Registry()
+    monkeypatch.setattr(newest, "open_registry", lambda settings: schema_registry)
     monkeypatch.setattr("sluicegate.streams.cli.opening.waiting._knock", lambda system: None)
-    return found
+    return schema_registry
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    found = tmp_path / "app.yaml"
-    found.write_text(FILE.replace("PORT", "1"))
-    app = loaded(str(found))
+    path = tmp_path / "app.yaml"
+    path.write_text(FILE.replace("PORT", "1"))
+    app = loaded(str(path))
     open_store(app.store, app.folder).migrate()
-    return found
+    return path
 
 
 def started(file: Path, options: DeployOptions = wiring.AS_RUN) -> App:
@@ -79,8 +79,8 @@ def pinned(app: App) -> str:
 def versions(file: Path) -> list[tuple[int, str]]:
     app = loaded(str(file))
     with newest.connected(app) as store:
-        found = catalogue.read(store, "app")["a"].versions
-    return [(each.number, each.agent.schema.pinned) for each in found if each.agent and each.agent.schema]
+        rules = catalogue.read(store, "app")["a"].versions
+    return [(rule.number, rule.agent.schema.pinned) for rule in rules if rule.agent and rule.agent.schema]
 
 
 def invoked(file: Path, *command: str) -> Result:

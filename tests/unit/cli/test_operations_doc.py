@@ -14,10 +14,10 @@ KINDS = ("groups", "parked", "outbox", "timeouts", "dead")
 
 def named() -> set[tuple[str, ...]]:
     """Commands in the text, as `sluicegate groups ls FILE`, or shorter beside one: their words up to the arguments."""
-    found = re.findall(
+    matches = re.findall(
         r"`(?:sluicegate )?((?:{}) [a-z]+|status|audit|explain|eval|accept-gap)\b[^`]*`".format("|".join(KINDS)), TEXT
     )
-    return {tuple(each.split()) for each in found}
+    return {tuple(match.split()) for match in matches}
 
 
 def test_every_command_of_the_page_exists() -> None:

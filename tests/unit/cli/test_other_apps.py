@@ -14,5 +14,5 @@ def test_other_apps_of_a_store_are_named(others: tuple[str, ...], text: str) -> 
     for name in ("a", *others):
         store.claim(Partition(name, "agent", "topic", 0), "token", "member")
     findings = [*systems._others(App("a", "memory://", ()), store)]
-    assert [each.text[: len(text)] for each in findings] == ([text] if text else [])
-    assert all("give each app a database of its own" in each.hint for each in findings)
+    assert [finding.text[: len(text)] for finding in findings] == ([text] if text else [])
+    assert all("give each app a database of its own" in finding.hint for finding in findings)

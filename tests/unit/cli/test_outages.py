@@ -64,12 +64,12 @@ def test_an_error_of_the_file_counts_no_attempt(ran: Ran) -> None:
     result = ran("test", "[stocked.StockIsAway]")
     assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "1 of 1 tests passed"), result.output
     assert ran("test", "[]").exit_code == 1
-    said = "takes stocked.StockIsAway for an outage, which counts no attempt, beside the errors of known libraries"
-    assert said in ran("check", "[stocked.StockIsAway]").stdout
+    text = "takes stocked.StockIsAway for an outage, which counts no attempt, beside the errors of known libraries"
+    assert text in ran("check", "[stocked.StockIsAway]").stdout
 
 
 @pytest.mark.parametrize(
-    ("outage", "said"),
+    ("outage", "text"),
     [
         ("[stocked.StockIsAwy]", "stocked.py has no StockIsAwy; did you mean StockIsAway?"),
         ("[stocked.enter]", "stocked.enter: is not a class of errors; write one as package.Name"),
@@ -77,11 +77,11 @@ def test_an_error_of_the_file_counts_no_attempt(ran: Ran) -> None:
         ("stocked.StockIsAway", "must be a list"),
     ],
 )
-def test_a_name_that_is_none_is_refused_with_its_line(outage: str, said: str, ran: Ran) -> None:
+def test_a_name_that_is_none_is_refused_with_its_line(outage: str, text: str, ran: Ran) -> None:
     result = ran("check", outage)
     assert result.exit_code == 2, result.output
     assert "app.yaml:11:" in result.stderr, result.stderr
-    assert said in result.stderr
+    assert text in result.stderr
 
 
 class Away(Exception):

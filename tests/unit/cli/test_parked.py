@@ -70,7 +70,7 @@ def test_it_lists_what_waits_and_lets_go_what_is_named(file: str, parked: Callab
     assert "in/0/1" in parked("ls").stdout
     assert status_of(file).note == "2 parked: see `sluicegate parked ls`"
     assert (done := parked("retry", "in/0/1")).stdout == "1 item will be retried\n", done.stderr
-    assert [each["place"] for each in json.loads(parked("ls", "--json").stdout)["parked"]] == ["in/0/0"]
+    assert [record["place"] for record in json.loads(parked("ls", "--json").stdout)["parked"]] == ["in/0/0"]
     driver(file, log).turns(8)
     assert [json.loads(message.v or b"")["doubled"] for message in distinct(log, "out")] == [4, 2]
     assert parked("retry").stdout == "1 item will be retried\n"

@@ -60,8 +60,8 @@ def said(result: Result) -> list[str]:
 
 
 def document(result: Result) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
 
 
 def migrated(file: str) -> Any:
@@ -76,7 +76,7 @@ def filled(file: str, name: str = "a", *records: tuple[str, int]) -> tuple[Any, 
     log = a_log("in", "out", "app.dead")
     feed(log, *(records or (*[("x", 1)] * 5, *[("y", 1)] * 3, ("z", 1))))
     app = loaded(file)
-    agent = next(each for each in app.agents if each.name == name)
+    agent = next(agent for agent in app.agents if agent.name == name)
     driver = Driver(agent, migrated(file), log, ManualClock()).give(0).turns()
     return driver, log
 
@@ -84,7 +84,7 @@ def filled(file: str, name: str = "a", *records: tuple[str, int]) -> tuple[Any, 
 def test_a_lowered_count_says_how_many_groups_fire_at_once(plan: Plan, old: str) -> None:
     filled(old)
     result = plan(FILE.replace("count: 9", "count: 3"))
-    one, other = (rule_of(loaded(each).agents[0]).short for each in (old, old.replace("old.yaml", "new.yaml")))
+    one, other = (rule_of(loaded(file).agents[0]).short for file in (old, old.replace("old.yaml", "new.yaml")))
     assert result.exit_code == 0
     assert said(result) == [
         f"a: rule {one} -> {other} class: end of a group",
@@ -101,7 +101,9 @@ def test_the_figure_is_what_really_fires(plan: Plan, old: str) -> None:
     figure = document(plan(new, "--json"))["agents"][0]["open"]["convert"]["fire"]
     changed = loaded(old.replace("old.yaml", "new.yaml")).agents[0]
     Driver(changed, migrated(old), log, ManualClock()).give(0).turns()
-    fired = [(header(each, "sluicegate-reason"), header(each, "sluicegate-rule")) for each in distinct(log, "out")]
+    fired = [
+        (header(message, "sluicegate-reason"), header(message, "sluicegate-rule")) for message in distinct(log, "out")
+    ]
     assert sorted(fired) == [("count", rule_of(changed).short), ("count-lowered", rule_of(changed).short)]
     assert figure == len(fired)
 
@@ -113,8 +115,8 @@ def test_a_shorter_timeout_fires_what_is_due_under_it(plan: Plan, old: str) -> N
     feed(log, ("late", 1))
     driver.turns()
     assert document(plan(FILE.replace("10m", "9m"), "--json"))["agents"][0]["open"]["convert"]["fire"] == 0
-    found = document(plan(FILE.replace("10m", "1ms"), "--json"))["agents"][0]["open"]["convert"]
-    assert found == {"groups": 4, "fire": 4, "refused": None}
+    conversions = document(plan(FILE.replace("10m", "1ms"), "--json"))["agents"][0]["open"]["convert"]
+    assert conversions == {"groups": 4, "fire": 4, "refused": None}
 
 
 def test_times_have_a_unit_and_another_topic_is_one_change(plan: Plan, old: str) -> None:
@@ -126,8 +128,8 @@ def test_times_have_a_unit_and_another_topic_is_one_change(plan: Plan, old: str)
 
 def test_a_lower_limit_fires_what_is_over_it(plan: Plan, old: str) -> None:
     filled(old)
-    found = document(plan(FILE.replace("count: 9", "max_items: 4"), "--json"))["agents"][0]["open"]["convert"]
-    assert found == {"groups": 3, "fire": 1, "refused": None}
+    conversions = document(plan(FILE.replace("count: 9", "max_items: 4"), "--json"))["agents"][0]["open"]["convert"]
+    assert conversions == {"groups": 3, "fire": 1, "refused": None}
 
 
 def test_another_key_is_refused_while_groups_are_open(plan: Plan, old: str) -> None:
@@ -177,9 +179,9 @@ def test_flush_ends_groups_that_could_go_on_as_well(plan: Plan, old: str) -> Non
 def test_what_groups_hold_is_converted(plan: Plan, old: str, new: str) -> None:
     filled(old)
     result = plan(new, "--json")
-    found = document(result)
-    assert found["agents"][0]["class"] == "compute, from what groups hold"
-    assert (result.exit_code, found["agents"][0]["open"]["convert"]["fire"]) == (0, 0)
+    answer = document(result)
+    assert answer["agents"][0]["class"] == "compute, from what groups hold"
+    assert (result.exit_code, answer["agents"][0]["open"]["convert"]["fire"]) == (0, 0)
 
 
 def test_without_open_groups_nothing_is_refused(plan: Plan, old: str) -> None:
@@ -204,11 +206,11 @@ def test_a_removed_agent_that_holds_groups_is_refused(plan: Plan, old: str) -> N
 def test_a_removed_topic_that_holds_groups_is_refused(plan: Plan, old: str) -> None:
     filled(old)
     result = plan(FILE.replace("from: in", "from: other"), "--json")
-    found = document(result)
+    answer = document(result)
     assert result.exit_code == 4
-    assert found["agents"][0]["left"] == {"groups": 3, "items": 0, "rows": 0}
-    assert found["agents"][0]["now"] == {"groups": 0, "items": 0, "rows": 0}
-    assert found["refused"] == [
+    assert answer["agents"][0]["left"] == {"groups": 3, "items": 0, "rows": 0}
+    assert answer["agents"][0]["now"] == {"groups": 0, "items": 0, "rows": 0}
+    assert answer["refused"] == [
         "a: no longer reads in: 3 open groups stay in the store, and no agent fires or sends them; run the old file "
         "until they are gone"
     ]
@@ -234,9 +236,9 @@ def test_the_groups_of_a_shared_buffer_are_counted_and_may_be_converted(plan: Pl
     (tmp_path / "one.yaml").write_text(text)
     filled(str(tmp_path / "one.yaml"))
     result = plan(text.replace("{sum: amount}", "{sum: price}"), "--json", against=str(tmp_path / "one.yaml"))
-    [found] = document(result)["agents"]
-    assert (result.exit_code, found["class"], found["now"]["groups"]) == (0, "key or compute", 3)
-    assert found["open"]["convert"] == {"groups": 3, "fire": None, "refused": None}
+    [agent] = document(result)["agents"]
+    assert (result.exit_code, agent["class"], agent["now"]["groups"]) == (0, "key or compute", 3)
+    assert agent["open"]["convert"] == {"groups": 3, "fire": None, "refused": None}
     back = plan(text.replace("    scope: shared\n", ""), against=str(tmp_path / "one.yaml"))
     assert back.exit_code == 4
     assert "3 open groups, scope changed: they cannot go on under the new rule; add --open drop" in back.stdout
@@ -249,8 +251,8 @@ def test_an_agent_with_repartition_is_planned_in_its_two_halves(plan: Plan, tmp_
     text = FILE.replace("    aggregate:", "    key: amount\n    repartition: keyed\n    aggregate:")
     (tmp_path / "one.yaml").write_text(text)
     result = plan(text.replace("key: amount", "key: price"), "--json", against=str(tmp_path / "one.yaml"))
-    found = document(result)["agents"]
-    assert [(each["name"], [it["path"] for it in each["changes"]]) for each in found] == [
+    agents = document(result)["agents"]
+    assert [(agent["name"], [it["path"] for it in agent["changes"]]) for agent in agents] == [
         ("a.repartition", ["key"]),
         ("a", []),
     ]
@@ -270,7 +272,7 @@ def test_another_app_carries_nothing_over(plan: Plan, old: str) -> None:
 
 
 def test_another_store_carries_nothing_over_and_shows_no_password(plan: Plan, tmp_path: Path) -> None:
-    one, other = (FILE.replace("sqlite:///state.db", f"redis://u:secret@{each}:1/0") for each in ("127.0.0.1", "::1"))
+    one, other = (FILE.replace("sqlite:///state.db", f"redis://u:secret@{name}:1/0") for name in ("127.0.0.1", "::1"))
     (tmp_path / "one.yaml").write_text(one)
     result = plan(other.replace("::1", "[::1]"), against=str(tmp_path / "one.yaml"))
     assert "change store redis://127.0.0.1:1/0 -> redis://[::1]:1/0" in said(result)
@@ -278,7 +280,7 @@ def test_another_store_carries_nothing_over_and_shows_no_password(plan: Plan, tm
 
 
 def test_another_password_is_the_same_store(plan: Plan, tmp_path: Path) -> None:
-    one, other = (FILE.replace("sqlite:///state.db", f"redis://u:{each}@127.0.0.1:1/0") for each in ("old", "new"))
+    one, other = (FILE.replace("sqlite:///state.db", f"redis://u:{name}@127.0.0.1:1/0") for name in ("old", "new"))
     (tmp_path / "one.yaml").write_text(one)
     result = plan(other, against=str(tmp_path / "one.yaml"))
     assert said(result)[:2] == ["unchanged: a", "the file: store changed, which holds from the restart on"]
@@ -348,22 +350,22 @@ def test_the_caller_says_what_ends_with_4(plan: Plan, listed: str, code: int) ->
 
 
 @pytest.mark.parametrize(
-    ("listed", "said"),
+    ("listed", "text"),
     [
         ("refusd", "--fail-on refusd: known are changed, missing, extra, dead, uncertain, refused"),
         ("changed,refused", "--fail-on changed needs the replay: leave out --no-replay"),
     ],
 )
-def test_a_list_that_cannot_be_judged_is_refused(plan: Plan, listed: str, said: str) -> None:
+def test_a_list_that_cannot_be_judged_is_refused(plan: Plan, listed: str, text: str) -> None:
     result = plan(FILE, "--fail-on", listed)
-    assert (result.exit_code, said in result.stderr) == (2, True)
+    assert (result.exit_code, text in result.stderr) == (2, True)
 
 
 def test_only_the_agents_that_are_named(plan: Plan, old: str, tmp_path: Path) -> None:
     Path(old).write_text(FILE + OTHER)
     new = FILE.replace("count: 9", "count: 3") + OTHER.replace("count: 5", "count: 6")
-    found = document(plan(new, "--agent", "b", "--json"))
-    assert [(each["name"], each["changes"]) for each in found["agents"]] == [
+    answer = document(plan(new, "--agent", "b", "--json"))
+    assert [(agent["name"], agent["changes"]) for agent in answer["agents"]] == [
         ("b", [{"path": "aggregate.count", "from": 5, "to": 6, "class": "end of a group"}])
     ]
 
@@ -397,9 +399,9 @@ def test_a_file_with_a_problem_is_refused(plan: Plan) -> None:
 def test_the_form_for_machines(plan: Plan, old: str) -> None:
     filled(old)
     before = rule_of(loaded(old).agents[0]).short
-    found = document(plan(FILE.replace("count: 9", "count: 3"), "--json"))
+    answer = document(plan(FILE.replace("count: 9", "count: 3"), "--json"))
     after = rule_of(loaded(old.replace("old.yaml", "new.yaml")).agents[0]).short
-    assert found == {
+    assert answer == {
         "format": 1,
         "agents": [
             {

@@ -56,29 +56,29 @@ def plan(ran: str, tmp_path: Path) -> Command:
 
 
 def replay_of(result: Result, name: str = "a") -> Any:
-    [agent] = [each for each in json.loads(result.stdout)["agents"] if each["name"] == name]
+    [agent] = [agent for agent in json.loads(result.stdout)["agents"] if agent["name"] == name]
     return agent["replay"]
 
 
-def counts(found: Any) -> list[int]:
-    return [found[verdict] for verdict in ("identical", "changed", "missing", "extra", "uncertain")]
+def counts(replay: Any) -> list[int]:
+    return [replay[verdict] for verdict in ("identical", "changed", "missing", "extra", "uncertain")]
 
 
 def test_another_count_has_the_figures_of_the_records(plan: Command) -> None:
     result = plan(FILE.replace("count: 9", "count: 4"), "--json")
     assert result.exit_code == 0
-    found = replay_of(result)
+    replay = replay_of(result)
     begins = {9: {0, 9, 18, 27}, 4: {0, 4, 8, 12, 16, 20, 24, 28, 32, 36}}
     both = begins[9] & begins[4]
-    assert counts(found) == [0, 2 * len(both), 2 * len(begins[4] - both), 2 * len(begins[9] - both), 0]
-    assert (found["records"], found["dead"]["identical"], found["comparable"]) == (81, 1, True)
+    assert counts(replay) == [0, 2 * len(both), 2 * len(begins[4] - both), 2 * len(begins[9] - both), 0]
+    assert (replay["records"], replay["dead"]["identical"], replay["comparable"]) == (81, 1, True)
 
 
 def test_an_added_field_changes_each_result_and_no_group(plan: Command) -> None:
     new = FILE.replace("n: count,", "n: count, most: {max: amount},")
-    found = replay_of(plan(new, "--json"))
-    assert counts(found) == [0, 8, 0, 0, 0]
-    assert {tuple(each["differs"]) for each in found["examples"] if each["id"]} == {("most",)}
+    replay = replay_of(plan(new, "--json"))
+    assert counts(replay) == [0, 8, 0, 0, 0]
+    assert {tuple(example["differs"]) for example in replay["examples"] if example["id"]} == {("most",)}
 
 
 def test_the_lines_for_people(plan: Command) -> None:
@@ -110,8 +110,8 @@ def test_a_dead_letter_more_ends_with_4(plan: Command) -> None:
 
 
 def test_with_another_key_only_totals_are_compared(plan: Command) -> None:
-    found = replay_of(plan(FILE.replace("    aggregate:", "    key: amount\n    aggregate:"), "--json"))
-    assert (found["comparable"], found["published"], found["given"]) == (False, 8, 0)
+    replay = replay_of(plan(FILE.replace("    aggregate:", "    key: amount\n    aggregate:"), "--json"))
+    assert (replay["comparable"], replay["published"], replay["given"]) == (False, 8, 0)
     shown = plan(FILE.replace("    aggregate:", "    key: amount\n    aggregate:"), "--open", "drop").stdout
     assert "of other keys, so none has a counterpart" in shown
 
@@ -143,12 +143,12 @@ def test_only_changed_rules_are_replayed(plan: Command, ran: str) -> None:
 def test_a_range_and_a_key(plan: Command) -> None:
     new = FILE.replace("count: 9", "count: 4")
     assert replay_of(plan(new, "--from", "0", "--to", "40", "--json"))["records"] == 40
-    found = replay_of(plan(new, "--key", "x", "--json"))
-    assert counts(found) == [0, 1, 9, 3, 0]
+    replay = replay_of(plan(new, "--key", "x", "--json"))
+    assert counts(replay) == [0, 1, 9, 3, 0]
 
 
 @pytest.mark.parametrize(
-    ("change", "more", "code", "said"),
+    ("change", "more", "code", "text"),
     [
         ("", ("--no-replay", "--last", "1h"), 2, "leave out --no-replay"),
         ("", ("--from", "yesterday"), 2, "--from yesterday: write an offset"),
@@ -157,20 +157,20 @@ def test_a_range_and_a_key(plan: Command) -> None:
     ],
 )
 def test_what_cannot_be_replayed_at_all(
-    plan: Command, ran: str, change: str, more: tuple[str, ...], code: int, said: str
+    plan: Command, ran: str, change: str, more: tuple[str, ...], code: int, text: str
 ) -> None:
     key = change.partition(":")[0]
     if change:
         lines = [change if line.startswith(f"{key}:") else line for line in FILE.splitlines()]
         Path(ran).write_text("\n".join(lines) + "\n")
     result = plan(Path(ran).read_text().replace("count: 9", "count: 4"), *more)
-    assert (result.exit_code, said in result.stderr) == (code, True), result.output
+    assert (result.exit_code, text in result.stderr) == (code, True), result.output
 
 
 def test_a_shadow_of_the_file_that_ran_is_identical(ran: str) -> None:
     result = CliRunner().invoke(main, ["replay", ran, "a", "--shadow", "--from", "earliest", "--json"])
-    found = json.loads(result.stdout)
-    assert (result.exit_code, counts(found), found["open"]["identical"]) == (0, [8, 0, 0, 0, 0], 2)
+    document = json.loads(result.stdout)
+    assert (result.exit_code, counts(document), document["open"]["identical"]) == (0, [8, 0, 0, 0, 0], 2)
 
 
 @pytest.mark.parametrize(("listed", "code"), [("changed,missing,extra,dead", 4), ("changed,extra", 0)])

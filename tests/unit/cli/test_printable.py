@@ -108,5 +108,5 @@ def test_the_page_of_the_console_knows_the_same_characters() -> None:
 
 def ranges(pattern: str) -> list[int]:
     """The code points at which the ranges of a character class begin and end."""
-    names: Callable[[Any], int] = lambda found: int(next(part for part in found if part), 16)  # noqa: E731
-    return [names(each) for each in re.findall(r"x([0-9a-f]{2})|u\{?([0-9a-f]{4,5})\}?|U000([0-9a-f]{5})", pattern)]
+    names: Callable[[Any], int] = lambda groups: int(next(part for part in groups if part), 16)  # noqa: E731
+    return [names(text) for text in re.findall(r"x([0-9a-f]{2})|u\{?([0-9a-f]{4,5})\}?|U000([0-9a-f]{5})", pattern)]

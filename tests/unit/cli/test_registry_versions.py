@@ -54,8 +54,8 @@ def reader(kind: str, read: int, where: str | None = None) -> Agent:
 
 
 def lacking(kind: str, *schemas: str, read: int, where: str | None = None) -> list[str]:
-    found = versions.findings([reader(kind, read, where)], Subjects(*schemas))
-    return [each.text for each in found if not each.ok]
+    outcome = versions.findings([reader(kind, read, where)], Subjects(*schemas))
+    return [item.text for item in outcome if not item.ok]
 
 
 @pytest.mark.parametrize("added", ["string by = 2;", "optional string by = 2;", "repeated string by = 2;"])
@@ -102,10 +102,10 @@ def test_check_and_start_refuse_an_expression_that_the_pinned_schema_types_diffe
     table = registry.SchemaTable()
     table.ask = Subjects(schema)
     monkeypatch.setattr(registry, "table", lambda name: table)
-    [found] = lacking(kind, schema, read=1, where="by > 3")
-    assert found.startswith("agents.sums.where: ")
+    [problem] = lacking(kind, schema, read=1, where="by > 3")
+    assert problem.startswith("agents.sums.where: ")
     [refused] = refusals([reader(kind, 1, "by > 3")])
-    assert refused.startswith(f"{found}; ")
+    assert refused.startswith(f"{problem}; ")
     assert (lacking(kind, schema, read=1, where="amount > 3"), [*refusals([reader(kind, 1, "amount > 3")])]) == ([], [])
 
 

@@ -11,7 +11,7 @@ from tests.unit.cli.files import FILE, written
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         (
             [],
@@ -36,10 +36,10 @@ from tests.unit.cli.files import FILE, written
         (["--rebuild", "--from", "yesterday"], "--from yesterday: write an offset, an RFC 3339 time, or earliest"),
     ],
 )
-def test_what_is_not_there_is_said_in_one_line(tmp_path: Path, options: list[str], said: str) -> None:
+def test_what_is_not_there_is_said_in_one_line(tmp_path: Path, options: list[str], text: str) -> None:
     file = written(tmp_path)
     result = CliRunner().invoke(main, ["replay", file, "totals", *options])
-    assert (result.exit_code, result.stderr) == (2, f"sluicegate: {said.replace('{file}', file)}\n")
+    assert (result.exit_code, result.stderr) == (2, f"sluicegate: {text.replace('{file}', file)}\n")
     assert list(tmp_path.glob("state.db*")) == []
 
 

@@ -93,7 +93,7 @@ def test_each_clause_is_counted_with_the_first_failure_and_its_command(log: Log,
     assert (total["computed"], total["failed"], total["problems"]) == (6, 1, {"* of text and integer": 1})
     assert (note["computed"], note["missing"]) == (5, 2)
     assert "example" not in note
-    assert (stock["agent"], stock["records"], [each["clause"] for each in stock["clauses"]]) == (
+    assert (stock["agent"], stock["records"], [clause["clause"] for clause in stock["clauses"]]) == (
         *("stock", 0),
         ["where", "let.sku"],
     )
@@ -169,9 +169,9 @@ def test_only_so_many_of_the_newest_records_are_read(log: Log, check: Callable[.
 def test_the_newest_are_shared_out_over_the_partitions(
     lengths: tuple[int, ...], most: int, shares: tuple[int, ...]
 ) -> None:
-    found = newest({("t", number): (5, 5 + length) for number, length in enumerate(lengths)}, most)
-    assert tuple(high - low for _, (low, high) in sorted(found.items())) == shares
-    assert all(high == 5 + length for (_, (_, high)), length in zip(sorted(found.items()), lengths, strict=True))
+    records = newest({("t", number): (5, 5 + length) for number, length in enumerate(lengths)}, most)
+    assert tuple(high - low for _, (low, high) in sorted(records.items())) == shares
+    assert all(high == 5 + length for (_, (_, high)), length in zip(sorted(records.items()), lengths, strict=True))
 
 
 def test_without_connect_or_with_the_embedded_broker_it_is_usage(

@@ -54,7 +54,7 @@ def file(tmp_path: Path) -> str:
 def commands() -> Iterator[tuple[str, ...]]:
     for name, command in get_command(main).commands.items():  # type: ignore[attr-defined]
         yield (name,)
-        yield from ((name, each) for each in getattr(command, "commands", ()))
+        yield from ((name, part) for part in getattr(command, "commands", ()))
 
 
 def test_the_option_version_says_what_the_command_says() -> None:
@@ -81,10 +81,10 @@ def _help(words: tuple[str, ...]) -> str:
 
 
 def _command(words: tuple[str, ...]) -> Any:
-    found: Any = get_command(main)
+    command: Any = get_command(main)
     for word in words:
-        found = found.commands[word]
-    return found
+        command = command.commands[word]
+    return command
 
 
 def test_an_argument_that_may_be_repeated_is_named_once() -> None:
@@ -153,7 +153,7 @@ def test_a_timeout_without_a_value_is_refused_or_knowingly_null(file: str) -> No
     assert "--null" in refused.stderr
     assert sluicegate("timeouts", "add", file, "nulls", "15m", "--null").returncode == 0
     assert sluicegate("timeouts", "add", file, "empty", "15m", "--value", "").returncode == 0
-    assert {each.destination: each.value for each in store.timeouts.find()} == {"nulls": None, "empty": b""}
+    assert {document.destination: document.value for document in store.timeouts.find()} == {"nulls": None, "empty": b""}
 
 
 def test_the_audit_names_the_agent_of_a_shared_group(file: str) -> None:
@@ -183,15 +183,15 @@ def test_topics_says_of_a_shared_agent_what_is_true_of_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(0.2, "0 s"), (42.4, "42 s"), (600.0, "10 min"), (9_000.0, "2.5 h"), (400_000.0, "4.6 d")]
+    ("seconds", "text"), [(0.2, "0 s"), (42.4, "42 s"), (600.0, "10 min"), (9_000.0, "2.5 h"), (400_000.0, "4.6 d")]
 )
-def test_an_age_has_its_unit(seconds: float, said: str) -> None:
-    assert age(seconds) == said
+def test_an_age_has_its_unit(seconds: float, text: str) -> None:
+    assert age(seconds) == text
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(42.4, "42 s"), (-0.2, "0 s"), (-2.0, "2 s overdue")])
-def test_a_deadline_that_has_passed_is_overdue(seconds: float, said: str) -> None:
-    assert due(seconds) == said
+@pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (-0.2, "0 s"), (-2.0, "2 s overdue")])
+def test_a_deadline_that_has_passed_is_overdue(seconds: float, text: str) -> None:
+    assert due(seconds) == text
 
 
 def test_one_is_singular() -> None:

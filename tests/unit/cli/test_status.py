@@ -80,15 +80,15 @@ def test_a_partition_shows_its_owner_offset_groups_deadline_and_outbox(log, cloc
     driver.producer.hold = True
     driver.turns()
     driver.later(12)
-    found = status(APP, store, 1.0)
-    [row] = found.partitions
+    outcome = status(APP, store, 1.0)
+    [row] = outcome.partitions
     assert (row.agent, row.topic, row.partition, row.owner, row.offset) == ("sums", "in", 0, "member", 6)
     assert (row.open_groups, row.oldest, row.next_deadline) == (3, 12.0, 18.0)
     assert (row.unsent, row.dead, row.note) == (1, None, None)
     assert (row.high, row.lag) == (None, None)
-    assert (found.store, found.level.name) == ("redis://***@host/0", "volatile")
-    assert "embedded" in found.unreachable
-    json.dumps(found.document())
+    assert (outcome.store, outcome.level.name) == ("redis://***@host/0", "volatile")
+    assert "embedded" in outcome.unreachable
+    json.dumps(outcome.document())
 
 
 def test_reading_the_status_fences_nobody(log, clock):
@@ -128,14 +128,14 @@ def test_what_the_store_holds_of_agents_and_topics_that_left_the_file_is_listed(
     driver.producer.hold = True
     driver.turns()
     for other in (replace(AGENT, name="other"), replace(AGENT, topics=("out",))):
-        left = status(replace(APP, agents=(other,)), store, 1.0).left_behind
-        assert [(row.agent, row.topic, row.partition, row.owner) for row in left] == [
+        rest = status(replace(APP, agents=(other,)), store, 1.0).left_behind
+        assert [(row.agent, row.topic, row.partition, row.owner) for row in rest] == [
             ("sums", "in", 0, "member"),
             ("sums", "in", 1, "member"),
         ]
-        assert [(row.open_groups, row.items, row.unsent) for row in left] == [(2, 0, 0), (1, 0, 1)]
-        assert left[1].note.startswith("1 open group and 1 unsent row; agent sums ")
-        assert left[1].note.endswith(", owner member")
+        assert [(row.open_groups, row.items, row.unsent) for row in rest] == [(2, 0, 0), (1, 0, 1)]
+        assert rest[1].note.startswith("1 open group and 1 unsent row; agent sums ")
+        assert rest[1].note.endswith(", owner member")
     assert status(APP, store, 1.0).left_behind == []
     alone = replace(APP, agents=(AGENT, replace(AGENT, name="other")))
     assert [row.agent for row in read(alone, store, 1.0, Counts(alone, 10), "other").agents] == ["other"]
@@ -146,8 +146,8 @@ def test_groups_whose_rule_is_not_known_are_listed_all_the_same(log, clock):
     store = memory(clock)
     feed(log, "ab")
     Driver(AGENT, store, log, clock).give(0).turns()
-    [left] = status(replace(APP, agents=(replace(AGENT, name="other"),)), store, 1.0).left_behind
-    assert (left.open_groups, left.note.partition(";")[0]) == (None, "groups that cannot be read")
+    [rest] = status(replace(APP, agents=(replace(AGENT, name="other"),)), store, 1.0).left_behind
+    assert (rest.open_groups, rest.note.partition(";")[0]) == (None, "groups that cannot be read")
 
 
 def test_a_changelog_that_cannot_be_read_is_said(log, clock):

@@ -106,7 +106,7 @@ def test_dead_counts_what_dead_ls_lists(file: str, broker: EmbeddedBroker) -> No
     made.turns(6).later(5).turns(4)
     copied(log, "app.dead", broker)
     listed = json.loads(sluicegate("dead", "ls", file, "--json"))["dead"]
-    assert sorted(each["kind"] for each in listed) == ["record", "record", "row"]
+    assert sorted(letter["kind"] for letter in listed) == ["record", "record", "row"]
     shown = json.loads(sluicegate("status", file, "--json"))
     assert [(row["topic"], row["partition"], row["dead"]) for row in shown["partitions"] if row["dead"]] == [
         ("in", 0, 2),

@@ -9,8 +9,8 @@ PLACES = [("in", 0), ("in", 1), ("in", 2)]
 
 
 def test_a_partition_without_a_member_and_one_of_another_program() -> None:
-    found = unread(AGENT, PLACES, [("sums-0-host-7", [("in", 0)]), ("debugging", [("in", 2), ("other", 0)])])
-    assert found == {
+    places = unread(AGENT, PLACES, [("sums-0-host-7", [("in", 0)]), ("debugging", [("in", 2), ("other", 0)])])
+    assert places == {
         ("in", 1): "no worker is assigned; start one, or look at the log of its run",
         ("in", 2): "is assigned to debugging, which is not a worker of this agent; end that consumer",
     }

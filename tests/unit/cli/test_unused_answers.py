@@ -131,7 +131,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ran]:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "text"),
     [
         ("gen", "is a generator: a call runs nothing of it; call send(VALUE) in place of yield"),
         ("agen", "is a generator: a call runs nothing of it; call send(VALUE) in place of yield"),
@@ -140,10 +140,10 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ran]:
     ],
 )
 @pytest.mark.parametrize("command", ["check", "test"])
-def test_what_a_call_would_not_run_is_refused(command: str, function: str, said: str, ran: Ran) -> None:
+def test_what_a_call_would_not_run_is_refused(command: str, function: str, text: str, ran: Ran) -> None:
     result = ran(command, function)
     assert result.exit_code == 2, result.output
-    assert f"app.yaml:13:5: agents.a.handler: handler answering:{function}: {said}" in result.stderr
+    assert f"app.yaml:13:5: agents.a.handler: handler answering:{function}: {text}" in result.stderr
 
 
 @pytest.mark.parametrize("function", ["returns", "returns_later", "wrapped"])
@@ -162,8 +162,8 @@ def test_what_a_call_gives_to_wait_for_is_waited_for_and_arguments_come_by_name(
 
 def test_a_topic_that_the_handler_cannot_write_to_is_warned_of(ran: Ran) -> None:
     result = ran("check", "silent")
-    said = "agents.a.to: warning: gets nothing: the handler has neither the parameter `send` nor `context`; add `send`"
-    assert (result.exit_code, said in result.stderr) == (0, True), result.output
+    text = "agents.a.to: warning: gets nothing: the handler has neither the parameter `send` nor `context`; add `send`"
+    assert (result.exit_code, text in result.stderr) == (0, True), result.output
     assert "gets nothing" not in ran("check", "calls").stderr
 
 
@@ -171,8 +171,8 @@ def test_a_topic_that_the_handler_cannot_write_to_is_warned_of(ran: Ran) -> None
 def test_a_reducer_whose_call_gives_no_accumulator_is_refused(function: str, kind: str, ran: Ran) -> None:
     text = FILE.replace("n: count", "n: {reduce: answering:FUNCTION}").replace("    handler: answering:FUNCTION\n", "")
     result = ran("check", function, text=text)
-    said = f"agents.a.aggregate.compute.n: answering:{function}: is {kind}, so a call gives no accumulator"
-    assert (result.exit_code, said in result.stderr) == (2, True), result.output
+    output = f"agents.a.aggregate.compute.n: answering:{function}: is {kind}, so a call gives no accumulator"
+    assert (result.exit_code, output in result.stderr) == (2, True), result.output
 
 
 def test_a_codec_that_waits_or_yields_is_refused(tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ KAFKA = System("Kafka", ("10.0.0.1:9092",), "kafka.bootstrap.servers")
 
 
 def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
+    with socket.socket() as socket_:
+        socket_.bind(("127.0.0.1", 0))
+        return socket_.getsockname()[1]
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def free_port() -> int:
     ],
 )
 def test_the_places_of_a_store(url: str, place: str, servers: tuple[tuple[str, int], ...]) -> None:
-    found = store_of(App("app", url, (), folder="/folder"))
-    assert (str(found), found.servers) == (f"the store at {place}", servers)
+    system = store_of(App("app", url, (), folder="/folder"))
+    assert (str(system), system.servers) == (f"the store at {place}", servers)
 
 
 def test_the_places_of_kafka() -> None:
-    found = kafka_of(App("app", "memory://", (), {"bootstrap.servers": "PLAINTEXT://a:1, b"}))
-    assert str(found) == "Kafka at a:1, b:9092"
+    system = kafka_of(App("app", "memory://", (), {"bootstrap.servers": "PLAINTEXT://a:1, b"}))
+    assert str(system) == "Kafka at a:1, b:9092"
     assert kafka_of(App("app", "memory://", (), {"bootstrap.servers": "embedded"})).servers == ()
 
 
@@ -102,21 +102,24 @@ def test_a_server_that_is_down_is_named_and_its_driver_is_not_asked() -> None:
 def test_while_an_attempt_takes_its_time_what_is_waited_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "TELL_FIRST", 0.02)
     monkeypatch.setattr(waiting, "TELL_EVERY", 0.05)
-    told: list[tuple[System, float, str]] = []
+    waits: list[tuple[System, float, str]] = []
     begun: list[float] = []
 
     def attempt() -> str:
         begun.append(0.0)
         if len(begun) == 1:
             raise PersistenceError("refused")
-        wait_until(lambda: len(told) >= 3)
+        wait_until(lambda: len(waits) >= 3)
         return "there"
 
-    assert wait_for(30.0, attempt, lambda seconds: None, system=KAFKA, tell=lambda *each: told.append(each)) == "there"
-    assert {(str(system), why) for system, _, why in told} == {("Kafka at 10.0.0.1:9092", "refused")}
-    left = [seconds for _, seconds, _ in told]
-    assert left == sorted(left, reverse=True)
-    assert 20 < left[-1] <= 30
+    assert (
+        wait_for(30.0, attempt, lambda seconds: None, system=KAFKA, tell=lambda *arguments: waits.append(arguments))
+        == "there"
+    )
+    assert {(str(system), why) for system, _, why in waits} == {("Kafka at 10.0.0.1:9092", "refused")}
+    rest = [seconds for _, seconds, _ in waits]
+    assert rest == sorted(rest, reverse=True)
+    assert 20 < rest[-1] <= 30
 
 
 def test_it_is_said_early_and_then_each_five_seconds() -> None:

@@ -58,33 +58,35 @@ def filled(file: str) -> Log:
 
 
 def results(log: Log) -> list[tuple[Any, ...]]:
-    found = [json.loads(message.v or b"") for message in distinct(log, "out")]
-    return [(each["key"], each["reason"], each["window"]["start"], each["total"]) for each in found]
+    documents = [json.loads(message.v or b"") for message in distinct(log, "out")]
+    return [
+        (document["key"], document["reason"], document["window"]["start"], document["total"]) for document in documents
+    ]
 
 
 def test_ls_and_show_name_the_window(file: str, groups: Callable[..., Result]) -> None:
     filled(file)
     listed = json.loads(groups("ls", "--json").stdout)["groups"]
-    assert [(each["key"], each["window"], each["count"]) for each in listed] == [
+    assert [(letter["key"], letter["window"], letter["count"]) for letter in listed] == [
         ("x", FIRST, 2),
         ("x", SECOND, 1),
         ("y", SECOND, 1),
     ]
     assert FIRST in groups("ls").stdout
     shown = json.loads(groups("show", "x", "--window", SECOND, "--json").stdout)["groups"]
-    assert [each["values"] for each in shown] == [{"total": 7}]
+    assert [group["values"] for group in shown] == [{"total": 7}]
 
 
 def test_why_names_the_watermark_and_what_would_close_the_window(file: str, groups: Callable[..., Result]) -> None:
     filled(file)
-    said = groups("why", "x", "--window", FIRST).stdout
+    output = groups("why", "x", "--window", FIRST).stdout
     assert (
         "in/0: 2 records, no count ends it, opened 0 s ago, closes when the watermark reaches 2026-01-01T00:02:00.000Z"
-        in said
+        in output
     )
-    assert "the watermark is 2026-01-01T00:01:02.000Z, the highest time of a record of this partition" in said
-    assert "if no record follows it closes at " in said
-    assert " at the latest" in said
+    assert "the watermark is 2026-01-01T00:01:02.000Z, the highest time of a record of this partition" in output
+    assert "if no record follows it closes at " in output
+    assert " at the latest" in output
     assert len(groups("why", "x").stdout.splitlines()) == 2
 
 
@@ -97,7 +99,7 @@ def test_fire_and_drop_need_the_window_where_a_key_has_several(file: str, groups
     assert results(log) == [("x", "manual", FIRST, 7)]
     assert groups("drop", "x", "--window", SECOND, "--yes").exit_code == 0
     listed = json.loads(groups("ls", "--json").stdout)["groups"]
-    assert [(each["key"], each["window"]) for each in listed] == [("y", SECOND)]
+    assert [(letter["key"], letter["window"]) for letter in listed] == [("y", SECOND)]
 
 
 def test_a_window_that_is_no_time_or_not_open_is_refused(file: str, groups: Callable[..., Result]) -> None:
@@ -119,12 +121,12 @@ def test_sliding_windows_are_listed_by_key_and_dropped_and_cannot_be_fired(
         ("x", "window", "2025-12-31T23:59:59.000Z", 7),
     ]
     listed = json.loads(groups("ls", "--json").stdout)["groups"]
-    assert [(each["key"], each["window"], each["count"]) for each in listed] == [
+    assert [(letter["key"], letter["window"], letter["count"]) for letter in listed] == [
         ("x", "2026-01-01T00:00:01.000Z", 2),
         ("y", "2026-01-01T00:00:02.000Z", 1),
     ]
     shown = json.loads(groups("show", "x", "--json").stdout)["groups"]
-    assert [each["values"] for each in shown] == [{"total": 9}]
+    assert [group["values"] for group in shown] == [{"total": 9}]
     why = groups("why", "x").stdout
     assert "each of them had its result, the last one is forgotten at watermark 2026-01-01T00:03:01.001Z" in why
     assert "if no record follows" not in why
@@ -146,7 +148,7 @@ def test_the_last_records_of_a_key_are_listed_by_key(file: str, groups: Callable
         ("x", "window", "2026-01-01T00:00:00.000Z", 7),
     ]
     listed = json.loads(groups("ls", "--json").stdout)["groups"]
-    assert [(each["key"], each["window"], each["count"]) for each in listed] == [
+    assert [(letter["key"], letter["window"], letter["count"]) for letter in listed] == [
         ("x", "2026-01-01T00:00:59.000Z", 2),
         ("y", "2026-01-01T00:01:02.000Z", 1),
     ]
@@ -155,7 +157,7 @@ def test_the_last_records_of_a_key_are_listed_by_key(file: str, groups: Callable
 
 
 @pytest.mark.parametrize(
-    ("late", "said", "totals"),
+    ("late", "text", "totals"),
     [
         ("{amend: 1h, every: 1m}", "its window has closed, 1 result sent, its next result is due at 20", [5, 7]),
         (
@@ -166,14 +168,14 @@ def test_the_last_records_of_a_key_are_listed_by_key(file: str, groups: Callable
     ],
 )
 def test_a_window_that_has_closed_says_what_its_late_records_wait_for(
-    file: str, groups: Callable[..., Result], late: str, said: str, totals: list[int]
+    file: str, groups: Callable[..., Result], late: str, text: str, totals: list[int]
 ) -> None:
     Path(file).write_text(FILE.replace("max_ahead: 3650d", f"max_ahead: 3650d, late: {late}"))
     log = a_log("in", "out", "app.dead")
     for key, at, amount in (("x", 0, 5), ("y", 200, 1), ("x", 59, 2)):
         log.append("in", 0, key.encode(), json.dumps({"at": BEGIN + at, "amount": amount}).encode())
     driver(file, log).turns()
-    assert said in groups("why", "x").stdout
+    assert text in groups("why", "x").stdout
     assert groups("fire", "x").exit_code == 0
     driver(file, log).turns(20)
     assert [total for key, _, _, total in results(log) if key == "x"] == totals
@@ -182,4 +184,4 @@ def test_a_window_that_has_closed_says_what_its_late_records_wait_for(
         assert "its window has closed, 2 results sent, no late record waits, takes late records while" in waits
         assert "the watermark is before 2026-01-01T01:02:00.000Z" in waits
         assert groups("drop", "x", "--yes").exit_code == 0
-    assert [each["key"] for each in json.loads(groups("ls", "--json").stdout)["groups"]] == ["y"]
+    assert [group["key"] for group in json.loads(groups("ls", "--json").stdout)["groups"]] == ["y"]

@@ -42,11 +42,11 @@ class Clock:
 
 
 def failing(times: int, error: Exception) -> Callable[[], str]:
-    left = [error] * times
+    rest = [error] * times
 
     def attempt() -> str:
-        if left:
-            raise left.pop()
+        if rest:
+            raise rest.pop()
         return "there"
 
     return attempt
@@ -90,14 +90,16 @@ LEVELS = ("volatile", "lossy", "durable")
 
 
 @pytest.mark.parametrize("accepted", LEVELS)
-@pytest.mark.parametrize("found", LEVELS)
-def test_a_level_below_the_accepted_one_is_refused(found: str, accepted: str) -> None:
+@pytest.mark.parametrize("name_of_level", LEVELS)
+def test_a_level_below_the_accepted_one_is_refused(name_of_level: str, accepted: str) -> None:
     settings = app(accept_level=accepted)
-    level = Level(found, ("appendfsync everysec",))
-    if LEVELS.index(found) >= LEVELS.index(accepted):
+    level = Level(name_of_level, ("appendfsync everysec",))
+    if LEVELS.index(name_of_level) >= LEVELS.index(accepted):
         judge_store(settings, (), level)
     else:
-        with pytest.raises(SystemNotReady, match=rf"{found}.*appendfsync everysec.*accept_level: {found}"):
+        with pytest.raises(
+            SystemNotReady, match=rf"{name_of_level}.*appendfsync everysec.*accept_level: {name_of_level}"
+        ):
             judge_store(settings, (), level)
 
 

@@ -43,18 +43,18 @@ TREES = st.recursive(
 
 def judged(tmp_path, text):
     for tolerant in (False, True):
-        found = loaded(tmp_path, text, tolerant=tolerant)
-        assert (found.app is None) == bool(found.problems)
-        for problem in (*found.problems, *found.warnings, *found.unset):
+        file = loaded(tmp_path, text, tolerant=tolerant)
+        assert (file.app is None) == bool(file.problems)
+        for problem in (*file.problems, *file.warnings, *file.unset):
             line = str(problem).removeprefix(f"{tmp_path}/")
             assert len(line.splitlines()) == 1
             assert problem.line >= 1
             assert problem.column >= 1
             assert problem.message
             assert problem.hint
-        if found.app is not None and not found.unset and not tolerant:
-            values.check(found.app)
-    return found
+        if file.app is not None and not file.unset and not tolerant:
+            values.check(file.app)
+    return file
 
 
 @QUICK

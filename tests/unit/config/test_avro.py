@@ -53,9 +53,9 @@ def test_schemas_are_read_from_the_folder_of_the_file(folder: Path) -> None:
         f"{IN}\nschema: schemas/order.avsc\nwriter_schema: schemas/old.avsc\nframing: confluent\n{COUNT}\n"
         "to: {topic: totals, format: avro, framing: confluent, schema_id: 7}"
     )
-    found = loaded(folder, text)
-    assert found.problems == ()
-    [made] = found.app.agents
+    file = loaded(folder, text)
+    assert file.problems == ()
+    [made] = file.app.agents
     assert made.schema == Avro(TEXT, OLD, "confluent")
     assert made.to.schema == Avro(formats.result_schema(made), None, "confluent", 7)
 
@@ -66,9 +66,9 @@ def test_the_folder_of_the_writers_schemas_lies_beside_the_file(folder: Path) ->
     text = agent(
         f"{IN}\nschema: schemas/order.avsc\nwriter_schemas: ids\nframing: confluent\nschema_id: 1\n{COUNT}\n{TO}"
     )
-    found = loaded(folder, text)
-    assert found.problems == ()
-    [made] = found.app.agents
+    file = loaded(folder, text)
+    assert file.problems == ()
+    [made] = file.app.agents
     assert made.schema == Avro(TEXT, None, "confluent", 1, str(folder / "ids"))
 
 
@@ -91,13 +91,13 @@ def test_an_agent_reads_what_another_one_writes_by_its_schema(folder: Path) -> N
     aggregate: {{count: 1, compute: {{total: {{sum: amount}}}}}}
     to: {{topic: firsts, format: avro}}
 """
-    found = loaded(folder, text)
-    assert found.problems == ()
-    third, second, first = found.app.agents
+    file = loaded(folder, text)
+    assert file.problems == ()
+    third, second, first = file.app.agents
     assert (third.schema, second.schema) == (second.to.schema, first.to.schema)
     types = [
-        {field["name"]: field["type"] for field in json.loads(each.to.schema.schema)["fields"]}
-        for each in (first, second, third)
+        {field["name"]: field["type"] for field in json.loads(entry.to.schema.schema)["fields"]}
+        for entry in (first, second, third)
     ]
     assert [types[0]["total"], types[1]["total"], types[2]["most"]] == [["null", "double"]] * 3
     own = loaded(
@@ -111,11 +111,11 @@ def test_an_agent_reads_what_another_one_writes_by_its_schema(folder: Path) -> N
 
 
 def test_repartition_reads_by_the_schema_of_its_input(folder: Path) -> None:
-    found = loaded(
+    file = loaded(
         folder, agent(f"{IN}\nschema: schemas/order.avsc\nkey: customer\nrepartition: by-customer\n{COUNT}\n{TO}")
     )
-    assert found.problems == ()
-    assert [each.schema for each in found.app.agents] == [Avro(TEXT), Avro(TEXT)]
+    assert file.problems == ()
+    assert [agent.schema for agent in file.app.agents] == [Avro(TEXT), Avro(TEXT)]
     chained = f"""{HEAD}agents:
   first: {{from: orders, format: avro, schema: schemas/order.avsc, aggregate: {{count: 1}}, to: {{topic: firsts, \
 format: avro}}}}
@@ -132,7 +132,7 @@ def test_a_variable_may_name_the_schema(folder: Path) -> None:
     text = agent(f"{IN}\nschema: ${{S}}\n{COUNT}\n{TO}")
     assert loaded(folder, text, {"S": "schemas/order.avsc"}).app.agents[0].schema == Avro(TEXT)
     assert loaded(folder, text, tolerant=True).problems == ()
-    assert [str(each.key) for each in loaded(folder, text).problems] == ["agents.a.schema"]
+    assert [str(problem.key) for problem in loaded(folder, text).problems] == ["agents.a.schema"]
 
 
 ELSE = "compute something else, or take another field"

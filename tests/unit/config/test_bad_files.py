@@ -104,9 +104,9 @@ agents:
 
 @pytest.mark.parametrize(("text", "expected"), TOP)
 def test_a_mistake_at_the_top_is_named(tmp_path, text, expected):
-    found = loaded(tmp_path, text)
-    assert lines(found.problems, tmp_path) == expected
-    assert found.app is None
+    file = loaded(tmp_path, text)
+    assert lines(file.problems, tmp_path) == expected
+    assert file.app is None
 
 
 FROM = "from: orders"
@@ -583,8 +583,8 @@ agents:
     to: {topc: x}
 http: {host: 0.0.0.0, prt: 1}
 """
-    found = loaded(tmp_path, text).problems
-    assert [(p.line, p.key) for p in found] == [
+    problems = loaded(tmp_path, text).problems
+    assert [(p.line, p.key) for p in problems] == [
         (4, "kafka.group.id"),
         (5, "store"),
         (9, "agents.one.fromat"),
@@ -625,6 +625,6 @@ def test_a_mistake_is_reported_once_and_nothing_is_concluded_from_a_wrong_value(
     ],
 )
 def test_a_store_that_is_not_known_has_a_near_one(tmp_path, store, near):
-    found = loaded(tmp_path, GOOD.replace("sqlite:///state.db", store))
-    [line] = lines(found.problems, tmp_path)
+    file = loaded(tmp_path, GOOD.replace("sqlite:///state.db", store))
+    [line] = lines(file.problems, tmp_path)
     assert line.startswith(f"f.yaml:3:1: store: is not a known store; {near}")

@@ -113,9 +113,9 @@ OUTBOX = Outbox(
 
 def test_every_key_of_the_file_arrives_where_it_belongs(tmp_path):
     text = EVERYTHING.replace(', format: "json:loads"', "")
-    found = loaded(tmp_path, text, {"TOKEN": "0123456789abcdef"})
-    assert found.problems == ()
-    assert found.app == App(
+    file = loaded(tmp_path, text, {"TOKEN": "0123456789abcdef"})
+    assert file.problems == ()
+    assert file.app == App(
         name="flights",
         store="sqlite:///state.db",
         agents=(
@@ -269,16 +269,16 @@ def test_the_port_can_be_moved_and_closed(tmp_path, http, expected):
     ],
 )
 def test_an_id_is_a_header_a_field_or_the_key(tmp_path, written, expected):
-    found = loaded(tmp_path, agent(f"from: a\ndedupe: {{id: {written}}}\naggregate: {{count: 1}}\nto: {{topic: o}}"))
-    assert found.problems == ()
-    assert found.app.agents[0].dedupe == Deduplication(*expected)
+    file = loaded(tmp_path, agent(f"from: a\ndedupe: {{id: {written}}}\naggregate: {{count: 1}}\nto: {{topic: o}}"))
+    assert file.problems == ()
+    assert file.app.agents[0].dedupe == Deduplication(*expected)
 
 
 def test_duplicates_are_dropped_after_repartition_where_all_of_a_key_are_together(tmp_path):
     text = GOOD.replace(
         "from: orders", "from: orders\n    key: customer.id\n    repartition: t\n    dedupe: {id: order.id}"
     )
-    assert [each.dedupe for each in loaded(tmp_path, text).app.agents] == [None, Deduplication("field", "order.id")]
+    assert [agent.dedupe for agent in loaded(tmp_path, text).app.agents] == [None, Deduplication("field", "order.id")]
 
 
 def test_repartition_makes_two_agents_of_one(tmp_path):
@@ -313,4 +313,4 @@ def test_one_word_is_the_topic_of_results_and_the_time_since_the_first_record(tm
     long = loaded(tmp_path, agent("from: a\naggregate: {count: 2, timeout: {after: 30s}}\nto: {topic: out}")).app
     assert short == long
     routes = loaded(tmp_path, agent("from: a\nto: [{topic: big, where: amount > 100}, rest]")).app.agents[0].routes
-    assert [(each.topic, each.where) for each in routes] == [("big", "amount > 100"), ("rest", "")]
+    assert [(route.topic, route.where) for route in routes] == [("big", "amount > 100"), ("rest", "")]

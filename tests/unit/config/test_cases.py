@@ -26,9 +26,9 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
         "  - expect_nothing: totals\n"
         "  another:\n  - advance: 1s\n"
     )
-    found = loaded(tmp_path, text)
-    assert found.problems == ()
-    first, second = found.cases
+    file = loaded(tmp_path, text)
+    assert file.problems == ()
+    first, second = file.cases
     assert first == Case(
         "it works",
         FIRST - 1,
@@ -105,10 +105,10 @@ def test_every_step_becomes_a_value_with_its_line(tmp_path):
     ],
 )
 def test_a_mistake_is_said_at_its_place_and_only_once(tmp_path, step, problem):
-    found = loaded(tmp_path, f"{HEAD}  {step}\n")
-    (line,) = lines(found.problems, tmp_path)
+    file = loaded(tmp_path, f"{HEAD}  {step}\n")
+    (line,) = lines(file.problems, tmp_path)
     assert line.startswith(f"f.yaml:{FIRST}{problem}")
-    assert found.cases == ()
+    assert file.cases == ()
 
 
 @pytest.mark.parametrize(

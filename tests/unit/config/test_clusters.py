@@ -28,10 +28,10 @@ BRIDGE = "  a: {from: %s, to: %s}\n"
 
 
 def app_of(folder: Path, agents: str, head: str = HEAD) -> App:
-    found = loaded(folder, head + agents)
-    assert lines(found.problems, folder) == []
-    assert found.app is not None
-    return found.app
+    file = loaded(folder, head + agents)
+    assert lines(file.problems, folder) == []
+    assert file.app is not None
+    return file.app
 
 
 def problems(folder: Path, agents: str, head: str = HEAD) -> list[str]:
@@ -89,18 +89,20 @@ def test_one_cluster_may_have_a_name_and_is_the_default_one(tmp_path: Path) -> N
 
 
 def test_a_cluster_that_kafka_does_not_have_is_refused_at_each_topic(tmp_path: Path) -> None:
-    found = problems(tmp_path, BRIDGE % ("orders@wets", "{cluster: north, topic: o}"))
-    assert any("agents.a.from" in line and "did you mean west?" in line for line in found)
-    assert any("agents.a.to" in line and "names the cluster north, which kafka does not have" in line for line in found)
+    complaints = problems(tmp_path, BRIDGE % ("orders@wets", "{cluster: north, topic: o}"))
+    assert any("agents.a.from" in line and "did you mean west?" in line for line in complaints)
+    assert any(
+        "agents.a.to" in line and "names the cluster north, which kafka does not have" in line for line in complaints
+    )
     flat = "app: shop\nkafka: {bootstrap.servers: 'localhost:1'}\nstore: sqlite:///state.db\nagents:\n"
     assert "names the cluster west" in "\n".join(problems(tmp_path, BRIDGE % ("orders@west", "o"), flat))
 
 
 def test_an_agent_reads_topics_of_one_cluster(tmp_path: Path) -> None:
-    found = problems(tmp_path, BRIDGE % ("[orders, orders@west]", "o"))
-    assert len(found) == 1
-    assert "agents.a.from: names topics of two clusters" in found[0]
-    assert "forward one to a topic of the other cluster first" in found[0]
+    complaints = problems(tmp_path, BRIDGE % ("[orders, orders@west]", "o"))
+    assert len(complaints) == 1
+    assert "agents.a.from: names topics of two clusters" in complaints[0]
+    assert "forward one to a topic of the other cluster first" in complaints[0]
 
 
 def test_the_legs_of_a_correlation_may_have_a_cluster_each(tmp_path: Path) -> None:
@@ -122,8 +124,8 @@ def test_transactions_across_clusters_are_refused_with_the_reason(
     tmp_path: Path, source: str, to: str, more: str
 ) -> None:
     agent = f"  a: {{from: {source}, to: {to}, delivery: transactional{more}}}\n"
-    [found] = problems(tmp_path, agent)
-    assert "agents.a.delivery: needs everything that the agent reads and writes in one cluster" in found
+    [problem] = problems(tmp_path, agent)
+    assert "agents.a.delivery: needs everything that the agent reads and writes in one cluster" in problem
 
 
 def test_transactions_within_another_cluster_than_the_default_one(tmp_path: Path) -> None:
@@ -138,8 +140,8 @@ def test_rows_without_an_order_are_of_one_cluster(tmp_path: Path) -> None:
 def test_the_topic_of_the_same_name_in_another_cluster_is_another_input(tmp_path: Path) -> None:
     before = app_of(tmp_path, BRIDGE % ("orders", "o")).agents[0]
     after = app_of(tmp_path, BRIDGE % ("orders@west", "o")).agents[0]
-    found = changes(document(before), document(after))
-    assert [(change.old, change.new, change.kind) for change in found if change.kind == TOPICS] == [
+    differences = changes(document(before), document(after))
+    assert [(change.old, change.new, change.kind) for change in differences if change.kind == TOPICS] == [
         ("orders", None, TOPICS),
         (None, "orders@west", TOPICS),
     ]

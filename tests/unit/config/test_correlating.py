@@ -26,10 +26,10 @@ def correlated(correlate: str = f"{{legs: {LEGS}, timeout: 15m}}", more: str = "
     )
 
 
-def an_app(folder: Path, *given: str) -> App:
-    found = loaded(folder, correlated(*given))
-    assert found.app is not None, found.problems
-    return found.app
+def an_app(folder: Path, *arguments: str) -> App:
+    file = loaded(folder, correlated(*arguments))
+    assert file.app is not None, file.problems
+    return file.app
 
 
 def test_topics_beside_correlate_are_one_problem(tmp_path: Path) -> None:
@@ -42,13 +42,13 @@ def test_topics_beside_correlate_are_one_problem(tmp_path: Path) -> None:
 def test_a_file_means_an_agent_for_each_leg_and_an_aggregation(tmp_path: Path) -> None:
     *legs, main = an_app(tmp_path).agents
     through = main.topics[0]
-    assert [(each.leg, each.rekeys, each.topics, each.to) for each in legs] == [
+    assert [(leg.leg, leg.rekeys, leg.topics, leg.to) for leg in legs] == [
         (leg, main.name, (topic,), Destination(through, "raw"))
         for leg, topic in (("order", "orders"), ("payment", "payments"), ("note", "notes"))
     ]
-    assert [each.aggregation and each.aggregation.key for each in legs] == ["id", "order_id", None]
+    assert [leg.aggregation and leg.aggregation.key for leg in legs] == ["id", "order_id", None]
     assert main.receive == (through,)
-    origins = tuple(f"{each.name}/{topic}" for each in legs for topic in each.topics)
+    origins = tuple(f"{leg.name}/{topic}" for leg in legs for topic in leg.topics)
     assert main.aggregation == Aggregation(
         window=Window(900.0, idle=10.0, at_most=4500.0, kind="correlation", origins=origins),
         until="has(group.order) && has(group.payment) && has(group.note)",
@@ -69,15 +69,15 @@ def test_with_clock_wall_it_has_a_timeout_and_no_times(tmp_path: Path) -> None:
         assert main.aggregation is not None
         assert (main.aggregation.since_first, main.aggregation.since_last) == wanted
         assert main.aggregation.window is None
-        assert {each.times for each in legs} == {None}
+        assert {leg.times for leg in legs} == {None}
 
 
 def test_each_leg_has_its_own_time(tmp_path: Path) -> None:
     legs = "{order: {from: orders, time: at}, payment: {from: payments, time: {field: paid.ts, unit: ms}}, note: notes}"
-    found = an_app(tmp_path, f"{{legs: {legs}, timeout: {{after: 1m, idle: never, at_most: 2h}}}}").agents[:-1]
-    times = [each.times for each in found if each.times is not None]
-    assert [(each.time, each.unit) for each in times] == [("at", "rfc3339"), ("paid.ts", "ms"), (None, "rfc3339")]
-    assert {(each.size, each.idle, each.at_most) for each in times} == {(60.0, None, 7200.0)}
+    agents = an_app(tmp_path, f"{{legs: {legs}, timeout: {{after: 1m, idle: never, at_most: 2h}}}}").agents[:-1]
+    times = [agent.times for agent in agents if agent.times is not None]
+    assert [(time.time, time.unit) for time in times] == [("at", "rfc3339"), ("paid.ts", "ms"), (None, "rfc3339")]
+    assert {(time.size, time.idle, time.at_most) for time in times} == {(60.0, None, 7200.0)}
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_each_leg_has_its_own_time(tmp_path: Path) -> None:
     ],
 )
 def test_complete_is_asked_of_the_group(tmp_path: Path, complete: str, until: str) -> None:
-    found = an_app(tmp_path, f'{{legs: {LEGS}, timeout: 15m, complete: "{complete}"}}').agents[-1].aggregation
-    assert found is not None
-    assert found.until == until
+    aggregation = an_app(tmp_path, f'{{legs: {LEGS}, timeout: 15m, complete: "{complete}"}}').agents[-1].aggregation
+    assert aggregation is not None
+    assert aggregation.until == until
 
 
 @pytest.mark.parametrize(
-    ("correlate", "more", "said"),
+    ("correlate", "more", "text"),
     [
         (f"{{legs: {LEGS}}}", "", "timeout: is missing; write 30s or {after: 30s, since: first}"),
         ("{legs: {a: in}, timeout: 1m}", "", "must be 2 to 16 legs, not 1"),
@@ -128,10 +128,10 @@ def test_complete_is_asked_of_the_group(tmp_path: Path, complete: str, until: st
         ("{legs: {a: in, b: c}, timeout: {after: 1m, clok: wall}}", "", "did you mean clock?"),
     ],
 )
-def test_a_mistake_is_found(tmp_path: Path, correlate: str, more: str, said: str) -> None:
-    found = loaded(tmp_path, correlated(correlate, more))
-    assert found.app is None
-    assert any(said in line for line in lines(found.problems, tmp_path)), lines(found.problems, tmp_path)
+def test_a_mistake_is_found(tmp_path: Path, correlate: str, more: str, text: str) -> None:
+    file = loaded(tmp_path, correlated(correlate, more))
+    assert file.app is None
+    assert any(text in line for line in lines(file.problems, tmp_path)), lines(file.problems, tmp_path)
 
 
 def test_a_leg_with_the_name_of_a_field_of_the_result_is_one_problem(tmp_path: Path) -> None:
@@ -141,8 +141,8 @@ def test_a_leg_with_the_name_of_a_field_of_the_result_is_one_problem(tmp_path: P
 
 def test_a_mistake_in_complete_is_shown_as_it_is_written(tmp_path: Path) -> None:
     correlate = """{legs: {a: ta, b: tb}, timeout: 1m, complete: 'size(a.group.amount) > 3 && "x" + 3 == 4'}"""
-    found = loaded(tmp_path, correlated(correlate))
-    assert lines(found.problems, tmp_path) == [
+    file = loaded(tmp_path, correlated(correlate))
+    assert lines(file.problems, tmp_path) == [
         "f.yaml:7:91: agents.a.correlate.complete: + takes two numbers, texts or lists, or a time and a duration, "
         '"x" is text and 3 is integer; correct the expression'
     ]
@@ -156,9 +156,9 @@ def test_the_same_correlation_may_be_built_in_python(tmp_path: Path) -> None:
 
 def test_its_meaning_in_words(tmp_path: Path) -> None:
     *legs, main = an_app(tmp_path).agents
-    assert any("as the leg payment" in each for each in words.meaning(legs[1]))
-    assert any("remembers ended keys for 1 h" in each for each in words.meaning(main))
-    assert not any("a later record of the key starts a new group" in each for each in words.meaning(main))
+    assert any("as the leg payment" in sentence for sentence in words.meaning(legs[1]))
+    assert any("remembers ended keys for 1 h" in sentence for sentence in words.meaning(main))
+    assert not any("a later record of the key starts a new group" in sentence for sentence in words.meaning(main))
 
 
 def test_bounds_of_its_groups_are_those_of_the_rule(tmp_path: Path) -> None:
@@ -166,18 +166,20 @@ def test_bounds_of_its_groups_are_those_of_the_rule(tmp_path: Path) -> None:
     rule = app.agents[-1].aggregation
     assert rule is not None
     assert (rule.hot_groups, rule.max_groups) == (1000, 5_000_000)
-    assert [each.aggregation and each.aggregation.hot_groups for each in app.agents[:-1]] == [1_000_000] * 3
+    assert [agent.aggregation and agent.aggregation.hot_groups for agent in app.agents[:-1]] == [1_000_000] * 3
     values.check(app)
 
 
 @pytest.mark.parametrize("clock", ["event", "wall"])
 def test_more_hot_groups_than_groups_bound_nothing(clock: str, tmp_path: Path) -> None:
-    timeout, said = f"{{after: 1m, clock: {clock}}}", []
+    timeout, warnings = f"{{after: 1m, clock: {clock}}}", []
     for bounds in ("hot_groups: 1000", "hot_groups: 1000, max_groups: 1000"):
-        found = loaded(tmp_path, correlated(f"{{legs: {LEGS}, timeout: {timeout}, {bounds}}}"))
-        assert found.problems == ()
-        said.append([line.partition(" agents.")[2] for line in lines(found.warnings, tmp_path) if "hot_groups" in line])
-    assert said == [
+        file = loaded(tmp_path, correlated(f"{{legs: {LEGS}, timeout: {timeout}, {bounds}}}"))
+        assert file.problems == ()
+        warnings.append(
+            [line.partition(" agents.")[2] for line in lines(file.warnings, tmp_path) if "hot_groups" in line]
+        )
+    assert warnings == [
         [],
         [
             "a.correlate.hot_groups: bounds nothing: a partition has at most 1,000 groups by max_groups; write a lower "

@@ -13,9 +13,9 @@ from tests.unit.config.files import agent, loaded
 
 
 def an_agent(folder: Path, timeout: str, more: str = "", aggregate: str = "") -> Agent:
-    found = loaded(folder, timed(timeout, more, aggregate))
-    assert found.app is not None, found.problems
-    return found.app.agents[0]
+    file = loaded(folder, timed(timeout, more, aggregate))
+    assert file.app is not None, file.problems
+    return file.app.agents[0]
 
 
 def timed(timeout: str, more: str = "", aggregate: str = "") -> str:
@@ -41,10 +41,14 @@ def timed(timeout: str, more: str = "", aggregate: str = "") -> str:
     ],
 )
 def test_the_file_says_it(tmp_path: Path, text: str, rule: Aggregation) -> None:
-    found = an_agent(tmp_path, text).aggregation
-    assert found is not None
+    aggregation = an_agent(tmp_path, text).aggregation
+    assert aggregation is not None
     wanted = rule.key if isinstance(rule.key, float) else rule.since_first
-    assert (found.deadline, found.since_first, found.since_last) == (rule.deadline, wanted, rule.since_last)
+    assert (aggregation.deadline, aggregation.since_first, aggregation.since_last) == (
+        rule.deadline,
+        wanted,
+        rule.since_last,
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,9 +72,9 @@ def test_the_file_says_it(tmp_path: Path, text: str, rule: Aggregation) -> None:
     ],
 )
 def test_a_mistake_is_told(tmp_path: Path, text: str, problem: str) -> None:
-    found = loaded(tmp_path, timed(text))
-    assert found.app is None
-    assert any(problem in f"{each.message}; {each.hint}" for each in found.problems), found.problems
+    file = loaded(tmp_path, timed(text))
+    assert file.app is None
+    assert any(problem in f"{item.message}; {item.hint}" for item in file.problems), file.problems
 
 
 @pytest.mark.parametrize(
@@ -83,21 +87,21 @@ def test_a_mistake_is_told(tmp_path: Path, text: str, problem: str) -> None:
     ],
 )
 def test_what_contradicts_it_is_told(tmp_path: Path, more: str, aggregate: str, problem: str) -> None:
-    found = loaded(tmp_path, timed("{at: due_at}", more, aggregate))
-    assert any(problem in each.message for each in found.problems), found.problems
+    file = loaded(tmp_path, timed("{at: due_at}", more, aggregate))
+    assert any(problem in item.message for item in file.problems), file.problems
 
 
 def test_a_field_that_may_be_missing_is_no_warning(tmp_path: Path) -> None:
-    found = loaded(tmp_path, timed("{at: due_at, first: 1d}", "fields: {due_at: time or null}"))
-    assert found.app is not None, found.problems
-    assert [each for each in found.warnings if "due_at" in each.message] == []
+    file = loaded(tmp_path, timed("{at: due_at, first: 1d}", "fields: {due_at: time or null}"))
+    assert file.app is not None, file.problems
+    assert [warning for warning in file.warnings if "due_at" in warning.message] == []
 
 
 def test_python_says_the_same(tmp_path: Path) -> None:
     for text in ("{at: due_at, unit: ms, first: 30s}", "{after: sla, since: last, cancel: paused == true}"):
-        found = loaded(tmp_path, timed(text))
-        assert found.app is not None
-        values.check_without_systems(found.app)
+        file = loaded(tmp_path, timed(text))
+        assert file.app is not None
+        values.check_without_systems(file.app)
 
 
 def test_another_expression_is_another_end_of_groups(tmp_path: Path) -> None:
@@ -105,5 +109,5 @@ def test_another_expression_is_another_end_of_groups(tmp_path: Path) -> None:
     rule = one.aggregation
     assert rule is not None
     other = replace(one, aggregation=replace(rule, deadline=DataDeadline("due", cancel="paused")))
-    paths = {each.path: each.kind.text for each in changes(document(one), document(other))}
+    paths = {change.path: change.kind.text for change in changes(document(one), document(other))}
     assert paths == {"aggregate.timeout.at": "end of a group", "aggregate.timeout.cancel": "end of a group"}

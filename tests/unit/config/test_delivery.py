@@ -22,24 +22,24 @@ def test_both_halves_of_a_repartition_have_it(tmp_path):
 
 
 def test_a_shared_buffer_is_sent_by_the_dispatcher(tmp_path):
-    [found] = lines(
+    [problem] = lines(
         loaded(tmp_path, TRANSACTIONAL.replace("    aggregate:", "    scope: shared\n    aggregate:")).problems,
         tmp_path,
     )
     assert (
         "agents.a.delivery: needs scope partition: results of a shared buffer are sent by the dispatcher, at least once"
-        in found
+        in problem
     )
 
 
 def test_the_embedded_broker_keeps_no_transactions(tmp_path):
-    [found] = lines(loaded(tmp_path, TRANSACTIONAL.replace("localhost:9092", "embedded")).problems, tmp_path)
+    [problem] = lines(loaded(tmp_path, TRANSACTIONAL.replace("localhost:9092", "embedded")).problems, tmp_path)
     assert (
         "agents.a.delivery: needs a real broker: consumers of the embedded one read the records of aborted transactions"
-        in found
+        in problem
     )
 
 
 def test_another_word_is_refused(tmp_path):
-    [found] = lines(loaded(tmp_path, TRANSACTIONAL.replace("transactional", "exactly-once")).problems, tmp_path)
-    assert "agents.a.delivery: must be at-least-once or transactional; write one of these words" in found
+    [problem] = lines(loaded(tmp_path, TRANSACTIONAL.replace("transactional", "exactly-once")).problems, tmp_path)
+    assert "agents.a.delivery: must be at-least-once or transactional; write one of these words" in problem

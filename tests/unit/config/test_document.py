@@ -114,10 +114,10 @@ def test_true_and_false_are_booleans(tmp_path, word, value):
     ],
 )
 def test_plain_scalars_have_the_types_of_yaml_1_2(tmp_path, written, value):
-    found = loaded(
+    file = loaded(
         tmp_path, agent(f"from: t\naggregate:\n  until:\n    field: a\n    equals: {written}\nto: {{topic: o}}")
     )
-    equals = found.app.agents[0].aggregation.until.equals
+    equals = file.app.agents[0].aggregation.until.equals
     assert (equals, type(equals)) == (value, type(value))
 
 

@@ -210,8 +210,8 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "expected"), WRONG)
 def test_a_mistake_in_an_expression_is_named(text, expected, tmp_path):
-    found = lines(loaded(tmp_path, text).problems, tmp_path)
-    assert [each for each in found if expected in each], found
+    complaints = lines(loaded(tmp_path, text).problems, tmp_path)
+    assert [complaint for complaint in complaints if expected in complaint], complaints
 
 
 SYNTAX = "file: is not valid YAML"
@@ -237,15 +237,19 @@ UNQUOTED = [
 @pytest.mark.parametrize(("text", "expected"), UNQUOTED)
 def test_an_expression_that_yaml_cuts_must_be_quoted(text, expected, tmp_path):
     to = "" if text.startswith("to:") else TO
-    found = lines(loaded(tmp_path, agent(f"from: orders\n{text}\naggregate: {{count: 10}}\n{to}")).problems, tmp_path)
-    assert [each for each in found if expected in each and "quote the expression" in each], found
+    complaints = lines(
+        loaded(tmp_path, agent(f"from: orders\n{text}\naggregate: {{count: 10}}\n{to}")).problems, tmp_path
+    )
+    assert [complaint for complaint in complaints if expected in complaint and "quote the expression" in complaint], (
+        complaints
+    )
 
 
 def test_where_no_expression_stands_nothing_is_said_of_one(tmp_path):
     text = agent(f"from: orders\nwhere: paid\naggregate: {{count: 10]\n{TO}")
-    [found] = lines(loaded(tmp_path, text).problems, tmp_path)
-    assert "is not valid YAML" in found
-    assert "quote" not in found
+    [problem] = lines(loaded(tmp_path, text).problems, tmp_path)
+    assert "is not valid YAML" in problem
+    assert "quote" not in problem
 
 
 RIGHT = [
@@ -297,10 +301,10 @@ RIGHT = [
 
 @pytest.mark.parametrize(("text", "expected"), RIGHT)
 def test_what_is_right_is_said_in_words(text, expected, tmp_path):
-    found = loaded(tmp_path, text)
-    assert not found.problems
-    said = [sentence for each in found.app.agents for sentence in meaning(each)]
-    assert [sentence for sentence in said if sentence.startswith(expected)], said
+    file = loaded(tmp_path, text)
+    assert not file.problems
+    sentences = [sentence for agent in file.app.agents for sentence in meaning(agent)]
+    assert [sentence for sentence in sentences if sentence.startswith(expected)], sentences
 
 
 def test_an_agent_that_forwards_is_said_in_words(tmp_path):
@@ -327,20 +331,20 @@ CIRCLE = """
 
 
 def test_a_circle_of_agents_that_forward_is_warned_of(tmp_path):
-    found = loaded(tmp_path, forwarded() + CIRCLE)
-    assert not found.problems
-    warned = [each for each in lines(found.warnings, tmp_path) if "comes back to this agent through" in each]
-    assert [each.split(": ")[1] for each in warned] == ["agents.a.to.topic", "agents.b.to"]
-    assert [each.receive for each in found.app.agents] == [("orders",), ("totals",)]
+    file = loaded(tmp_path, forwarded() + CIRCLE)
+    assert not file.problems
+    warned = [line for line in lines(file.warnings, tmp_path) if "comes back to this agent through" in line]
+    assert [warning.split(": ")[1] for warning in warned] == ["agents.a.to.topic", "agents.b.to"]
+    assert [agent.receive for agent in file.app.agents] == [("orders",), ("totals",)]
 
 
 def test_a_circle_that_no_record_leaves_is_refused(tmp_path):
     agents = (
         "agents:\n  a: {from: x, to: y}\n  b: {from: y, to: z}\n  c: {from: z, to: [{topic: x, continue: true}, o]}\n"
     )
-    found = loaded(tmp_path, HEAD + agents)
+    file = loaded(tmp_path, HEAD + agents)
     never = "and no agent leaves a record out: each would come for ever; write to another topic, or end the circle with"
-    assert lines(found.problems, tmp_path) == [
+    assert lines(file.problems, tmp_path) == [
         f"f.yaml:6:16: agents.a.to.topic: comes back to this agent through b, c, {never} a where",
         f"f.yaml:7:16: agents.b.to.topic: comes back to this agent through c, a, {never} a where",
         f"f.yaml:8:16: agents.c.to: comes back to this agent through a, b, {never} a where",

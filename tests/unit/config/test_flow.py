@@ -73,8 +73,8 @@ def test_an_app_in_python_means_the_same_and_open_groups_go_on_under_a_change(tm
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, keys: str, problem: str) -> None:
-    found = lines(loaded(tmp_path, text_of(keys)).problems, tmp_path)
-    assert any(problem in line for line in found), found
+    complaints = lines(loaded(tmp_path, text_of(keys)).problems, tmp_path)
+    assert any(problem in line for line in complaints), complaints
 
 
 @pytest.mark.parametrize("name", ["throttle", "rate_limit", "priority", "singleton"])
@@ -105,5 +105,5 @@ def test_debounce_is_a_timeout_in_another_word(tmp_path: Path, debounce: str, ti
 
 def test_debounce_beside_a_timeout_is_refused(tmp_path: Path) -> None:
     keys = "aggregate: {debounce: 10s, timeout: 1m}"
-    found = loaded(tmp_path, text_of(keys, handler="to: {topic: out}", more="")).problems
-    assert any("both timeout and debounce" in str(problem) for problem in found)
+    problems = loaded(tmp_path, text_of(keys, handler="to: {topic: out}", more="")).problems
+    assert any("both timeout and debounce" in str(problem) for problem in problems)

@@ -41,10 +41,10 @@ def checked(folder: Path, text: str) -> tuple[int, str]:
     ],
 )
 def test_a_key_that_changes_nothing_is_refused(tmp_path: Path, keys: str, message: str) -> None:
-    code, said = checked(tmp_path, HEAD % keys)
+    code, report = checked(tmp_path, HEAD % keys)
     assert code == 2
-    assert message in said
-    assert "leave it out" in said
+    assert message in report
+    assert "leave it out" in report
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_a_key_that_changes_nothing_is_refused(tmp_path: Path, keys: str, messag
 )
 def test_a_key_that_changes_something_is_not(tmp_path: Path, keys: str) -> None:
     (tmp_path / "o.json").write_text("{}")
-    code, said = checked(tmp_path, HEAD % keys)
-    assert code == 0, said
+    code, report = checked(tmp_path, HEAD % keys)
+    assert code == 0, report
 
 
 LEGS = "correlate: {legs: {order: orders, payment: {from: payments, key: id%s}}, timeout: 1m}"
@@ -88,9 +88,9 @@ def test_a_key_that_changes_nothing_of_a_correlation_is_refused(
     tmp_path: Path, of_leg: str, keys: str, message: str
 ) -> None:
     text = (HEAD % f"{LEGS % of_leg}, {keys}").replace("from: in, ", "")
-    code, said = checked(tmp_path, text)
-    assert code == (2 if message else 0), said
-    assert message in said
+    code, report = checked(tmp_path, text)
+    assert code == (2 if message else 0), report
+    assert message in report
 
 
 VALIDATING = "format: json-schema, schema: o.json, validate: true"
@@ -126,7 +126,7 @@ def test_a_forwarder_that_validates_makes_dead_letters_of_invalid_records(tmp_pa
 )
 def test_check_refuses_a_schema_whose_validation_has_no_bound(tmp_path: Path, schema: object, message: str) -> None:
     (tmp_path / "o.json").write_text(json.dumps(schema))
-    code, said = checked(tmp_path, HEAD % VALIDATING)
+    code, report = checked(tmp_path, HEAD % VALIDATING)
     assert code == 2
-    assert message in said
+    assert message in report
     assert checked(tmp_path, HEAD % "format: json-schema, schema: o.json")[0] == 0

@@ -90,8 +90,8 @@ def with_settings(text):
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_with_the_reason(tmp_path, settings, expected):
-    found = lines(loaded(tmp_path, with_settings(settings)).problems, tmp_path)
-    assert [line.partition(" kafka.")[2] for line in found] == [expected]
+    complaints = lines(loaded(tmp_path, with_settings(settings)).problems, tmp_path)
+    assert [line.partition(" kafka.")[2] for line in complaints] == [expected]
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_a_setting_that_cannot_be_is_refused_with_the_reason(tmp_path, settings,
     ],
 )
 def test_what_the_product_sets_itself_is_refused(tmp_path, name):
-    found = loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {name}: 1}}"))
-    assert [p.key for p in found.problems] == [f"kafka.{name}"]
-    assert "cannot be set" in found.problems[0].message
+    file = loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {name}: 1}}"))
+    assert [p.key for p in file.problems] == [f"kafka.{name}"]
+    assert "cannot be set" in file.problems[0].message
 
 
 def test_known_settings_pass_with_the_types_that_the_client_takes(tmp_path):
@@ -244,8 +244,8 @@ def test_a_login_uses_tls_and_its_issuer_must(tmp_path):
 
 
 def test_the_embedded_broker_has_no_login(tmp_path):
-    found = loaded(tmp_path, with_settings("{bootstrap.servers: embedded, login: gcp}"))
-    assert "cannot be used with the embedded broker" in lines(found.problems, tmp_path)[0]
+    file = loaded(tmp_path, with_settings("{bootstrap.servers: embedded, login: gcp}"))
+    assert "cannot be used with the embedded broker" in lines(file.problems, tmp_path)[0]
 
 
 def test_each_login_of_the_file_is_one_of_the_connector():
@@ -354,8 +354,10 @@ def contradiction(larger: str, smaller: str, number: int, more: str = "") -> str
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(tmp_path, settings, problems):
-    found = lines(loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {settings}}}")).problems, tmp_path)
-    assert [line.partition(" kafka.")[2] for line in found if "UNSET" not in line] == problems
+    complaints = lines(
+        loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {settings}}}")).problems, tmp_path
+    )
+    assert [line.partition(" kafka.")[2] for line in complaints if "UNSET" not in line] == problems
 
 
 @pytest.mark.parametrize(("larger", "default", "smaller", "other"), kafka._ORDERED, ids=str)
@@ -401,7 +403,7 @@ def test_every_client_takes_the_limits_of_every_number_that_check_accepts(client
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "warned_keys"),
     [
         ("session.timeout.ms: 6000", []),
         ("session.timeout.ms: 10", ["kafka.session.timeout.ms"]),
@@ -411,11 +413,11 @@ def test_every_client_takes_the_limits_of_every_number_that_check_accepts(client
         ("group.protocol: consumer", []),
     ],
 )
-def test_times_of_a_session_that_do_not_work_with_most_brokers_are_warned_of(tmp_path, settings, told):
-    found = loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {settings}}}"))
-    assert (found.problems, [warning.key for warning in found.warnings]) == ((), told)
+def test_times_of_a_session_that_do_not_work_with_most_brokers_are_warned_of(tmp_path, settings, warned_keys):
+    file = loaded(tmp_path, with_settings(f"{{bootstrap.servers: localhost, {settings}}}"))
+    assert (file.problems, [warning.key for warning in file.warnings]) == ((), warned_keys)
 
 
 def test_the_embedded_broker_takes_a_session_of_any_length(tmp_path):
-    found = loaded(tmp_path, with_settings("{bootstrap.servers: embedded, session.timeout.ms: 10}"))
-    assert [warning.key for warning in found.warnings] == ["kafka.bootstrap.servers"]
+    file = loaded(tmp_path, with_settings("{bootstrap.servers: embedded, session.timeout.ms: 10}"))
+    assert [warning.key for warning in file.warnings] == ["kafka.bootstrap.servers"]

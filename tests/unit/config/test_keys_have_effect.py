@@ -66,7 +66,7 @@ def file(keys: frozenset[str], ends: str, more: dict[str, Any]) -> str:
 def problems(text: str) -> list[str]:
     """What `check` says."""
     folder = Path(__file__).parent
-    return [each.key for each in loading.judge(document.parse(text, {}, folder), "shop.yaml", folder).problems]
+    return [problem.key for problem in loading.judge(document.parse(text, {}, folder), "shop.yaml", folder).problems]
 
 
 def written(text: str, folder: Path) -> list[Written]:
@@ -83,9 +83,14 @@ def written(text: str, folder: Path) -> list[Written]:
         driver.advance(60.0)
         assert driver.troubles() == []
         return sorted(
-            (each.topic, str(each.key), json.dumps(shape(each.value)), each.headers.get("sluicegate-dead-reason") or "")
+            (
+                output.topic,
+                str(output.key),
+                json.dumps(shape(output.value)),
+                output.headers.get("sluicegate-dead-reason") or "",
+            )
             for topic in driver.output_topics
-            for each in driver.read(topic)
+            for output in driver.read(topic)
         )
 
 

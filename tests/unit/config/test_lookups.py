@@ -28,9 +28,9 @@ OF_A_RESULT = "table: customers, column: id, key: key, fields: [name]"
 
 
 def app_of(folder, text):
-    found = loaded(folder, agent(text))
-    assert found.problems == ()
-    return found.app
+    file = loaded(folder, agent(text))
+    assert file.problems == ()
+    return file.app
 
 
 def mistakes(folder, text):

@@ -28,9 +28,9 @@ def test_a_misspelling_is_near_and_a_name_with_a_meaning_is_not(topic: str, mean
 
 
 def warned(folder: Path, a: str, b: str) -> list[str]:
-    found = loaded(folder, HEAD + TWO.format(a=a, b=b))
-    assert found.problems == ()
-    return [each for each in lines(found.warnings, folder) if "no agent writes" in each]
+    file = loaded(folder, HEAD + TWO.format(a=a, b=b))
+    assert file.problems == ()
+    return [line for line in lines(file.warnings, folder) if "no agent writes" in line]
 
 
 def test_an_input_that_looks_like_an_output_is_warned_of(tmp_path: Path) -> None:

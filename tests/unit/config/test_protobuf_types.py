@@ -28,9 +28,11 @@ KEYS = (
 
 def said(folder: Path, where: str) -> list[str]:
     (folder / "order.desc").write_bytes(descriptors(SCHEMA))
-    found = loaded(folder, agent(f"{KEYS}where: {where}"))
-    shown = lines(found.problems, folder) or [each.as_warning().partition(f"{folder}/")[2] for each in found.warnings]
-    return [each.partition("agents.a.where: ")[2] for each in shown]
+    file = loaded(folder, agent(f"{KEYS}where: {where}"))
+    shown = lines(file.problems, folder) or [
+        warning.as_warning().partition(f"{folder}/")[2] for warning in file.warnings
+    ]
+    return [group.partition("agents.a.where: ")[2] for group in shown]
 
 
 @pytest.mark.parametrize(
@@ -51,9 +53,9 @@ def said(folder: Path, where: str) -> list[str]:
     ],
 )
 def test_a_field_of_another_type_is_a_problem(where: str, problem: str, tmp_path: Path) -> None:
-    [found] = said(tmp_path, where)
-    assert problem in found
-    assert "may be null" not in found
+    [complaint] = said(tmp_path, where)
+    assert problem in complaint
+    assert "may be null" not in complaint
 
 
 @pytest.mark.parametrize(
@@ -68,5 +70,5 @@ def test_a_field_of_the_right_type_is_none(where: str, tmp_path: Path) -> None:
 
 
 def test_a_field_with_presence_may_be_missing(tmp_path: Path) -> None:
-    [found] = said(tmp_path, "cash > 1")
-    assert "cash may be null" in found
+    [problem] = said(tmp_path, "cash > 1")
+    assert "cash may be null" in problem

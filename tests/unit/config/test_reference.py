@@ -14,8 +14,8 @@ EVERY_PROPERTY = [*_keys(MADE, MADE["$defs"], ())]
 
 def lacking(made):
     """The keys of a schema that have no description."""
-    found = _keys(made, made["$defs"], ())
-    return [".".join(path) for path, node, _ in found if not node.get("description", "").strip()]
+    keys = _keys(made, made["$defs"], ())
+    return [".".join(path) for path, node, _ in keys if not node.get("description", "").strip()]
 
 
 def test_every_key_has_a_description_that_is_a_sentence():
@@ -38,7 +38,7 @@ def test_a_key_has_the_same_description_wherever_the_schema_has_it():
     texts = {}
     for path, node, _ in EVERY_PROPERTY:
         texts.setdefault(path, set()).add(node["description"])
-    assert {path: each for path, each in texts.items() if len(each) > 1} == {}
+    assert {path: text for path, text in texts.items() if len(text) > 1} == {}
 
 
 def test_the_example_of_every_key_is_a_value_of_it():

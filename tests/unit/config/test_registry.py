@@ -33,15 +33,15 @@ def problems(folder: Path, text: str) -> list[str]:
 
 def test_the_file_names_one_or_several_and_how_to_reach_them(folder: Path) -> None:
     registry = "schema_registry: {url: [https://a:1, https://b/x], auth: {username: me, password: '${PW}'}, ca: ca.pem}"
-    found = loaded(folder, agent(f"{IN}{TO.format('')}") + registry, {"PW": "word"})
-    assert found.problems == ()
-    assert found.app.registry == Registry(("https://a:1", "https://b/x"), "me", "word", str(folder / "ca.pem"))
-    [made] = found.app.agents
+    file = loaded(folder, agent(f"{IN}{TO.format('')}") + registry, {"PW": "word"})
+    assert file.problems == ()
+    assert file.app.registry == Registry(("https://a:1", "https://b/x"), "me", "word", str(folder / "ca.pem"))
+    [made] = file.app.agents
     name = "https://a:1,https://b/x"
     assert made.schema == Avro(TEXT, None, "confluent", registry=name)
     own = formats.result_schema(made)
     assert made.to.schema == Avro(own, None, "confluent", registry=name, subject="totals-value")
-    assert "word" not in repr(found.app)
+    assert "word" not in repr(file.app)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_a_mistake_is_one_line_that_says_what_to_do(folder: Path, text: str, exp
 
 def test_a_token_stands_for_user_name_and_password(folder: Path) -> None:
     registry = "schema_registry: {url: 'https://a', auth: {token: '${TOKEN}'}}"
-    found = loaded(folder, agent(IN + TO.format("")) + registry, {"TOKEN": "word"})
-    assert (found.problems, found.app.registry) == ((), Registry(("https://a",), token="word"))
-    assert "word" not in repr(found.app)
+    file = loaded(folder, agent(IN + TO.format("")) + registry, {"TOKEN": "word"})
+    assert (file.problems, file.app.registry) == ((), Registry(("https://a",), token="word"))
+    assert "word" not in repr(file.app)
     [warning] = loaded(folder, agent(IN + TO.format("")) + registry.replace("'${TOKEN}'", "word")).warnings
     assert "schema_registry.auth.token: holds a secret in plain text" in str(warning)
 
@@ -136,26 +136,26 @@ OAUTH = "token_url: 'https://idp/token', client_id: me, client_secret: '${SECRET
 
 def test_client_credentials_get_tokens(folder: Path) -> None:
     registry = f"schema_registry: {{url: 'https://a', auth: {{{OAUTH}, scope: read, identity_pool: pool-1}}}}"
-    found = loaded(folder, agent(IN + TO.format("")) + registry, {"SECRET": "word"})
+    file = loaded(folder, agent(IN + TO.format("")) + registry, {"SECRET": "word"})
     expected = OAuthClient("https://idp/token", "me", "word", "read", identity_pool="pool-1")
-    assert (found.problems, found.app.registry) == ((), Registry(("https://a",), oauth=expected))
-    assert "word" not in repr(found.app)
-    assert rotated(replace(found.app, registry=Registry(("https://a",))), found.app).registry.oauth == expected
+    assert (file.problems, file.app.registry) == ((), Registry(("https://a",), oauth=expected))
+    assert "word" not in repr(file.app)
+    assert rotated(replace(file.app, registry=Registry(("https://a",))), file.app).registry.oauth == expected
     [warning] = loaded(folder, agent(IN + TO.format("")) + registry.replace("'${SECRET}'", "word")).warnings
     assert "schema_registry.auth.client_secret: holds a secret in plain text" in str(warning)
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("source", "problem"),
     [
         (OAUTH.replace("https://idp/token", "idp"), "token_url: is not a URL without a user name or password"),
         (OAUTH.replace("https://idp", "http://idp"), "token_url: is on another machine and would be reached without"),
     ],
 )
-def test_the_place_of_tokens_is_a_url_with_tls(given: str, problem: str, folder: Path) -> None:
-    registry = f"schema_registry: {{url: 'https://a', auth: {{{given}}}}}"
-    [found] = lines(loaded(folder, agent(IN + TO.format("")) + registry, {"SECRET": "word"}).problems, folder)
-    assert f"schema_registry.auth.{problem}" in found
+def test_the_place_of_tokens_is_a_url_with_tls(source: str, problem: str, folder: Path) -> None:
+    registry = f"schema_registry: {{url: 'https://a', auth: {{{source}}}}}"
+    [complaint] = lines(loaded(folder, agent(IN + TO.format("")) + registry, {"SECRET": "word"}).problems, folder)
+    assert f"schema_registry.auth.{problem}" in complaint
 
 
 @pytest.mark.parametrize(
@@ -178,6 +178,6 @@ def test_a_password_in_the_file_is_warned_of(folder: Path) -> None:
 
 
 def test_a_worker_that_starts_again_has_the_password_that_the_file_names_now(folder: Path) -> None:
-    found = loaded(folder, agent(IN + TO.format("")) + ONE).app
-    old, new = (replace(found, registry=replace(found.registry, username="me", password=each)) for each in ("1", "2"))
+    app = loaded(folder, agent(IN + TO.format("")) + ONE).app
+    old, new = (replace(app, registry=replace(app.registry, username="me", password=name)) for name in ("1", "2"))
     assert rotated(old, new).registry == new.registry

@@ -38,9 +38,9 @@ def problems(folder: Path, text: str) -> list[str]:
 
 def test_the_file_names_a_set_of_descriptors_and_a_message(folder: Path) -> None:
     to = "to: {topic: t, format: protobuf, schema: result.desc, framing: confluent, subject: record, register: true}"
-    found = loaded(folder, agent(f"{IN}framing: confluent\n{COUNT}{to}") + ONE)
-    assert found.problems == ()
-    [made] = found.app.agents
+    file = loaded(folder, agent(f"{IN}framing: confluent\n{COUNT}{to}") + ONE)
+    assert file.problems == ()
+    [made] = file.app.agents
     assert (made.schema.schema, made.schema.kind, made.schema.message) == (encoded(ORDER), "PROTOBUF", "shop.Order")
     assert (made.schema.registry, made.schema.framing) == ("http://localhost:8081", "confluent")
     assert (made.to.schema.schema, made.to.schema.subject, made.to.schema.register) == (
@@ -52,9 +52,9 @@ def test_the_file_names_a_set_of_descriptors_and_a_message(folder: Path) -> None
 
 def test_json_schema_is_a_file_and_may_be_left_out_where_it_is_read(folder: Path) -> None:
     to = "to: {topic: t, format: json-schema, schema: result.json, validate: true}"
-    found = loaded(folder, agent(f"from: orders\nformat: json-schema\n{COUNT}{to}"))
-    assert found.problems == ()
-    [made] = found.app.agents
+    file = loaded(folder, agent(f"from: orders\nformat: json-schema\n{COUNT}{to}"))
+    assert file.problems == ()
+    [made] = file.app.agents
     assert (made.schema.schema, made.schema.kind, made.schema.validate) == ("", "JSON", False)
     assert (made.to.schema.schema, made.to.schema.validate) == (SCHEMA, True)
 
@@ -136,8 +136,8 @@ def test_a_mistake_is_one_line_that_says_what_to_do(folder: Path, text: str, exp
 
 def test_the_message_and_validation_are_part_of_the_rule(folder: Path) -> None:
     box = f"{IN}{COUNT}to: {{topic: t}}"
-    rules = [rule_of(loaded(folder, agent(each)).app.agents[0]) for each in (box, box.replace("Order", "Box"))]
-    assert [each.document["message"] for each in rules] == ["shop.Order", "shop.Box"]
+    rules = [rule_of(loaded(folder, agent(text)).app.agents[0]) for text in (box, box.replace("Order", "Box"))]
+    assert [rule.document["message"] for rule in rules] == ["shop.Order", "shop.Box"]
     assert rules[0].digest != rules[1].digest
 
 
@@ -145,9 +145,9 @@ PINNED = "from: orders\nformat: avro\nschema: orders-value:3\nframing: confluent
 
 
 def test_a_schema_may_be_a_version_of_a_subject(folder: Path) -> None:
-    found = loaded(folder, agent(f"{PINNED}where: amount > 1\n{COUNT}to: {{topic: t}}") + ONE)
-    assert found.problems == ()
-    [made] = found.app.agents
+    file = loaded(folder, agent(f"{PINNED}where: amount > 1\n{COUNT}to: {{topic: t}}") + ONE)
+    assert file.problems == ()
+    [made] = file.app.agents
     assert (made.schema.schema, made.schema.pinned) == ("", "orders-value:3")
     assert rule_of(made).document["schema"] == "orders-value:3"
 
@@ -169,11 +169,11 @@ def test_schemas_of_writers_stand_in_for_a_version_in_tests(folder: Path, schema
     ],
 )
 def test_a_schema_may_be_the_newest_of_a_subject(folder: Path, text: str, pinned: str) -> None:
-    found = loaded(folder, agent(f"{text}{COUNT}to: {{topic: t}}") + ONE)
-    assert found.problems == ()
-    [made] = found.app.agents
+    file = loaded(folder, agent(f"{text}{COUNT}to: {{topic: t}}") + ONE)
+    assert file.problems == ()
+    [made] = file.app.agents
     assert (made.schema.schema, made.schema.pinned, made.schema.latest) == ("", pinned, True)
-    check(found.app)
+    check(file.app)
 
 
 def test_json_is_read_without_a_newest_schema(folder: Path) -> None:
@@ -185,18 +185,18 @@ def test_json_is_read_without_a_newest_schema(folder: Path) -> None:
 def test_what_an_agent_of_the_file_writes_is_read_as_it_is_written(folder: Path) -> None:
     first = f"{IN}framing: confluent\n{COUNT}to: {{topic: t, format: avro, framing: confluent}}"
     second = "\n  b: {from: t, format: avro, framing: confluent, aggregate: {count: 1}, to: {topic: u}}\n"
-    found = loaded(folder, agent(first) + second + ONE)
-    assert found.problems == ()
-    one, two = found.app.agents
+    file = loaded(folder, agent(first) + second + ONE)
+    assert file.problems == ()
+    one, two = file.app.agents
     assert two.schema.schema == one.to.schema.schema != ""
     assert (two.schema.pinned, bool(two.schema.registry)) == ("", True)
 
 
 def test_both_agents_of_a_repartition_read_the_newest_of_the_input(folder: Path) -> None:
     text = "from: orders\nformat: avro\nframing: confluent\nkey: by\nrepartition: mine\n"
-    found = loaded(folder, agent(f"{text}{COUNT}to: {{topic: t}}") + ONE)
-    assert found.problems == ()
-    assert [each.schema.pinned for each in found.app.agents] == ["orders-value:latest"] * 2
+    file = loaded(folder, agent(f"{text}{COUNT}to: {{topic: t}}") + ONE)
+    assert file.problems == ()
+    assert [agent.schema.pinned for agent in file.app.agents] == ["orders-value:latest"] * 2
 
 
 @pytest.mark.parametrize(

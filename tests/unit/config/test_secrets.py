@@ -64,10 +64,10 @@ def test_no_problem_and_no_representation_holds_a_value_of_the_file(tmp_path, pl
     key = place.partition(":")[0]
     lines = GOOD.split("agents:")[0].splitlines(True) if key == "agents" else GOOD.splitlines(True)
     text = "".join(line for line in lines if not line.startswith(key + ":")) + place + "\n"
-    found = loaded(tmp_path, text, {"SECRET": CANARY})
-    assert CANARY not in repr(found)
-    assert CANARY not in "".join(map(str, found.problems + found.warnings + found.unset))
-    assert found.problems or found.warnings
+    file = loaded(tmp_path, text, {"SECRET": CANARY})
+    assert CANARY not in repr(file)
+    assert CANARY not in "".join(map(str, file.problems + file.warnings + file.unset))
+    assert file.problems or file.warnings
 
 
 def test_a_secret_in_plain_text_is_warned_of_and_one_from_a_variable_is_not(tmp_path):

@@ -27,10 +27,10 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("more", "expected"), MISTAKES)
 def test_what_one_buffer_cannot_do_is_named(tmp_path, more, expected):
-    [found] = lines(
+    [problem] = lines(
         loaded(tmp_path, SHARED.replace("    scope: shared\n", f"    scope: shared\n{more}")).problems, tmp_path
     )
-    assert f"agents.a.{expected}; leave one of the two out" in found
+    assert f"agents.a.{expected}; leave one of the two out" in problem
 
 
 EARLY = [
@@ -60,14 +60,14 @@ EARLY = [
 @pytest.mark.parametrize(("more", "expected"), EARLY)
 def test_early_results_that_no_shared_group_has_are_named(tmp_path, more, expected):
     text = SHARED.replace("    scope: shared\n", f"    scope: shared\n{more}")
-    assert any(f"agents.a.{expected}" in found for found in lines(loaded(tmp_path, text).problems, tmp_path))
+    assert any(f"agents.a.{expected}" in line for line in lines(loaded(tmp_path, text).problems, tmp_path))
 
 
 def test_a_shared_group_may_have_early_results_by_time(tmp_path):
     text = SHARED.replace("    scope: shared\n", "    scope: shared\n    emit: {every: 10s}\n")
     file = loaded(tmp_path, text)
     assert lines(file.problems, tmp_path) == []
-    assert any("in no result yet, by the store's clock" in each for each in meaning(file.app.agents[0]))
+    assert any("in no result yet, by the store's clock" in sentence for sentence in meaning(file.app.agents[0]))
 
 
 def test_until_asks_for_the_record_only(tmp_path):
@@ -81,17 +81,17 @@ def test_until_asks_for_the_record_only(tmp_path):
 
 
 def test_it_needs_the_outbox(tmp_path):
-    [found] = lines(loaded(tmp_path, SHARED + "outbox: false\n").problems, tmp_path)
-    assert "agents.a.scope: needs the outbox: its results are sent from there; leave out outbox: false" in found
+    [problem] = lines(loaded(tmp_path, SHARED + "outbox: false\n").problems, tmp_path)
+    assert "agents.a.scope: needs the outbox: its results are sent from there; leave out outbox: false" in problem
 
 
 def test_it_is_said_in_words(tmp_path):
     text = SHARED + "    dedupe: {id: header:h, horizon: 1h}\n"
-    said = meaning(loaded(tmp_path, text).app.agents[0])
-    assert said[0].endswith(
+    sentences = meaning(loaded(tmp_path, text).app.agents[0])
+    assert sentences[0].endswith(
         "one group per message key, over all partitions and topics, in one buffer that all workers share"
     )
     assert (
         "drops a record whose header h is in the buffer, or left it up to 1 h before; a record without one is a dead "
         "letter"
-    ) in said
+    ) in sentences

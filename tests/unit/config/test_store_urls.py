@@ -80,17 +80,17 @@ MISPLACED = {
 @pytest.mark.parametrize("url", MISPLACED)
 def test_a_variable_that_holds_several_parts_of_a_url_is_refused_with_the_reason(tmp_path, url):
     place, hint = MISPLACED[url]
-    found = stored(tmp_path, url, ADDRESS="me:t0p-secret@localhost")
+    store = stored(tmp_path, url, ADDRESS="me:t0p-secret@localhost")
     what = f"${{ADDRESS}} stands for {place} and holds more than one part of a URL"
-    assert lines(found.problems, tmp_path) == [f"f.yaml:3:1: store: {what}; {hint}"]
+    assert lines(store.problems, tmp_path) == [f"f.yaml:3:1: store: {what}; {hint}"]
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql", "redis", "mongodb", "redis+cluster"])
 @pytest.mark.parametrize("password", ["a@b", "a/b@c", "a?b", "#"])
 def test_a_whole_url_whose_password_ends_nowhere_certain_is_refused_without_a_piece_of_it(tmp_path, scheme, password):
     url = f"{scheme}://me:{password}@localhost/0"
-    found = stored(tmp_path, "${URL}", URL=url)
-    assert lines(found.problems, tmp_path) == [
+    store = stored(tmp_path, "${URL}", URL=url)
+    assert lines(store.problems, tmp_path) == [
         "f.yaml:3:1: store: has an @ that does not end user and password; write %40 for @, %2F for /, %3F for ? and "
         "%23 for # in user, password and database; a ${NAME} that stands for one of them is encoded for you"
     ]

@@ -35,11 +35,11 @@ def problems(folder: Path, text: str) -> list[str]:
 
 
 def test_the_file_says_it(tmp_path: Path) -> None:
-    found = an_agent(tmp_path, text_of("[orders, {pattern: 'orders\\.eu-\\d+', dedupe: sluicegate}]"))
-    assert found.topics == ("orders", r"^orders\.eu-\d+")
-    assert found.receive == (r"^orders\.eu-\d+",)
-    assert document(found)["from"] == ["orders", {"pattern": r"orders\.eu-\d+", "dedupe": "sluicegate"}]
-    assert meaning(found)[0].startswith(r"reads orders and the topics that match orders\.eu-\d+ as json")
+    built_agent = an_agent(tmp_path, text_of("[orders, {pattern: 'orders\\.eu-\\d+', dedupe: sluicegate}]"))
+    assert built_agent.topics == ("orders", r"^orders\.eu-\d+")
+    assert built_agent.receive == (r"^orders\.eu-\d+",)
+    assert document(built_agent)["from"] == ["orders", {"pattern": r"orders\.eu-\d+", "dedupe": "sluicegate"}]
+    assert meaning(built_agent)[0].startswith(r"reads orders and the topics that match orders\.eu-\d+ as json")
 
 
 @pytest.mark.parametrize("source", ["{pattern: 'o.*s'}", "[orders, {pattern: 'p.*', envelope: cloudevents}]"])
@@ -92,21 +92,21 @@ def test_what_another_agent_writes_is_read_by_its_name_only(tmp_path: Path) -> N
     [line] = problems(tmp_path, text_of("{pattern: 'orders.*'}") + other)
     assert "matches orders.b, which agent b writes its results to" in line
     assert line.endswith("narrow the pattern, or name the topic beside it, too")
-    found = an_agent(tmp_path, text_of("[{pattern: 'orders.*'}, orders.b]") + other)
-    assert found.receive == ("orders.b",)
+    built_agent = an_agent(tmp_path, text_of("[{pattern: 'orders.*'}, orders.b]") + other)
+    assert built_agent.receive == ("orders.b",)
 
 
 def test_a_leg_may_have_a_pattern(tmp_path: Path) -> None:
     legs = "correlate: {legs: {order: {from: {pattern: 'ord.*'}}, payment: payments}, timeout: 20s}"
-    found = loaded(tmp_path, agent(f"{legs}\nto: {{topic: out}}")).app
-    assert found is not None
-    order, payment, own = found.agents
+    app = loaded(tmp_path, agent(f"{legs}\nto: {{topic: out}}")).app
+    assert app is not None
+    order, payment, own = app.agents
     assert (order.topics, payment.topics) == (("^ord.*",), ("payments",))
     assert own.aggregation is not None
     assert own.aggregation.window is not None
     assert own.aggregation.window.origins == ("a.order/^ord.*", "a.payment/payments")
-    assert topic_names.resolved(found, ["ord1", "ord2", "p"]).agents[0].topics == ("ord1", "ord2")
-    window = topic_names.resolved(found, ["ord1", "ord2", "p"]).agents[2].aggregation
+    assert topic_names.resolved(app, ["ord1", "ord2", "p"]).agents[0].topics == ("ord1", "ord2")
+    window = topic_names.resolved(app, ["ord1", "ord2", "p"]).agents[2].aggregation
     assert window is not None
     assert window.window is not None
     assert window.window.origins == ("a.order/ord1", "a.order/ord2", "a.payment/payments")

@@ -49,9 +49,9 @@ def with_store(url: str) -> str:
 
 @pytest.mark.parametrize("url", STORES)
 def test_a_store_on_another_machine_wants_tls_or_a_word(tmp_path, url):
-    found = lines(loaded(tmp_path, with_store(url)).problems, tmp_path)
+    complaints = lines(loaded(tmp_path, with_store(url)).problems, tmp_path)
     what = "is on another machine and would be reached without TLS"
-    assert found == [f"f.yaml:3:1: store: {what}; write {STORES[url]}, {END}"]
+    assert complaints == [f"f.yaml:3:1: store: {what}; write {STORES[url]}, {END}"]
     assert not loaded(tmp_path, "allow_plaintext: true\n" + with_store(url)).problems
 
 
@@ -72,9 +72,9 @@ def test_a_store_is_judged_by_the_hosts_that_its_driver_goes_to(tmp_path, monkey
     for name, value in ELSEWHERE[url].items():
         monkeypatch.setenv(name, value)
     what = "leads to another machine by its host, hostaddr or service, or by the environment's PG variables, and would "
-    found = lines(loaded(tmp_path, with_store(url)).problems, tmp_path)
+    complaints = lines(loaded(tmp_path, with_store(url)).problems, tmp_path)
     how = STORES["postgresql://worker@db/app"]
-    assert found == [f"f.yaml:3:1: store: {what}be reached without TLS; write {how}, {END}"]
+    assert complaints == [f"f.yaml:3:1: store: {what}be reached without TLS; write {how}, {END}"]
     assert not loaded(tmp_path, "allow_plaintext: true\n" + with_store(url)).problems
 
 
@@ -114,9 +114,9 @@ def test_brokers_on_another_machine_want_tls_or_a_word(tmp_path, settings, refus
 
 
 def test_check_warns_and_run_refuses(tmp_path):
-    found = loaded(tmp_path, with_store("redis://cache:6379/0"), tolerant=True)
-    assert (found.app is not None, found.problems) == (True, ())
-    assert [p.key for p in found.warnings if "without TLS" in p.message] == ["store"]
+    file = loaded(tmp_path, with_store("redis://cache:6379/0"), tolerant=True)
+    assert (file.app is not None, file.problems) == (True, ())
+    assert [p.key for p in file.warnings if "without TLS" in p.message] == ["store"]
 
 
 def test_what_is_not_known_yet_is_not_judged(tmp_path):

@@ -72,9 +72,11 @@ def folder(tmp_path: Path) -> Path:
 
 def said(folder: Path, text: str) -> list[str]:
     """The problems, or else the warnings of expressions."""
-    found = loaded(folder, text)
-    shown = lines(found.problems, folder) or [each.as_warning().partition(f"{folder}/")[2] for each in found.warnings]
-    return [each.removeprefix("f.yaml:") for each in shown]
+    file = loaded(folder, text)
+    shown = lines(file.problems, folder) or [
+        warning.as_warning().partition(f"{folder}/")[2] for warning in file.warnings
+    ]
+    return [group.removeprefix("f.yaml:") for group in shown]
 
 
 WRONG = [
@@ -114,8 +116,8 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "column", "expected"), WRONG, ids=[text for text, *_ in WRONG])
 def test_an_avro_schema_tells_what_cannot_work(text: str, column: int, expected: str, folder: Path) -> None:
-    [found] = said(folder, agent(f"{AVRO}\nwhere: >-\n  {text}\n{TO}"))
-    assert found.startswith(f"10:5: agents.a.where: character {column} of the expression: {expected}")
+    [problem] = said(folder, agent(f"{AVRO}\nwhere: >-\n  {text}\n{TO}"))
+    assert problem.startswith(f"10:5: agents.a.where: character {column} of the expression: {expected}")
 
 
 NULL = "may be null; ask has({0}) before, or write default({0}, ...)"
@@ -130,8 +132,8 @@ NULLABLE = [
 
 @pytest.mark.parametrize(("text", "column", "name"), NULLABLE, ids=[text for text, *_ in NULLABLE])
 def test_a_field_that_may_be_null_is_a_warning(text: str, column: int, name: str, folder: Path) -> None:
-    [found] = said(folder, agent(f"{AVRO}\nwhere: >-\n  {text}\n{TO}"))
-    assert found == f"10:5: agents.a.where: warning: character {column} of the expression: {name} {NULL.format(name)}"
+    [problem] = said(folder, agent(f"{AVRO}\nwhere: >-\n  {text}\n{TO}"))
+    assert problem == f"10:5: agents.a.where: warning: character {column} of the expression: {name} {NULL.format(name)}"
 
 
 FINE = [
@@ -149,8 +151,8 @@ def test_what_can_work_is_not_refused(text: str, folder: Path) -> None:
 
 
 def test_a_finding_has_the_column_in_the_file(folder: Path) -> None:
-    [found] = said(folder, agent(f"{AVRO}\nwhere: qty > 1 && total * 2 > 1\n{TO}"))
-    assert found.startswith("10:23: agents.a.where: * takes numbers, ")
+    [problem] = said(folder, agent(f"{AVRO}\nwhere: qty > 1 && total * 2 > 1\n{TO}"))
+    assert problem.startswith("10:23: agents.a.where: * takes numbers, ")
 
 
 LETS = [
@@ -168,8 +170,8 @@ LETS = [
 def test_computed_fields_have_types(text: str, expected: str, folder: Path) -> None:
     rest = "aggregate: {count: 10, compute: {s: {sum: t}}}\nto: {topic: totals}"
     text = text.replace("\nSUM", f"\n{rest}") if "SUM" in text else f"{text}\n{TO}"
-    [found] = said(folder, agent(f"{AVRO}\n{text}"))
-    assert found.startswith(expected)
+    [problem] = said(folder, agent(f"{AVRO}\n{text}"))
+    assert problem.startswith(expected)
 
 
 def test_a_computed_field_of_numbers_is_summed(folder: Path) -> None:
@@ -179,15 +181,15 @@ def test_a_computed_field_of_numbers_is_summed(folder: Path) -> None:
 
 def test_both_halves_of_a_repartition_know_the_schema(folder: Path) -> None:
     more = "key: country\nrepartition: by-country\nwhere: qtty > 1"
-    [found] = said(folder, agent(f"{AVRO}\n{more}\n{TO}"))
-    assert found.startswith("12:12: agents.a.where: no field qtty in invoice.avsc; did you mean qty?")
+    [problem] = said(folder, agent(f"{AVRO}\n{more}\n{TO}"))
+    assert problem.startswith("12:12: agents.a.where: no field qtty in invoice.avsc; did you mean qty?")
 
 
 def test_a_schema_that_another_agent_of_the_file_writes_is_known(folder: Path) -> None:
     first = f"{AVRO}\naggregate: {{count: 10, compute: {{spent: {{sum: qty}}}}}}\nto: {{topic: mid, format: avro}}"
     second = f"  b:\n{indent(f'from: mid{chr(10)}format: avro{chr(10)}where: spend > 1{chr(10)}{TO}', '    ')}\n"
-    [found] = said(folder, agent(first) + second)
-    assert "agents.b.where: no field spend in the schema sluicegate.a." in found
+    [problem] = said(folder, agent(first) + second)
+    assert "agents.b.where: no field spend in the schema sluicegate.a." in problem
 
 
 COMPUTE = (
@@ -214,16 +216,16 @@ OF_RESULTS = [
 def test_reducers_tell_the_types_of_a_result(text: str, expected: str, place: str, folder: Path) -> None:
     having = f"having: >-\n  {text}\n" if place == "having" else ""
     to = "to: {topic: t}" if having else f"to:\n  - topic: t\n    where: >-\n      {text}"
-    [found] = said(folder, agent(f"{AVRO}\n{having}aggregate: {{count: 10, {COMPUTE}}}\n{to}"))
-    assert expected in found
-    assert ("agents.a.having: " if having else "agents.a.to[0].where: ") in found
+    [problem] = said(folder, agent(f"{AVRO}\n{having}aggregate: {{count: 10, {COMPUTE}}}\n{to}"))
+    assert expected in problem
+    assert ("agents.a.having: " if having else "agents.a.to[0].where: ") in problem
 
 
 def test_a_reducer_of_fields_that_may_be_missing_may_give_null(folder: Path) -> None:
     rule = "aggregate: {count: 10, on_missing: %s, compute: {s: {sum: risk}, l: {last: risk}}}\nto: {topic: t}"
     text = agent(f"{AVRO}\nhaving: s > 1 && l > 1\n{rule}")
     assert said(folder, text % "skip") == []
-    assert [each.partition("warning: ")[2] for each in said(folder, text % "ignore")] == [
+    assert [line.partition("warning: ")[2] for line in said(folder, text % "ignore")] == [
         f"s {NULL.format('s')}",
         f"l {NULL.format('l')}",
     ]
@@ -231,14 +233,14 @@ def test_a_reducer_of_fields_that_may_be_missing_may_give_null(folder: Path) -> 
 
 def test_select_is_checked(folder: Path) -> None:
     to = "to: {topic: t, select: {a: opened_at * 2}}"
-    [found] = said(folder, agent(f"{AVRO}\naggregate: {{count: 10}}\n{to}"))
-    assert "agents.a.to.select.a: * takes numbers, opened_at is text (a time); correct the expression" in found
+    [problem] = said(folder, agent(f"{AVRO}\naggregate: {{count: 10}}\n{to}"))
+    assert "agents.a.to.select.a: * takes numbers, opened_at is text (a time); correct the expression" in problem
 
 
 def test_no_message_has_a_value_of_a_test(folder: Path) -> None:
     tests = 'tests:\n  t:\n    - send: {topic: orders, key: k, value: {card: "4111-1111"}}\n    - advance: 1s\n'
-    [found] = said(folder, agent(f"from: orders\nwhere: cart > 1\n{TO}") + tests)
-    assert "4111" not in found
+    [problem] = said(folder, agent(f"from: orders\nwhere: cart > 1\n{TO}") + tests)
+    assert "4111" not in problem
 
 
 # -- the type of a handler's `value` -----------------------------------------------------------------------------------
@@ -327,19 +329,19 @@ OF_STRUCTS = [
 
 @pytest.mark.parametrize(("text", "expected"), OF_STRUCTS, ids=[text for text, *_ in OF_STRUCTS])
 def test_a_struct_of_a_handler_tells_what_cannot_work(text: str, expected: str, handlers: Path) -> None:
-    [found] = said(handlers, handled(text, "loose"))
-    assert expected in found
+    [problem] = said(handlers, handled(text, "loose"))
+    assert expected in problem
 
 
 @pytest.mark.parametrize("name", ["risk", "late"])
 def test_a_field_of_a_struct_that_may_be_missing_is_a_warning(name: str, handlers: Path) -> None:
-    [found] = said(handlers, handled(f"{name} > 1", "loose"))
-    assert found.endswith(f"{name} {NULL.format(name)}")
+    [problem] = said(handlers, handled(f"{name} > 1", "loose"))
+    assert problem.endswith(f"{name} {NULL.format(name)}")
 
 
 def test_a_struct_that_forbids_other_fields_has_all_names(handlers: Path) -> None:
-    [found] = said(handlers, handled("qtty > 1", "strict"))
-    assert "no field qtty in Strict; did you mean qty?" in found
+    [problem] = said(handlers, handled("qtty > 1", "strict"))
+    assert "no field qtty in Strict; did you mean qty?" in problem
     assert said(handlers, handled("what == 'strict' && qty > 1", "strict")) == []
 
 
@@ -382,30 +384,30 @@ UNSENT = [
 
 @pytest.mark.parametrize(("text", "expected"), UNSENT, ids=[text for text, *_ in UNSENT])
 def test_a_name_that_no_test_sends_is_a_warning(text: str, expected: str, tmp_path: Path) -> None:
-    [found] = said(tmp_path, agent(f"from: orders\nwhere: >-\n  {text}\n{TO}") + sending(*VALUES))
+    [problem] = said(tmp_path, agent(f"from: orders\nwhere: >-\n  {text}\n{TO}") + sending(*VALUES))
     column = text.index("[") if "[" in text else text.index(expected.split()[2])
-    assert f"agents.a.where: warning: character {column + 1} of the expression: " in found
-    assert expected in found
+    assert f"agents.a.where: warning: character {column + 1} of the expression: " in problem
+    assert expected in problem
 
 
 def test_a_field_that_a_forwarder_copies_and_no_test_sends_is_a_warning(tmp_path: Path) -> None:
     text = agent("from: orders\nto: {topic: rest, select: [country, countri]}") + sending(*VALUES)
-    [found] = said(tmp_path, text)
-    assert "a.to.select: warning: " in found
-    assert "no field countri in the values that the tests send; did you mean country?" in found
+    [problem] = said(tmp_path, text)
+    assert "a.to.select: warning: " in problem
+    assert "no field countri in the values that the tests send; did you mean country?" in problem
 
 
 def test_a_record_that_no_decoder_takes_shows_no_names(tmp_path: Path) -> None:
     deep = b64encode(b'{"a": ' + b"[" * 100_000).decode(), b64encode(b'{"a":' + b"[" * 99 + b"]" * 99 + b"}").decode()
-    values = (f"value_base64: {each}" for each in deep)
+    values = (f"value_base64: {text}" for text in deep)
     assert said(tmp_path, agent(f"from: orders\nwhere: zzz > 1\n{TO}") + sending(*values)) == []
 
 
 def test_a_name_that_cannot_be_printed_is_escaped(tmp_path: Path) -> None:
     text = agent(f'from: orders\nwhere: >-\n  message.value["a\\nb"] == 1\n{TO}') + sending('value: {"a\\nc": 1}')
-    [found] = said(tmp_path, text)
-    assert "\n" not in found
-    assert "did you mean a\\nc?" in found
+    [problem] = said(tmp_path, text)
+    assert "\n" not in problem
+    assert "did you mean a\\nc?" in problem
 
 
 ALL_SENT = "country == 'DE' && total > 1 && encoded == 1 && has(customer.tier) && items.all(i, i.price > 1 || i.n > 1)"
@@ -429,20 +431,20 @@ SILENT = [
 def test_where_no_test_shows_the_records_nothing_is_said(source: str, tests: str, tmp_path: Path) -> None:
     where = "message.topic == 'x'" if "raw" in source else "countri == 'DE'"
     other = "  b:\n    from: orders2\n    aggregate: {count: 1}\n    to: {topic: t2}\n"
-    found = said(tmp_path, agent(f"{source}\nwhere: {where}\n{TO}") + other + tests)
-    assert [each for each in found if "where" in each] == []
+    complaints = said(tmp_path, agent(f"{source}\nwhere: {where}\n{TO}") + other + tests)
+    assert [complaint for complaint in complaints if "where" in complaint] == []
 
 
 def test_a_topic_that_another_agent_writes_has_more_than_the_tests_send(tmp_path: Path) -> None:
     second = f"  b:\n{indent(f'from: totals{chr(10)}where: spent > 1{chr(10)}aggregate: {{count: 1}}', '    ')}\n"
     text = agent(f"from: orders\n{TO}") + second + "    to: {topic: t2}\n" + sending("value: {a: 1}", topic="totals")
-    assert [each for each in said(tmp_path, text) if "where" in each] == []
+    assert [line for line in said(tmp_path, text) if "where" in line] == []
 
 
 def test_names_of_the_handlers_type_need_not_be_sent(handlers: Path) -> None:
     text = handled("qty > 1 && has(other)", "loose") + sending("value: {third: 1}")
-    [found] = said(handlers, text)
-    assert "no field other in the values that the tests send" in found
+    [problem] = said(handlers, text)
+    assert "no field other in the values that the tests send" in problem
 
 
 # -- fields that the file declares -------------------------------------------------------------------------------------
@@ -480,11 +482,11 @@ OF_FIELDS = [
 @pytest.mark.parametrize(("text", "expected"), OF_FIELDS, ids=[text for text, *_ in OF_FIELDS])
 def test_declared_fields_are_checked_like_those_of_a_schema(text: str, expected: str, tmp_path: Path) -> None:
     rest = "to: {topic: totals}" if text.startswith("aggregate") else TO
-    found = [
-        each for each in said(tmp_path, agent(f"{DECLARED}{text}\n{rest}")) if "is not the message key" not in each
+    complaints = [
+        line for line in said(tmp_path, agent(f"{DECLARED}{text}\n{rest}")) if "is not the message key" not in line
     ]
-    assert len(found) == 1
-    assert expected in found[0]
+    assert len(complaints) == 1
+    assert expected in complaints[0]
 
 
 FORWARDED = [
@@ -500,8 +502,8 @@ FORWARDED = [
 def test_the_types_of_a_record_are_known_under_to_of_an_agent_that_forwards(
     to: str, expected: str, tmp_path: Path
 ) -> None:
-    [found] = said(tmp_path, agent(f"{DECLARED}{to}"))
-    assert expected in found
+    [problem] = said(tmp_path, agent(f"{DECLARED}{to}"))
+    assert expected in problem
 
 
 def test_a_computed_field_and_one_that_may_be_null_can_be_selected(tmp_path: Path) -> None:
@@ -537,8 +539,8 @@ UNDECLARED = [
 
 @pytest.mark.parametrize(("text", "expected"), UNDECLARED, ids=[text for text, *_ in UNDECLARED])
 def test_what_is_no_declaration_is_refused(text: str, expected: str, folder: Path) -> None:
-    [found] = said(folder, agent(f"from: orders\n{text}\n{TO}"))
-    assert expected in found
+    [problem] = said(folder, agent(f"from: orders\n{text}\n{TO}"))
+    assert expected in problem
 
 
 # -- values built in Python --------------------------------------------------------------------------------------------

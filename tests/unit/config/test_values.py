@@ -323,9 +323,9 @@ FILES = {
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
 def test_what_a_file_becomes_passes(tmp_path, text: str) -> None:
     (tmp_path / "order.avsc").write_text(SCHEMA)
-    found = loaded(tmp_path, text, {"TOKEN": "0123456789abcdef"})
-    assert found.app is not None, found.problems
-    values.check(found.app)
+    file = loaded(tmp_path, text, {"TOKEN": "0123456789abcdef"})
+    assert file.app is not None, file.problems
+    values.check(file.app)
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "avro"])  # whose schema is a file

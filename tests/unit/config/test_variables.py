@@ -70,8 +70,8 @@ def test_where_text_is_wanted_digits_stay_as_they_were_written(tmp_path):
 
 
 def test_a_value_cannot_add_structure_to_the_file(tmp_path):
-    found = loaded(tmp_path, GOOD.replace("from: orders", "from: ${TEXT}"), ENVIRON)
-    assert [(p.key, p.line) for p in found.problems] == [("agents.a.from", 7)]
+    file = loaded(tmp_path, GOOD.replace("from: orders", "from: ${TEXT}"), ENVIRON)
+    assert [(p.key, p.line) for p in file.problems] == [("agents.a.from", 7)]
 
 
 UNSET = agent("from: ${TOPIC}\naggregate:\n  count: ${COUNT}\n  timeout: {after: '${AFTER}'}\nto: {topic: o}").replace(
@@ -80,9 +80,9 @@ UNSET = agent("from: ${TOPIC}\naggregate:\n  count: ${COUNT}\n  timeout: {after:
 
 
 def test_an_unset_variable_is_a_problem_where_values_are_needed(tmp_path):
-    found = loaded(tmp_path, UNSET)
-    assert found.app is None
-    assert lines(found.problems, tmp_path) == [
+    file = loaded(tmp_path, UNSET)
+    assert file.app is None
+    assert lines(file.problems, tmp_path) == [
         "f.yaml:3:1: store: ${STORE} is not set; set STORE, or write ${STORE:-default}",
         "f.yaml:7:5: agents.a.from: ${TOPIC} is not set; set TOPIC, or write ${TOPIC:-default}",
         "f.yaml:9:7: agents.a.aggregate.count: ${COUNT} is not set; set COUNT, or write ${COUNT:-default}",
@@ -91,9 +91,9 @@ def test_an_unset_variable_is_a_problem_where_values_are_needed(tmp_path):
 
 
 def test_checking_works_while_variables_are_unset_and_still_finds_what_is_wrong(tmp_path):
-    found = loaded(tmp_path, UNSET, tolerant=True)
-    assert (found.problems, len(found.unset), found.vague) == ((), 4, {"a"})
-    assert found.app.agents[0].topics == ("${TOPIC}",)
+    file = loaded(tmp_path, UNSET, tolerant=True)
+    assert (file.problems, len(file.unset), file.vague) == ((), 4, {"a"})
+    assert file.app.agents[0].topics == ("${TOPIC}",)
     wrong = loaded(tmp_path, UNSET + "acept_level: lossy\n", tolerant=True)
     assert [p.key for p in wrong.problems] == ["acept_level"]
 
@@ -122,9 +122,9 @@ def test_any_value_at_the_top_may_be_a_variable_that_is_not_set(tmp_path, place)
     text = "".join(line for line in HEAD.splitlines(True) if not line.startswith(key + ":")) + place + "\n"
     if key != "agents":
         text += "agents: {a: {from: t, aggregate: {count: 1}, to: {topic: o}}}\n"
-    found = loaded(tmp_path, text, tolerant=True)
-    assert lines(found.problems, tmp_path) == []
-    assert found.unset
+    file = loaded(tmp_path, text, tolerant=True)
+    assert lines(file.problems, tmp_path) == []
+    assert file.unset
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_any_value_at_the_top_may_be_a_variable_that_is_not_set(tmp_path, place)
 )
 def test_any_value_of_a_rule_may_be_a_variable_that_is_not_set(tmp_path, value):
     text = agent(f"from: t\naggregate: {{{value.replace('X', repr('${X}'))}}}\nto: {{topic: o}}")
-    found = loaded(tmp_path, text, tolerant=True)
-    assert lines(found.problems, tmp_path) == []
-    assert found.unset
+    file = loaded(tmp_path, text, tolerant=True)
+    assert lines(file.problems, tmp_path) == []
+    assert file.unset
 
 
 @pytest.mark.parametrize(
@@ -162,6 +162,6 @@ def test_any_value_of_a_rule_may_be_a_variable_that_is_not_set(tmp_path, value):
 )
 def test_any_value_of_an_agent_may_be_a_variable_that_is_not_set(tmp_path, key):
     values = {"from": "t", "aggregate": "{count: 1}", "to": "{topic: o}"} | {key: "${X}"}
-    found = loaded(tmp_path, agent("\n".join(f"{k}: {v}" for k, v in values.items())), tolerant=True)
-    assert lines(found.problems, tmp_path) == []
-    assert found.unset
+    file = loaded(tmp_path, agent("\n".join(f"{k}: {v}" for k, v in values.items())), tolerant=True)
+    assert lines(file.problems, tmp_path) == []
+    assert file.unset

@@ -26,18 +26,18 @@ def windowed(window: str, more: str = "", aggregate: str = "") -> str:
 
 
 def window_of(folder: Path, text: str) -> Window:
-    found = loaded(folder, windowed(text))
-    assert found.app is not None, found.problems
-    rule = found.app.agents[0].aggregation
+    file = loaded(folder, windowed(text))
+    assert file.app is not None, file.problems
+    rule = file.app.agents[0].aggregation
     assert rule is not None
     assert rule.window is not None
     return rule.window
 
 
 def an_agent(folder: Path, text: str, more: str = "") -> Agent:
-    found = loaded(folder, windowed(text, more))
-    assert found.app is not None, found.problems
-    return found.app.agents[0]
+    file = loaded(folder, windowed(text, more))
+    assert file.app is not None, file.problems
+    return file.app.agents[0]
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_a_file_says_which_windows_there_are(tmp_path: Path, text: str, window: 
     ],
 )
 def test_the_same_windows_built_in_python_pass_the_same_checks(tmp_path: Path, text: str) -> None:
-    found = loaded(tmp_path, windowed(text))
-    assert found.app is not None
-    values.check(found.app)
-    bad = replace(found.app.agents[0].aggregation, since_first=5.0)  # type: ignore[type-var]
+    file = loaded(tmp_path, windowed(text))
+    assert file.app is not None
+    values.check(file.app)
+    bad = replace(file.app.agents[0].aggregation, since_first=5.0)  # type: ignore[type-var]
     with pytest.raises(Exception, match="does not go together with a window"):
-        values.check(replace(found.app, agents=(replace(found.app.agents[0], aggregation=bad),)))
+        values.check(replace(file.app, agents=(replace(file.app.agents[0], aggregation=bad),)))
 
 
 AT = "f.yaml:8:5: agents.a.aggregate"
@@ -260,8 +260,8 @@ def test_a_mistake_is_one_line(tmp_path: Path, text: str, more: str, aggregate: 
     ],
 )
 def test_what_windows_cannot_do_yet_is_refused(tmp_path: Path, more: str, problem: str) -> None:
-    found = lines(loaded(tmp_path, windowed("{tumbling: 5m, time: at}", more)).problems, tmp_path)
-    assert any(f"agents.a.{problem}" in line for line in found), found
+    complaints = lines(loaded(tmp_path, windowed("{tumbling: 5m, time: at}", more)).problems, tmp_path)
+    assert any(f"agents.a.{problem}" in line for line in complaints), complaints
 
 
 @pytest.mark.parametrize(
@@ -275,8 +275,10 @@ def test_what_windows_cannot_do_yet_is_refused(tmp_path: Path, more: str, proble
     ],
 )
 def test_windows_finish_beside_a_changed_rule(tmp_path: Path, window: str, why: str) -> None:
-    found = lines(loaded(tmp_path, windowed(window, "on_change: finish")).problems, tmp_path)
-    assert [line.partition("does not go together with ")[2].partition(";")[0] for line in found] == [why] * bool(why)
+    complaints = lines(loaded(tmp_path, windowed(window, "on_change: finish")).problems, tmp_path)
+    assert [line.partition("does not go together with ")[2].partition(";")[0] for line in complaints] == [why] * bool(
+        why
+    )
 
 
 def test_a_result_at_each_record_is_not_early(tmp_path: Path) -> None:
@@ -292,20 +294,20 @@ def test_a_computed_field_cannot_have_the_name_of_the_window(tmp_path: Path) -> 
 
 def test_limits_that_are_never_are_warned_of(tmp_path: Path) -> None:
     for name in ("idle", "at_most"):
-        found = loaded(tmp_path, windowed(f"{{tumbling: 5m, {name}: never}}"))
-        assert f"agents.a.aggregate.window.{name}: is never" in "\n".join(lines(found.warnings, tmp_path))
+        file = loaded(tmp_path, windowed(f"{{tumbling: 5m, {name}: never}}"))
+        assert f"agents.a.aggregate.window.{name}: is never" in "\n".join(lines(file.warnings, tmp_path))
     assert "window" not in "\n".join(lines(loaded(tmp_path, windowed("{tumbling: 5m}")).warnings, tmp_path))
 
 
 def test_many_hopping_windows_of_one_record_are_warned_about(tmp_path: Path) -> None:
-    [found] = lines(loaded(tmp_path, windowed("{hopping: 1d, every: 1s}")).warnings, tmp_path)
-    assert "window.every: makes 86,400 windows of each record" in found
+    [problem] = lines(loaded(tmp_path, windowed("{hopping: 1d, every: 1s}")).warnings, tmp_path)
+    assert "window.every: makes 86,400 windows of each record" in problem
     assert loaded(tmp_path, windowed("{hopping: 1h, every: 5m}")).warnings == ()
 
 
 def test_a_file_in_words(tmp_path: Path) -> None:
-    said = words.meaning(an_agent(tmp_path, "{tumbling: 5m, time: placed_at, grace: 30s, at_most: 10m}"))
-    assert said[1:5] == [
+    sentences = words.meaning(an_agent(tmp_path, "{tumbling: 5m, time: placed_at, grace: 30s, at_most: 10m}"))
+    assert sentences[1:5] == [
         "groups by windows of 5 min of placed_at",
         "closes a window when a record of its partition is 30 s past its end",
         "closes it by the worker's clock 1 min after the partition fell silent and the window with its grace ended, or "
@@ -323,8 +325,8 @@ def test_windows_of_a_calendar_in_words(tmp_path: Path) -> None:
 
 
 def test_sessions_in_words(tmp_path: Path) -> None:
-    said = words.meaning(an_agent(tmp_path, "{session: 30m, grace: 1m, time: at, idle: never}"))
-    assert said[1:4] == [
+    sentences = words.meaning(an_agent(tmp_path, "{session: 30m, grace: 1m, time: at, idle: never}"))
+    assert sentences[1:4] == [
         "groups by sessions of at: one ends 30 min after its last record",
         "closes a window when a record of its partition is more than 1 min past its end",
         "closes it by the worker's clock at the latest 91 min after the group's last record",
@@ -379,18 +381,18 @@ def test_windows_that_are_revised_are_not_ended_early(tmp_path: Path) -> None:
 
 
 def test_late_records_in_words(tmp_path: Path) -> None:
-    said = words.meaning(an_agent(tmp_path, "{tumbling: 5m, late: {new: 10s}}"))
-    assert "late records of a key and a window make a further result, 10 s after the first one of them" in said
-    said = words.meaning(an_agent(tmp_path, "{tumbling: 5m, late: {amend: 1h}}"))
+    sentences = words.meaning(an_agent(tmp_path, "{tumbling: 5m, late: {new: 10s}}"))
+    assert "late records of a key and a window make a further result, 10 s after the first one of them" in sentences
+    sentences = words.meaning(an_agent(tmp_path, "{tumbling: 5m, late: {amend: 1h}}"))
     assert (
         "keeps a window for 1 h of event time after its close: late records change it, and the whole result is sent "
         "again 1 min after the first one of them; what is later still goes to shop.dead with the reason late"
-    ) in said
+    ) in sentences
 
 
 def test_many_windows_that_stay_are_warned_of(tmp_path: Path) -> None:
-    found = loaded(tmp_path, windowed("{tumbling: 5m, late: {amend: 1d}}"))
-    [line] = [line for line in lines(found.warnings, tmp_path) if "amend" in line]
+    file = loaded(tmp_path, windowed("{tumbling: 5m, late: {amend: 1d}}"))
+    [line] = [line for line in lines(file.warnings, tmp_path) if "amend" in line]
     assert "keeps about 288 windows of each key, and `max_groups` counts them" in line
     assert not [
         line
@@ -420,10 +422,10 @@ def test_many_windows_that_stay_are_warned_of(tmp_path: Path) -> None:
 def test_a_number_of_groups_in_memory_that_bounds_nothing_is_warned_of(
     window: str, more: str, warns: bool, tmp_path: Path
 ) -> None:
-    found = loaded(tmp_path, windowed(window, more, ", hot_groups: 1000"))
-    assert found.problems == ()
-    said = [line for line in lines(found.warnings, tmp_path) if "hot_groups" in line]
-    assert [("bounds nothing" in line) for line in said] == [True] * warns
+    file = loaded(tmp_path, windowed(window, more, ", hot_groups: 1000"))
+    assert file.problems == ()
+    complaints = [line for line in lines(file.warnings, tmp_path) if "hot_groups" in line]
+    assert [("bounds nothing" in line) for line in complaints] == [True] * warns
 
 
 @pytest.mark.parametrize(
@@ -441,10 +443,10 @@ def test_a_number_of_groups_in_memory_that_bounds_nothing_is_warned_of(
 def test_a_number_of_groups_in_memory_that_is_never_reached_is_warned_of(
     aggregate: str, most: str | None, tmp_path: Path
 ) -> None:
-    found = loaded(tmp_path, agent(f"from: orders\naggregate: {{{aggregate}}}\nto: {{topic: totals}}"))
-    assert found.problems == ()
-    told = [line.partition(" agents.")[2] for line in lines(found.warnings, tmp_path) if "hot_groups" in line]
-    assert told == [
+    file = loaded(tmp_path, agent(f"from: orders\naggregate: {{{aggregate}}}\nto: {{topic: totals}}"))
+    assert file.problems == ()
+    reasons = [line.partition(" agents.")[2] for line in lines(file.warnings, tmp_path) if "hot_groups" in line]
+    assert reasons == [
         f"a.aggregate.hot_groups: bounds nothing: a partition has at most {number} groups by max_groups; write a lower "
         "number, or leave it out"
         for number in filter(None, [most])
@@ -452,8 +454,8 @@ def test_a_number_of_groups_in_memory_that_is_never_reached_is_warned_of(
 
 
 def test_hopping_windows_in_words(tmp_path: Path) -> None:
-    said = words.meaning(an_agent(tmp_path, "{hopping: 1h, every: 5m}"))
-    assert said[1] == "groups by windows of 1 h of the record's timestamp, one every 5 min"
+    sentences = words.meaning(an_agent(tmp_path, "{hopping: 1h, every: 5m}"))
+    assert sentences[1] == "groups by windows of 1 h of the record's timestamp, one every 5 min"
 
 
 def test_expressions_of_results_know_the_window(tmp_path: Path) -> None:
@@ -494,9 +496,9 @@ def test_what_a_change_means_for_open_windows(tmp_path: Path, changed: str, poli
 )
 def test_another_calendar_is_another_window(tmp_path: Path, changed: str, path: str) -> None:
     old, new = (an_agent(tmp_path, text) for text in ("{tumbling: week, zone: Europe/Vienna}", changed))
-    found = changes(document(old), document(new))
-    assert path in [each.path for each in found]
-    assert policies_of(found) == ("flush", "drop")
+    differences = changes(document(old), document(new))
+    assert path in [difference.path for difference in differences]
+    assert policies_of(differences) == ("flush", "drop")
     assert fingerprint(old) != fingerprint(new)
 
 
@@ -545,11 +547,11 @@ def test_every_key_is_known_to_the_hints() -> None:
 
 
 def test_with_repartition_the_first_half_reads_the_times_and_the_second_knows_its_origins(tmp_path: Path) -> None:
-    found = loaded(tmp_path, windowed("{tumbling: 5m, time: at}", "key: shop\n        repartition: by-shop"))
-    assert found.app is not None, found.problems
-    first, second = found.app.agents
+    file = loaded(tmp_path, windowed("{tumbling: 5m, time: at}", "key: shop\n        repartition: by-shop"))
+    assert file.app is not None, file.problems
+    first, second = file.app.agents
     assert second.aggregation is not None
     assert first.times == Window(300.0, time="at", at_most=3900.0)
     assert second.aggregation.window == replace(first.times, origins=("a.repartition/orders",))
     assert "closes a window when records of all input partitions are at or past its end" in words.meaning(second)
-    values.check(found.app)
+    values.check(file.app)

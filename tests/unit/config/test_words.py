@@ -154,9 +154,9 @@ WARNINGS = [
 
 @pytest.mark.parametrize(("text", "expected"), WARNINGS)
 def test_what_is_unsafe_is_warned_of(tmp_path, text, expected):
-    found = loaded(tmp_path, text)
-    assert found.problems == ()
-    assert lines(found.warnings, tmp_path) == expected
+    file = loaded(tmp_path, text)
+    assert file.problems == ()
+    assert lines(file.warnings, tmp_path) == expected
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def test_what_is_unsafe_is_warned_of(tmp_path, text, expected):
 )
 def test_the_policy_for_errors_is_said_in_words(tmp_path, decode, produce, expected):
     text = f"from: a\naggregate: {{count: 1}}\nto: {{topic: o}}\non_error: {{decode: {decode}, produce: {produce}}}"
-    found = loaded(tmp_path, agent(text)).app.agents[0]
-    assert (found.on_error.decode, found.on_error.produce) == (decode, produce)
-    assert meaning(found)[-len(expected) :] == expected
+    built_agent = loaded(tmp_path, agent(text)).app.agents[0]
+    assert (built_agent.on_error.decode, built_agent.on_error.produce) == (decode, produce)
+    assert meaning(built_agent)[-len(expected) :] == expected
 
 
 def test_the_search_for_bad_messages_is_said_in_words(tmp_path):
@@ -204,13 +204,13 @@ def test_the_search_for_bad_messages_is_said_in_words(tmp_path):
         handler: builtins:len
         retry: {attempts: 5, isolate_after: 3}
         """)
-    [found] = loaded(tmp_path, text).app.agents
-    assert found.handler.isolate_after == 3
+    [built_agent] = loaded(tmp_path, text).app.agents
+    assert built_agent.handler.isolate_after == 3
     alone = (
         "after 3 failures of a group its messages are tried alone; those that fail go to shop.dead, and the "
         "others are handled without them"
     )
-    assert alone in meaning(found)
+    assert alone in meaning(built_agent)
 
 
 def test_how_often_a_result_is_in_its_topic_is_said_once_for_the_file(tmp_path):

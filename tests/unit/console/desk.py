@@ -71,16 +71,16 @@ class ConsoleClient:
         answer = connection.getresponse()
         content = answer.read()
         connection.close()
-        found = json.loads(content) if answer.headers.get_content_type() == "application/json" else content.decode()
-        return answer.status, found, dict(answer.headers)
+        outcome = json.loads(content) if answer.headers.get_content_type() == "application/json" else content.decode()
+        return answer.status, outcome, dict(answer.headers)
 
     def ask(self, name: str) -> Any:
         """The answer, when what it needs is read."""
         while True:
-            status, found, _ = self.send("GET", f"/console/{name}")
+            status, answer, _ = self.send("GET", f"/console/{name}")
             if status != 202:
-                assert status == 200, found
-                return found
+                assert status == 200, answer
+                return answer
 
     def change(self, name: str, **fields: Any) -> tuple[int, Any]:
         more = {"Content-Type": "application/json", CHANGE_HEADER: self.secret, "Origin": self.origin}

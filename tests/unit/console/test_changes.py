@@ -35,14 +35,14 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Con
 
 
 def audited(tmp_path: Path) -> list[tuple[str, str, str, str]]:
-    found = json.loads(CliRunner().invoke(main, ["audit", str(tmp_path / "app.yaml"), "--json"]).stdout)["changes"]
-    return [(each["what"], each["key"], each["why"], each["who"]) for each in found]
+    changes = json.loads(CliRunner().invoke(main, ["audit", str(tmp_path / "app.yaml"), "--json"]).stdout)["changes"]
+    return [(change["what"], change["key"], change["why"], change["who"]) for change in changes]
 
 
 def test_a_group_is_fired_once_by_its_owner_and_the_reason_is_kept(scene: Any, tmp_path: Path) -> None:
     client, driver, log = scene
-    status, said = client.change("fire", **X, why="the shop closes", by="anne")
-    assert (status, said["fire"]["key"]) == (200, "x")
+    status, answer = client.change("fire", **X, why="the shop closes", by="anne")
+    assert (status, answer["fire"]["key"]) == (200, "x")
     feed(log, ("y", 2))
     driver.turns().later(5).turns(20)
     [result] = [json.loads(message.v) for message in distinct(log, "out")]
@@ -55,14 +55,14 @@ def test_a_group_is_fired_once_by_its_owner_and_the_reason_is_kept(scene: Any, t
         True,
         True,
     )
-    assert [each["what"] for each in client.ask("audit")["changes"]] == ["groups fire"]
+    assert [change["what"] for change in client.ask("audit")["changes"]] == ["groups fire"]
 
 
 def test_a_group_is_dropped_and_the_list_knows_it_at_once(scene: Any, tmp_path: Path) -> None:
     client, driver, log = scene
     assert len(client.ask("groups?agent=a")["groups"]) == 2
     assert client.change("drop", **X, why="a test")[0] == 200
-    assert [each["text"] for each in client.ask("groups?agent=a")["groups"]] != ["x"]
+    assert [group["text"] for group in client.ask("groups?agent=a")["groups"]] != ["x"]
     assert client.ask("groups?agent=a")["open"] == 1
     driver.turns().later(5).turns(20)
     assert distinct(log, "out") == []
@@ -80,8 +80,8 @@ def test_dead_rows_and_letters_are_retried_once(scene: Any, tmp_path: Path) -> N
     done = {"rows": 0, "sent": 1, "groups": 0, "found": 0, "refused": [], "left_out": []}
     assert client.change("retry", **wanted) == (200, done)
     assert client.change("retry", **wanted)[1]["refused"] == ["in/0/3"]
-    assert [each.v for each in log.topics["in"][0]][3:] == [b"<b>bad", b"<b>bad"]
-    assert ("dead retry", "in/0/3", "mended") in [each[:3] for each in audited(tmp_path)]
+    assert [record.v for record in log.topics["in"][0]][3:] == [b"<b>bad", b"<b>bad"]
+    assert ("dead retry", "in/0/3", "mended") in [change[:3] for change in audited(tmp_path)]
 
 
 def dead_of_two_causes(driver: Driver, log: Log) -> None:
@@ -97,7 +97,7 @@ def test_all_of_a_cause_are_retried_and_no_other(scene: Any) -> None:
     assert (many["size"], many["agent"], one["size"]) == (2, "a", 1)
     outcome = client.change("retry", agent="a", cause=many["cause"], why="mended")[1]
     assert (outcome["sent"], outcome["refused"]) == (2, [])
-    assert [each["cause"] for each in client.ask("dead")["causes"]] == [one["cause"]]
+    assert [cause["cause"] for cause in client.ask("dead")["causes"]] == [one["cause"]]
     assert client.ask("dead")["found"] == 1
     assert client.ask("dead?retried=yes")["found"] == 3
     outcome = client.change("retry", agent="a", cause=many["cause"], why="mended")[1]
@@ -115,7 +115,7 @@ def test_the_dead_of_a_cause_are_dropped_with_their_reason(scene: Any, tmp_path:
     )
     assert client.ask("dead")["found"] == 1
     assert client.change("dead/drop", agent="a", ids=["in/0/5"], why="a test")[1]["letters"] == 1
-    assert [each[0] for each in audited(tmp_path)] == ["dead drop"] * 3
+    assert [change[0] for change in audited(tmp_path)] == ["dead drop"] * 3
 
 
 def test_another_reader_of_the_topic_is_asked_about_first(scene: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,8 +132,8 @@ def test_another_reader_of_the_topic_is_asked_about_first(scene: Any, monkeypatc
 @pytest.mark.parametrize("why", [{}, {"why": ""}, {"why": "  "}, {"why": 3}])
 @pytest.mark.parametrize("path", ["fire", "drop", "retry", "dead/drop", "outbox/retry", "outbox/drop"])
 def test_a_change_without_a_reason_is_refused(scene: Any, tmp_path: Path, path: str, why: dict[str, Any]) -> None:
-    status, said = scene[0].change(path, **X, ids=["in/0/3"], **why)
-    assert (status, "why" in said["error"]) == (400, True)
+    status, answer = scene[0].change(path, **X, ids=["in/0/3"], **why)
+    assert (status, "why" in answer["error"]) == (400, True)
     assert audited(tmp_path) == []
 
 

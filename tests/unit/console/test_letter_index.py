@@ -139,7 +139,7 @@ def test_a_letter_that_goes_during_a_retry_is_left_out(scene: DeadScene, monkeyp
     assert len(scene.ids()) == 2
     fresh = scene.client.port.calls.questions["/console/dead"].__wrapped__.__self__.letters  # type: ignore[attr-defined]
     whole = fresh.whole
-    monkeypatch.setattr(fresh, "whole", lambda *args: [each for each in whole(*args) if each.value == b"two"])
+    monkeypatch.setattr(fresh, "whole", lambda *args: [letter for letter in whole(*args) if letter.value == b"two"])
     outcome = scene.client.change("retry", agent="a", ids=["in/0/3", "in/0/4"], why="mended")[1]
     assert outcome["sent"] == 1
     assert outcome["left_out"] == [{"id": "in/0/3", "why": "the letter is gone from its topic"}]

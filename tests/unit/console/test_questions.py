@@ -34,9 +34,9 @@ from tests.waiting import wait_until
 def test_open_groups_are_listed_with_what_they_wait_for(tmp_path: Path) -> None:
     a_driver(tmp_path)
     with a_console(tmp_path) as client:
-        found = client.ask("groups?agent=a")
-        assert [(each["text"], each["count"]) for each in found["groups"]] == [("x", 2), (HOSTILE, 1)]
-        [group] = client.ask(f"why?agent=a&place=in/0&key={found['groups'][0]['name']}")["groups"]
+        answer = client.ask("groups?agent=a")
+        assert [(group["text"], group["count"]) for group in answer["groups"]] == [("x", 2), (HOSTILE, 1)]
+        [group] = client.ask(f"why?agent=a&place=in/0&key={answer['groups'][0]['name']}")["groups"]
         assert (group["values"], "2 of 3 records, opened" in group["why"]) == ({"n": 2, "total": 12}, True)
         [partition] = client.ask("partitions")["partitions"]
         assert (partition["owner"], partition["offset"]) == ("member", 3)
@@ -51,8 +51,8 @@ def test_many_groups_come_in_pages_and_are_searched_on_the_server(tmp_path: Path
         assert (len(first["groups"]), first["found"]) == (PAGE, 252)
         last = client.ask("groups?agent=a&order=key&first=200")
         assert len(last["groups"]) == 52
-        assert {each["text"] for each in first["groups"]}.isdisjoint(each["text"] for each in last["groups"])
-        assert [each["text"] for each in client.ask("groups?agent=a&search=KEY-024&order=key")["groups"]] == [
+        assert {group["text"] for group in first["groups"]}.isdisjoint(group["text"] for group in last["groups"])
+        assert [group["text"] for group in client.ask("groups?agent=a&search=KEY-024&order=key")["groups"]] == [
             f"key-024{n}" for n in range(10)
         ]
         assert client.ask("groups?agent=a&search=nothing")["found"] == 0
@@ -63,7 +63,7 @@ def test_groups_are_of_one_partition_overdue_or_in_another_order(tmp_path: Path)
     feed(log, *((f"key-{number}", 1) for number in range(4)), ("key-3", 1))
     driver.turns(20)
     with a_console(tmp_path) as client:
-        ask = lambda query: [each["text"] for each in client.ask(f"groups?agent=a&{query}")["groups"]]  # noqa: E731
+        ask = lambda query: [group["text"] for group in client.ask(f"groups?agent=a&{query}")["groups"]]  # noqa: E731
         assert ask("order=-key&search=key")[0] == "key-3"
         assert ask("order=count&search=key")[-1] == "key-3"
         assert (len(ask("place=in/0")), ask("place=in/1"), ask("late=yes")) == (6, [], [])
@@ -75,7 +75,7 @@ def test_groups_are_chosen_by_their_age_and_by_what_ends_them(tmp_path: Path) ->
     with a_console(tmp_path, lambda: now[0]) as client:
         ask = lambda query: client.ask(f"groups?agent=a&{query}")  # noqa: E731
         assert (ask("older=60")["found"], ask("older=0")["found"]) == (0, 2)
-        assert (ask("")["waits"], {each["waits"] for each in ask("")["groups"]}) == (["timeout"], {"timeout"})
+        assert (ask("")["waits"], {group["waits"] for group in ask("")["groups"]}) == (["timeout"], {"timeout"})
         assert (ask("waits=timeout")["found"], ask("waits=count")["found"], ask("waits=count")["open"]) == (2, 0, 2)
         now[0] = 61.0  # the reading is kept, and the groups grow older
         assert ask("older=60")["found"] == 2
@@ -104,7 +104,7 @@ def test_groups_that_became_overdue_since_the_reading_are_late(tmp_path: Path) -
         assert client.ask("groups?agent=a&late=yes")["groups"] == []
         now[0] = 601.0
         late = client.ask("groups?agent=a&late=yes")["groups"]
-    assert (len(late), all(each["fires_in"] < 0 for each in late)) == (2, True)
+    assert (len(late), all(result["fires_in"] < 0 for result in late)) == (2, True)
 
 
 def test_dead_letters_are_filtered_sorted_and_counted_by_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_dead_letters_are_filtered_sorted_and_counted_by_agent(tmp_path: Path, m
         log.append("in", 0, key, value)
     driver.turns(6).later(5).turns(4)
     with a_console(tmp_path) as client:
-        ask = lambda query: [each["id"] for each in client.ask(f"dead?{query}")["dead"]]  # noqa: E731
+        ask = lambda query: [letter["id"] for letter in client.ask(f"dead?{query}")["dead"]]  # noqa: E731
         assert ask("") == ["in/0/5", "in/0/4", "in/0/3"]
         assert ask("order=-reason")[-1] == "in/0/4"
         assert (ask("search=THREE"), ask("reason=missing-field"), ask("agent=b")) == (["in/0/5"], ["in/0/4"], [])
@@ -214,7 +214,9 @@ def test_a_plan_says_what_the_file_would_change(tmp_path: Path) -> None:
     with a_console(tmp_path) as client:
         file.write_text(FILE.replace("count: 3", "count: 2"))
         [plan] = client.ask("plan")["agents"]
-        assert [(each["path"], each["from"], each["to"]) for each in plan["changes"]] == [("aggregate.count", 3, 2)]
+        assert [(change["path"], change["from"], change["to"]) for change in plan["changes"]] == [
+            ("aggregate.count", 3, 2)
+        ]
         assert plan["open"]["convert"]["fire"] == 1
     file.write_text(FILE)
     with a_console(tmp_path) as client:
@@ -240,8 +242,8 @@ WRONG = (
 def test_a_question_with_wrong_fields_is_refused(tmp_path: Path, question: str) -> None:
     a_driver(tmp_path)
     with a_console(tmp_path) as client:
-        status, found, _ = client.send("GET", f"/console/{question}")
-        assert (status, list(found)) == (400, ["error"])
+        status, answer, _ = client.send("GET", f"/console/{question}")
+        assert (status, list(answer)) == (400, ["error"])
 
 
 def test_too_many_fields_are_refused(tmp_path: Path) -> None:

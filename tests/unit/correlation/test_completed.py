@@ -122,7 +122,7 @@ def test_a_lookup_may_have_the_name_of_a_field_of_a_leg_and_not_of_a_leg(tmp_pat
 )
 def test_a_key_that_no_result_has_is_found(tmp_path: Path, key: str, line: str) -> None:
     result = written(tmp_path, customer().replace("order.customer", key), MEET)
-    assert any(line in each for each in lines(result.problems, tmp_path))
+    assert any(line in problem for problem in lines(result.problems, tmp_path))
 
 
 @pytest.mark.parametrize("timeout", CLOCKS)
@@ -164,8 +164,10 @@ def test_only_the_groups_have_a_history(tmp_path: Path) -> None:
 def test_the_history_is_no_topic_that_the_legs_go_through(tmp_path: Path) -> None:
     for more, timeout in (("history: shop.settle.legs", "5s"), ("history: mine", "5s\n      through: mine")):
         result = written(tmp_path, more, MEET, timeout)
-        found = lines(result.problems, tmp_path)
-        assert any("correlate: is " in line and "which agent settle writes its history to" in line for line in found)
+        complaints = lines(result.problems, tmp_path)
+        assert any(
+            "correlate: is " in line and "which agent settle writes its history to" in line for line in complaints
+        )
 
 
 # -- handlers with a session -------------------------------------------------------------------------------------------

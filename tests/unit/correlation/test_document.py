@@ -20,23 +20,23 @@ FILE, _, BACKLOG = re.findall(r"```yaml\n(app: .*?)```", DOCUMENT, re.S)
 
 def loaded_from(file: str, folder: Path) -> Loaded:
     (folder / "shop.yaml").write_text(file, encoding="utf-8")
-    found = loaded(folder / "shop.yaml")
-    assert found.app is not None, found.problems
-    return found
+    shop = loaded(folder / "shop.yaml")
+    assert shop.app is not None, shop.problems
+    return shop
 
 
 @pytest.mark.parametrize("number", range(4))
 def test_its_file_passes_its_own_tests(tmp_path: Path, number: int) -> None:
-    found = loaded_from(FILE, tmp_path)
-    assert found.app is not None
-    assert play(found.app, found.cases[number]) is None
+    file = loaded_from(FILE, tmp_path)
+    assert file.app is not None
+    assert play(file.app, file.cases[number]) is None
 
 
 @pytest.mark.parametrize("number", range(2))
 def test_which_of_two_records_that_do_not_fit_together_stays_is_as_it_says(tmp_path: Path, number: int) -> None:
-    found = loaded_from(BACKLOG, tmp_path)
-    assert found.app is not None
-    assert play(found.app, found.cases[number]) is None
+    file = loaded_from(BACKLOG, tmp_path)
+    assert file.app is not None
+    assert play(file.app, file.cases[number]) is None
 
 
 @pytest.mark.timeout(600)  # over 1,000 places to die at
@@ -48,11 +48,11 @@ def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Pat
     for usual, shorter in (("t: 15m", "t: 1s"), ("912s", "13s"), ("t: 10s", "t: 2s"), ("22s", "14s")):
         assert usual in text
         text = text.replace(usual, shorter)
-    found = loaded_from(text, tmp_path)
-    assert found.app is not None
+    file = loaded_from(text, tmp_path)
+    assert file.app is not None
     tested = "settle" if number < 2 else "alarm"
-    app = replace(found.app, agents=tuple(each for each in found.app.agents if each.name.startswith(tested)))
-    verdict = play_with_crashes(app, found.cases[number], lambda done, total: None)
+    app = replace(file.app, agents=tuple(agent for agent in file.app.agents if agent.name.startswith(tested)))
+    verdict = play_with_crashes(app, file.cases[number], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 

@@ -57,29 +57,29 @@ def written(folder: Path, card: str = AVRO) -> Path:
 
 @pytest.mark.parametrize("number", range(2))
 def test_a_leg_in_avro_meets_legs_in_json(tmp_path: Path, number: int) -> None:
-    found = loaded(written(tmp_path))
-    assert found.app is not None, found.problems
-    assert play(found.app, found.cases[number]) is None
+    file = loaded(written(tmp_path))
+    assert file.app is not None, file.problems
+    assert play(file.app, file.cases[number]) is None
 
 
 def test_a_writer_schema_beside_a_registry_is_a_mistake_as_it_is_of_an_agent(tmp_path: Path) -> None:
     path = written(tmp_path, "format: avro, schema: card.avsc, framing: confluent, writer_schema: card.avsc")
     path.write_text(path.read_text() + 'schema_registry: {url: "http://localhost:8081"}\n')
-    found = loaded(path)
-    assert any("legs.card.writer_schema: excludes schema_registry" in line for line in lines(found.problems, tmp_path))
+    file = loaded(path)
+    assert any("legs.card.writer_schema: excludes schema_registry" in line for line in lines(file.problems, tmp_path))
 
 
 def test_its_agent_reads_avro_and_the_correlation_json(tmp_path: Path) -> None:
     app = loaded(written(tmp_path)).app
     assert app is not None
-    formats = {each.name: (each.format, each.schema is not None) for each in app.agents}
+    formats = {agent.name: (agent.format, agent.schema is not None) for agent in app.agents}
     assert formats["approve.card"] == ("avro", True)
     assert {formats["approve"], formats["approve.invoice"]} == {("json", False)}
     values.check(app)
 
 
 @pytest.mark.parametrize(
-    ("card", "said"),
+    ("card", "text"),
     [
         ("format: avro", "schema"),
         ("format: avro, schema: card.json", "cannot be read"),
@@ -88,7 +88,7 @@ def test_its_agent_reads_avro_and_the_correlation_json(tmp_path: Path) -> None:
         ("format: avro, schema: card.avsc, schema_id: 3", "has no meaning without framing"),
     ],
 )
-def test_a_mistake_is_found(tmp_path: Path, card: str, said: str) -> None:
-    found = loaded(written(tmp_path, card))
-    assert found.app is None
-    assert any("legs" in line and said in line for line in lines(found.problems, tmp_path)), found.problems
+def test_a_mistake_is_found(tmp_path: Path, card: str, text: str) -> None:
+    file = loaded(written(tmp_path, card))
+    assert file.app is None
+    assert any("legs" in line and text in line for line in lines(file.problems, tmp_path)), file.problems

@@ -103,7 +103,7 @@ def test_each_leg_agent_takes_and_computes_what_the_agent_and_the_leg_say(tmp_pa
     assert app is not None
     order, payment, main = app.agents
     assert (order.where, payment.where) == ('(tenant == "a") && (total > 0)', '(tenant == "a") && (paid > 0)')
-    assert [[each.name for each in agent.let] for agent in app.agents] == [["ref"], ["ref", "paid"], []]
+    assert [[field.name for field in agent.let] for agent in app.agents] == [["ref"], ["ref", "paid"], []]
     assert (main.where, main.dedupe, main.events, main.start) == ("", None, (), "earliest")
     assert any('tenant is "a"' in sentence for sentence in words.meaning(payment))
 
@@ -145,7 +145,7 @@ def test_the_condition_of_a_leg_alone_stays_as_it_is_written(tmp_path: Path) -> 
 def test_a_mistake_is_found_where_it_is_written(tmp_path: Path, keys: dict[str, str], line: str) -> None:
     result = written(tmp_path, **keys)
     assert result.app is None
-    assert any(line in each for each in lines(result.problems, tmp_path)), lines(result.problems, tmp_path)
+    assert any(line in problem for problem in lines(result.problems, tmp_path)), lines(result.problems, tmp_path)
 
 
 def test_fields_of_the_agent_are_those_of_each_leg_that_has_no_schema_and_none_of_its_own(tmp_path: Path) -> None:

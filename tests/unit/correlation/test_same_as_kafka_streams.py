@@ -33,21 +33,21 @@ class Legs(Turned):
     def restore(self) -> None:
         super().restore()
         assert self.groups.merged is not None
-        self.groups.merged.expect([f"{each}/0" for each in ORIGINS], ORIGINS)
+        self.groups.merged.expect([f"{origin}/0" for origin in ORIGINS], ORIGINS)
 
     def take_records(self, first: int, records: Sequence[Record]) -> None:
-        self.groups.accept([_written(first + i, each) for i, each in enumerate(records)], 0.0)
+        self.groups.accept([_written(first + i, record) for i, record in enumerate(records)], 0.0)
 
 
 def _written(offset: int, record: Record) -> LogRecord:
     name = NAMES[record.leg]
-    said = {"agent": name, "origin": f"{name}s/0/{offset}", "time": str(record.time)}
-    headers = [(f"sluicegate-{what}", text.encode()) for what, text in said.items()]
+    document = {"agent": name, "origin": f"{name}s/0/{offset}", "time": str(record.time)}
+    headers = [(f"sluicegate-{what}", text.encode()) for what, text in document.items()]
     return LogRecord("in", 0, offset, record.key.encode(), b'{"%s":%d}' % (name.encode(), offset), headers)
 
 
 def _pair(fire: Fire) -> tuple[int, int]:
-    left, right = (ABSENT if (found := fire.values.get(name)) is None else int(found) for name in NAMES)
+    left, right = (ABSENT if (value := fire.values.get(name)) is None else int(value) for name in NAMES)
     return left, right
 
 

@@ -20,17 +20,17 @@ def numbered(start: int, end: int) -> OutputRecord:
 
 def sum_of(results: Sequence[OutputRecord], name: str, first: int, **changed: object) -> OutputRecord:
     """What `carriers` makes of results at `delays/0/FIRST` and later."""
-    documents = [each.document() for each in results]
+    documents = [result.document() for result in results]
     value = {
         "count": len(documents),
-        "flights": sum(each["flights"] for each in documents),
-        "total": sum(each["total"] for each in documents),
-        "worst": max(each["worst"] for each in documents),
+        "flights": sum(document["flights"] for document in documents),
+        "total": sum(document["total"] for document in documents),
+        "worst": max(document["worst"] for document in documents),
         **changed,
     }
     places = {"first": f"delays/0/{first}", "last": f"delays/0/{first + len(results) - 1}"}
     headers = {"id": name, "count": str(len(results)), **places}
-    encoded = {f"sluicegate-{each}": text.encode() for each, text in headers.items()}
+    encoded = {f"sluicegate-{header}": text.encode() for header, text in headers.items()}
     return OutputRecord(CARRIER.encode(), json.dumps(value).encode(), {**encoded})
 
 

@@ -21,8 +21,8 @@ def test_the_flights_are_read_without_importing_their_package() -> None:
 
 def test_every_flight_of_the_file_is_counted_and_those_without_a_delay_have_none() -> None:
     path = flights.archive()
-    found = [flight.delay for flight in flights.flights(path)]
-    assert (flights.count(path), len(found), found.count(None)) == (336_776, 336_776, 8_255)
+    delays = [flight.delay for flight in flights.flights(path)]
+    assert (flights.count(path), len(delays), delays.count(None)) == (336_776, 336_776, 8_255)
 
 
 def test_without_the_extra_flights_are_made_up_and_always_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,16 +24,16 @@ FLIGHTS = [flight(number) for number in range(600)]
 def placed() -> list[tuple[int, Flight]]:
     """Each flight with its offset."""
     ends: dict[int, int] = {}
-    found = []
-    for each in FLIGHTS:
-        found.append((ends.get(each.partition, 0), each))
-        ends[each.partition] = found[-1][0] + 1
-    return found
+    delays = []
+    for placed_flight in FLIGHTS:
+        delays.append((ends.get(placed_flight.partition, 0), placed_flight))
+        ends[placed_flight.partition] = delays[-1][0] + 1
+    return delays
 
 
 def result(name: str, group: Sequence[tuple[int, Flight]], **changed: object) -> OutputRecord:
     first, carrier = group[0][1], group[0][1].carrier
-    delays = [each.delay or 0 for _, each in group]
+    delays = [flight.delay or 0 for _, flight in group]
     document = {
         "key": carrier,
         "count": len(delays),
@@ -67,12 +67,14 @@ def right() -> Outputs:
     """Results of up to 50 flights and the dead letters, as they should be."""
     results = []
     for carrier in ("UA", "B6", "HA"):
-        mine = [(offset, each) for offset, each in placed() if each.carrier == carrier and each.delay is not None]
+        mine = [
+            (offset, flight) for offset, flight in placed() if flight.carrier == carrier and flight.delay is not None
+        ]
         results += [result(f"{carrier}-{start}", mine[start : start + 50]) for start in range(0, len(mine), 50)]
     dead = [
-        dead_letter(f"dead-{number}", offset, each)
-        for number, (offset, each) in enumerate(placed())
-        if each.delay is None
+        dead_letter(f"dead-{number}", offset, flight)
+        for number, (offset, flight) in enumerate(placed())
+        if flight.delay is None
     ]
     return results, dead
 
@@ -142,7 +144,9 @@ def test_two_messages_with_one_id_that_differ_are_wrong(right: Outputs) -> None:
 def test_a_result_that_says_something_else_than_its_flights_counts_for_nothing(
     right: Outputs, changed: dict[str, object]
 ) -> None:
-    group = [(offset, each) for offset, each in placed() if each.carrier == "UA" and each.delay is not None][:50]
+    group = [(offset, flight) for offset, flight in placed() if flight.carrier == "UA" and flight.delay is not None][
+        :50
+    ]
     assert right[0][0] == result("UA-0", group)
     right[0][0] = result("UA-0", group, **changed)
     account = recounted(right)
@@ -156,7 +160,7 @@ def test_a_result_from_nowhere_counts_for_nothing(right: Outputs, where: str) ->
 
 
 def test_a_dead_letter_of_a_flight_with_a_delay_or_with_other_bytes_is_wrong(right: Outputs) -> None:
-    offset, fine = next((offset, each) for offset, each in placed() if each.delay is not None)
+    offset, fine = next((offset, flight) for offset, flight in placed() if flight.delay is not None)
     right[1].append(dead_letter("fine", offset, fine))
     right[1][0] = right[1][0]._replace(value=b"{}")
     account = recounted(right)
@@ -166,7 +170,7 @@ def test_a_dead_letter_of_a_flight_with_a_delay_or_with_other_bytes_is_wrong(rig
 def test_kills_are_spread_over_the_whole_way() -> None:
     assert moments(0, 1000, lambda: 0.5) == []
     for draw in (0.0, 0.5, 0.999):
-        found = moments(5, 1000, lambda draw=draw: draw)
-        assert found == sorted(found)
-        assert len(set(found)) == 5
-        assert found[-1] < 1000
+        times = moments(5, 1000, lambda draw=draw: draw)
+        assert times == sorted(times)
+        assert len(set(times)) == 5
+        assert times[-1] < 1000

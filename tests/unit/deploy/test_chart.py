@@ -41,9 +41,9 @@ def rendered(*settings: str) -> dict[tuple[str, str], Any]:
     """The documents, by kind and name."""
     done = helm("template", *(option for setting in settings for option in ("--set", setting)))
     assert done.returncode == 0, done.stderr
-    documents = [each for each in yaml.safe_load_all(done.stdout) if each]
-    assert all({"apiVersion", "kind", "metadata"} <= each.keys() for each in documents)
-    return {(each["kind"], each["metadata"]["name"]): each for each in documents}
+    documents = [document for document in yaml.safe_load_all(done.stdout) if document]
+    assert all({"apiVersion", "kind", "metadata"} <= document.keys() for document in documents)
+    return {(document["kind"], document["metadata"]["name"]): document for document in documents}
 
 
 @needs_helm
@@ -106,7 +106,7 @@ def test_what_selects_the_pods_finds_them() -> None:
     assert documents["ScaledObject", "shop"]["spec"]["scaleTargetRef"] == {"name": "shop"}
     assert "replicas" not in deployment
     [container] = deployment["template"]["spec"]["containers"]
-    assert {each["port"] for rule in policy["ingress"] for each in rule["ports"]} == {container["ports"][0]["name"]}
+    assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == {container["ports"][0]["name"]}
 
 
 @needs_helm
@@ -133,5 +133,5 @@ def test_the_app_of_the_chart_is_right(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("")
     file = tmp_path / "app.yaml"
     file.write_text(text.replace("/run/secrets/sluicegate", str(tmp_path)))
-    found = load(str(file), {})
-    assert (found.problems, found.warnings) == ((), ())
+    outcome = load(str(file), {})
+    assert (outcome.problems, outcome.warnings) == ((), ())

@@ -29,7 +29,7 @@ def expressions() -> list[str]:
 
 
 def test_alerts_and_panels_ask_for_metrics_that_there_are() -> None:
-    assert {name for each in expressions() for name in re.findall(rf"{PREFIX}\w+", each)} <= EXPOSED
+    assert {name for text in expressions() for name in re.findall(rf"{PREFIX}\w+", text)} <= EXPOSED
 
 
 def test_a_dashboard_has_one_id_for_each_panel_and_no_panel_over_another() -> None:
@@ -48,7 +48,7 @@ def cells(place: dict[str, int]) -> list[tuple[int, int]]:
 def test_the_image_copies_what_there_is_and_runs_as_a_user_of_its_own() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     copied = [
-        each for line in lines if line.startswith("COPY ") and "--from" not in line for each in line.split()[1:-1]
+        word for line in lines if line.startswith("COPY ") and "--from" not in line for word in line.split()[1:-1]
     ]
     assert copied
     assert [name for name in copied if not (PROJECT / name).exists()] == []
@@ -84,11 +84,11 @@ def test_the_services_of_compose_refer_to_files_and_services_that_there_are() ->
 def test_the_app_of_compose_is_right() -> None:
     file = str(DEPLOY / "app.yaml")
     environment = yaml.safe_load((DEPLOY / "docker-compose.yml").read_text())["services"]["prepare"]["environment"]
-    found = load(file, {**environment, "HTTP_TOKEN": "0123456789abcdef"})
-    assert found.problems == ()
-    assert found.app is not None
-    assert found.app.http is not None
-    assert found.app.http.host == "0.0.0.0"
+    outcome = load(file, {**environment, "HTTP_TOKEN": "0123456789abcdef"})
+    assert outcome.problems == ()
+    assert outcome.app is not None
+    assert outcome.app.http is not None
+    assert outcome.app.http.host == "0.0.0.0"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze on this machine")

@@ -137,7 +137,7 @@ def differences(page: str) -> list[str]:
     rows = {row["what"]: row["limit"] for row in ROW.finditer(page)}
     wrong = [f"{what}: the page lacks it" for what in LIMITS if what not in rows]
     for what, limit in rows.items():
-        numbers, expected = [found.strip() for found in NUMBER.findall(limit)], LIMITS.get(what, [])
+        numbers, expected = [text.strip() for text in NUMBER.findall(limit)], LIMITS.get(what, [])
         if numbers != expected:
             wrong.append(f"{what}: the page says {numbers}, the code {expected}")
     return wrong

@@ -23,7 +23,8 @@ def test_the_picture_is_current() -> None:
 @pytest.mark.parametrize("name", AXES)
 def test_the_page_states_the_slope_of_each_axis(name: str) -> None:
     points = [
-        (float(x), sorted(each["micros"] for each in many)[(len(many) - 1) // 2]) for x, many in FIGURES[name].items()
+        (float(x), sorted(outcome["micros"] for outcome in many)[(len(many) - 1) // 2])
+        for x, many in FIGURES[name].items()
     ]
     assert f"## {AXES[name].title}" in PAGE
     assert "Slope " in PAGE

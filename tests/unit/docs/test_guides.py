@@ -66,13 +66,13 @@ def lacks(page: str) -> list[str]:
     if all(fence[1] == DRAWING for fence in FENCE.finditer(page)):
         return ["an example"]
     _, text = example(page)
-    found = [] if pictured(page) else ["a picture at its begin"]
-    found += ["words before the example"] if re.match(r"# [^\n]+\n\n[^\n`|#]", page) is None else []
+    problems = [] if pictured(page) else ["a picture at its begin"]
+    problems += ["words before the example"] if re.match(r"# [^\n]+\n\n[^\n`|#]", page) is None else []
     if page[: page.index(text)].count("\n") > BEGIN:
-        found.append("an example at its begin")
+        problems.append("an example at its begin")
     if text.count("\n") > MOST_LINES:
-        found.append(f"an example of at most {MOST_LINES} lines")
-    return found
+        problems.append(f"an example of at most {MOST_LINES} lines")
+    return problems
 
 
 def pictured(page: str) -> bool:

@@ -26,15 +26,15 @@ def blocks(page: Path, language: str) -> list[str]:
 def lacks(page: str) -> list[str]:
     """The parts that a page has not, or has in another order."""
     headings = re.findall(r"^## .*$", page, re.MULTILINE)[-2:]
-    found = [pattern.pattern for pattern, line in zip(LAST, headings, strict=False) if not pattern.match(line)]
+    strs = [pattern.pattern for pattern, line in zip(LAST, headings, strict=False) if not pattern.match(line)]
     if len(headings) < 2:
-        found.append("the last two headings")
+        strs.append("the last two headings")
     before, _, _ = page.partition("\n## ")
     if "\n```yaml\n" not in before or "\ntests:\n" not in before:
-        found.append("a file with tests before the first heading")
+        strs.append("a file with tests before the first heading")
     if re.match(r"# [^\n]+\n\n[A-Z]", page) is None:
-        found.append("the problem in words, before all else")
-    return found
+        strs.append("the problem in words, before all else")
+    return strs
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -67,7 +67,11 @@ def test_the_chart_runs_the_file_of_the_recipe(tmp_path: Path) -> None:
     command += ["--set-file", "files.shop\\.yaml=shop.yaml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    made = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout) if each}
+    made = {
+        (document["kind"], document["metadata"]["name"]): document
+        for document in yaml.safe_load_all(done.stdout)
+        if document
+    }
     assert list(made["ConfigMap", "shop"]["data"]) == ["shop.yaml"]
     [container] = made["Deployment", "shop"]["spec"]["template"]["spec"]["containers"]
     assert container["args"] == ["run", "/etc/sluicegate/shop.yaml", "--workers", "1"]

@@ -17,5 +17,5 @@ def test_each_change_of_the_tutorial_fits_the_file(tmp_path: Path, monkeypatch: 
     assert CliRunner().invoke(main, ["init", "shop"]).exit_code == 0
     changes = [block.text for block in blocks(PAGE) if block.kind == "diff"]
     assert len(changes) > 5
-    for each in changes:
-        change(tmp_path, each)
+    for edit in changes:
+        change(tmp_path, edit)

@@ -54,7 +54,7 @@ def random_agent(random: random.Random) -> Agent:
 
 
 def suited(old: Agent, new: Agent) -> list[str]:
-    return [each for each in policies_of(changes(document(old), document(new))) if each in POLICIES]
+    return [policy for policy in policies_of(changes(document(old), document(new))) if policy in POLICIES]
 
 
 @dataclass
@@ -190,38 +190,38 @@ def results(run: Run) -> Iterator[tuple[dict[str, Any], str | None, int, str]]:
 
 def problems(run: Run) -> list[str]:
     """What is wrong with the results of a run."""
-    found: list[str] = []
+    complaints: list[str] = []
     rules = {rule_of(agent).short: (number, agent) for number, (agent, _) in enumerate(run.steps, 1)}
     times: Counter[int] = Counter()
     for result, digest, first, topic in results(run):
         times.update(result["ids"])
         if digest not in rules:
-            found.append(f"a result of no rule: {result}")
+            complaints.append(f"a result of no rule: {result}")
             continue
         number, agent = rules[digest]
-        found += [f"{each} in {result} under version {number}" for each in _wrong(run, result, agent)]
+        complaints += [f"{problem} in {result} under version {number}" for problem in _wrong(run, result, agent)]
         if agent.to is None or agent.to.topic != topic:
-            found.append(f"version {number} sent to {topic}")
-        later = [at for each, at in run.switches.items() if each > number and at >= 0]
-        same = [each for each, (other, _) in enumerate(run.steps, 1) if rule_of(other).short == digest]
+            complaints.append(f"version {number} sent to {topic}")
+        later = [at for switch, at in run.switches.items() if switch > number and at >= 0]
+        same = [step for step, (other, _) in enumerate(run.steps, 1) if rule_of(other).short == digest]
         if len(same) == 1 and later and first >= min(later):
-            found.append(f"a group that began at {first} ended under version {number}, switched at {min(later)}")
+            complaints.append(f"a group that began at {first} ended under version {number}, switched at {min(later)}")
     for letter in distinct(run.log, "dead"):  # three deaths at one record
         times[json.loads(letter.v or b"{}")["id"]] += 1
         if header(letter, "sluicegate-dead-reason") != "crash":
-            found.append("a dead letter")
-    found += [f"record {each} is in {count} results" for each, count in times.items() if count > 1]
-    lost = [each["id"] for each in run.records if each["id"] not in times]
-    if any(each >= run.dropped for each in lost):
-        found.append(f"records {lost} are in no result")
-    return found
+            complaints.append("a dead letter")
+    complaints += [f"record {time} is in {count} results" for time, count in times.items() if count > 1]
+    lost = [record["id"] for record in run.records if record["id"] not in times]
+    if any(record >= run.dropped for record in lost):
+        complaints.append(f"records {lost} are in no result")
+    return complaints
 
 
 def _wrong(run: Run, result: dict[str, Any], agent: Agent) -> Iterator[str]:
     rule = agent.aggregation
     assert rule is not None
-    records = [run.records[each] for each in result["ids"]]
-    if len({each[rule.key or "key"] for each in records}) != 1:
+    records = [run.records[offset] for offset in result["ids"]]
+    if len({record[rule.key or "key"] for record in records}) != 1:
         yield "two keys"
     if result["count"] != len(records):
         yield "a wrong count"
@@ -229,11 +229,11 @@ def _wrong(run: Run, result: dict[str, Any], agent: Agent) -> Iterator[str]:
         yield "another count"
     expected = {
         "n": len(records),
-        "total": sum(each["amount"] for each in records),
-        "a_total": sum(each["amount"] for each in records),
-        "most": max(each["amount"] for each in records),
+        "total": sum(record["amount"] for record in records),
+        "a_total": sum(record["amount"] for record in records),
+        "most": max(record["amount"] for record in records),
         "last": records[-1]["amount"],
-        "kinds": len({each["other"] for each in records}),
+        "kinds": len({record["other"] for record in records}),
     }
     for reducer in rule.compute:
         if reducer.name in expected and result.get(reducer.name) != expected[reducer.name]:
@@ -242,14 +242,14 @@ def _wrong(run: Run, result: dict[str, Any], agent: Agent) -> Iterator[str]:
 
 def failing(seeds: Sequence[int], kind: type[Run] = Run) -> dict[int, list[str]]:
     """The seeds whose runs are wrong. An error of the engine is one as well."""
-    found: dict[int, list[str]] = {}
+    lines: dict[int, list[str]] = {}
     for seed in seeds:
         try:
             if wrong := problems(kind(seed).play()):
-                found[seed] = wrong
+                lines[seed] = wrong
         except Exception as error:
-            found[seed] = [repr(error)]
-    return found
+            lines[seed] = [repr(error)]
+    return lines
 
 
 __all__ = ["Log", "MemoryStore", "RewindRun", "Run", "deployed", "failing", "problems", "suppress"]

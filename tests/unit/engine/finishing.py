@@ -126,18 +126,18 @@ class Run:
         return next((rule for rule, last in lasts if begin <= last), len(self.bounds))
 
     def results(self) -> list[tuple[Any, ...]]:
-        return sorted(each for each in results(self.log) if each[0] != "z")
+        return sorted(result for result in results(self.log) if result[0] != "z")
 
     def twice(self) -> list[tuple[str, int]]:
         """The windows with several results. A rule with a longer grace opens windows again that were closed before
         it began, if none was open then."""
         again = any(last is None and self.graces[at + 1] > self.graces[at] for at, last in enumerate(self.bounds))
-        named = [each[:2] for each in self.results()]
-        return [] if again else [each for each in {*named} if named.count(each) > 1]
+        named = [result[:2] for result in self.results()]
+        return [] if again else [name for name in {*named} if named.count(name) > 1]
 
     def late_letters(self) -> list[int]:
         return [int(at or "") for at, reason in dead(self.log) if reason == "late"]
 
     def rules_named(self) -> int:
         """The number of rules that have results."""
-        return len({header(each, "sluicegate-rule") for each in distinct(self.log, "out")})
+        return len({header(message, "sluicegate-rule") for message in distinct(self.log, "out")})

@@ -175,7 +175,7 @@ bad: dict[int, str] = {}
 
 def choosy(batch: Batch, session: Any, send: Any) -> None:
     """Names the bad messages of its group, and books the rest."""
-    amounts = [each["amount"] for each in batch.value["rows"]]
+    amounts = [row["amount"] for row in batch.value["rows"]]
     calls.append(amounts)
     if session is not None:
         session.values["sum"] = session.values.get("sum", 0) + batch.value["total"]
@@ -186,7 +186,7 @@ def choosy(batch: Batch, session: Any, send: Any) -> None:
 
 def choosy_without_session(batch: Batch, send: Any) -> None:
     """As `choosy`; the amount may be missing."""
-    amounts = [each.get("amount") for each in batch.value["rows"]]
+    amounts = [row.get("amount") for row in batch.value["rows"]]
     if named := {index: bad[amount] for index, amount in enumerate(amounts) if amount in bad}:
         raise BadItems(named)
     send({"sum": batch.value["total"], "of": amounts})
@@ -194,7 +194,7 @@ def choosy_without_session(batch: Batch, send: Any) -> None:
 
 def blunt(batch: Batch, session: Any, send: Any) -> None:
     """Fails for the whole group, and does not say why."""
-    amounts = [each["amount"] for each in batch.value["rows"]]
+    amounts = [row["amount"] for row in batch.value["rows"]]
     calls.append(amounts)
     if session is not None:
         session.values["sum"] = session.values.get("sum", 0) + batch.value["total"]
@@ -217,7 +217,7 @@ def book_choosy(value: Any, send: Any, together: Any) -> None:
 
 def choosy_rows(batch: Batch) -> None:
     """As `choosy`, and nothing else."""
-    if named := {index: bad[each["amount"]] for index, each in enumerate(batch.value["rows"]) if each["amount"] in bad}:
+    if named := {index: bad[row["amount"]] for index, row in enumerate(batch.value["rows"]) if row["amount"] in bad}:
         raise BadItems(named)
 
 

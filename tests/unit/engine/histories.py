@@ -141,37 +141,37 @@ def messages(log: Log, topics: tuple[str, ...] = ("out", "out2", "history", "dea
 
 def groups(log: Log) -> Iterator[Told]:
     for message in messages(log):
-        said = {name: header(message, f"sluicegate-{name}") or "" for name in ("first", "last", "count", "reason")}
-        first, last = (int(said[name].rpartition("/")[2]) for name in ("first", "last"))
+        fields = {name: header(message, f"sluicegate-{name}") or "" for name in ("first", "last", "count", "reason")}
+        first, last = (int(fields[name].rpartition("/")[2]) for name in ("first", "last"))
         key = (message.k or b"").decode()
-        yield Told(key, first, last, int(said["count"]), said["reason"], message.t)
+        yield Told(key, first, last, int(fields["count"]), fields["reason"], message.t)
 
 
 def refused(log: Log) -> set[int]:
     """The records that are dead letters themselves: three processes died at them."""
-    letters = [each for each in log.topics["dead"][0] if header(each, "sluicegate-first") is None]
-    return {int(header(each, "sluicegate-dead-offset") or "") for each in letters}
+    letters = [letter for letter in log.topics["dead"][0] if header(letter, "sluicegate-first") is None]
+    return {int(header(letter, "sluicegate-dead-offset") or "") for letter in letters}
 
 
 def problems(run: Run) -> list[str]:
     """What is wrong with the messages about groups. A handler that gave up has sent a dead letter as well."""
-    found = [f"two rows of {name}" for name in emitted_twice(messages(run.log))]
-    ended = [each for each in groups(run.log) if run.agent.handler is None or each.topic != "dead"]
-    times = Counter(each.first for each in ended)
-    found += [f"{count} messages about the group of record {first}" for first, count in times.items() if count > 1]
+    complaints = [f"two rows of {name}" for name in emitted_twice(messages(run.log))]
+    ended = [event for event in groups(run.log) if run.agent.handler is None or event.topic != "dead"]
+    times = Counter(result.first for result in ended)
+    complaints += [f"{count} messages about the group of record {first}" for first, count in times.items() if count > 1]
     offsets: dict[str, list[int]] = defaultdict(list)
-    counted = [each for each in run.log.topics["in"][0] if each.o not in refused(run.log)]
+    counted = [record for record in run.log.topics["in"][0] if record.o not in refused(run.log)]
     for record in counted:
         offsets[(record.k or b"").decode()].append(record.o)
-    spans = [(each.key, each.first, each.last, each.count) for each in ended]
-    offset, held = state(run.agent, run.store)
-    spans += [(key.decode(), first, last, count) for key, (count, first, last, _) in held.items()]
+    spans = [(result.key, result.first, result.last, result.count) for result in ended]
+    offset, open_groups = state(run.agent, run.store)
+    spans += [(key.decode(), first, last, count) for key, (count, first, last, _) in open_groups.items()]
     taken: Counter[int] = Counter()
     for key, first, last, count in spans:
-        within = [each for each in offsets[key] if first <= each <= last]
+        within = [offset for offset in offsets[key] if first <= offset <= last]
         if len(within) != count or within[:1] != [first] or within[-1:] != [last]:
-            found.append(f"{key}: {count} records from {first} to {last}, the input has {len(within)}")
+            complaints.append(f"{key}: {count} records from {first} to {last}, the input has {len(within)}")
         taken.update(within)
-    every = {each.o for each in counted if each.o < offset}
-    found += [f"record {each} is in {taken[each]} groups" for each in sorted(every) if taken[each] != 1]
-    return found
+    every = {record.o for record in counted if record.o < offset}
+    complaints += [f"record {number} is in {taken[number]} groups" for number in sorted(every) if taken[number] != 1]
+    return complaints

@@ -63,11 +63,11 @@ def plans(
 
 def rebuild(agent: Agent, store: Store, log: Log, clock: ManualClock, wanted: RebuildRange = PLAIN) -> list[Planned]:
     """As the command does it."""
-    found = plans(agent, store, log, wanted)
-    found.inform_again()
-    planned = found.plan(clock.now + EPOCH, lambda text: None)
-    for each in planned:
-        found.carry_out(each, ANNE)
+    rebuilds = plans(agent, store, log, wanted)
+    rebuilds.inform_again()
+    planned = rebuilds.plan(clock.now + EPOCH, lambda text: None)
+    for plan in planned:
+        rebuilds.carry_out(plan, ANNE)
     return planned
 
 
@@ -80,10 +80,11 @@ def state(agent: Agent, store: Store, number: int = 0) -> tuple[int, dict[bytes,
     partition = Partition("app", agent.name, "in", number)
     view = store.read(partition)
     assert view is not None
-    found = whole(contents_of(agent, partition, view), store)
-    groups = found.groups
-    return found.claim.offset, {
-        key: (s[0], s[1], s[2], found.rule.values(s, groups.bags.get(key, []))) for key, s in groups.states.items()
+    open_groups = whole(contents_of(agent, partition, view), store)
+    groups = open_groups.groups
+    return open_groups.claim.offset, {
+        key: (s[0], s[1], s[2], open_groups.rule.values(s, groups.bags.get(key, [])))
+        for key, s in groups.states.items()
     }
 
 

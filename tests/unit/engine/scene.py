@@ -49,8 +49,8 @@ def feed(log: Log, *pairs: tuple[str, Any], topic: str = "in", number: int = 0) 
 
 def totals(log: Log, topic: str = "out") -> list[tuple[str, str, int, Any]]:
     """(key, reason, count, total) of each result, once."""
-    found = [json.loads(message.v or b"null") for message in distinct(log, topic)]
-    return [(r["key"], r["reason"], r["count"], r.get("total")) for r in found]
+    documents = [json.loads(message.v or b"null") for message in distinct(log, topic)]
+    return [(r["key"], r["reason"], r["count"], r.get("total")) for r in documents]
 
 
 def dead(log: Log) -> list[tuple[str | None, str | None]]:

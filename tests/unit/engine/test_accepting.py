@@ -53,38 +53,38 @@ class Scene:
         feed(self.log, *[("c", 100)] * 3)
         self.worker.turns(4).later(6).turns(2)
         return [
-            (said["key"], said["total"])
+            (document["key"], document["total"])
             for m in self.log.topics["out"][0][before:]
-            for said in [json.loads(m.v or b"")]
+            for document in [json.loads(m.v or b"")]
         ]
 
     def mistaken(self) -> list[str | None]:
         """Ids under which a receiver found two different contents: of the second it would think that it is a repeat."""
-        found: dict[str | None, set[bytes | None]] = {}
+        results: dict[str | None, set[bytes | None]] = {}
         for message in self.log.topics["out"][0]:
-            found.setdefault(header(message, "sluicegate-id"), set()).add(message.v)
-        return [id for id, values in found.items() if len(values) > 1]
+            results.setdefault(header(message, "sluicegate-id"), set()).add(message.v)
+        return [id for id, values in results.items() if len(values) > 1]
 
 
-def _name(each: object) -> str:
-    return str(getattr(each, "__name__", each))
+def _name(value: object) -> str:
+    return str(getattr(value, "__name__", value))
 
 
-@pytest.mark.parametrize(("harm", "code"), [each for each in HARMS if each[0] is not swap], ids=_name)
+@pytest.mark.parametrize(("harm", "code"), [harm for harm in HARMS if harm[0] is not swap], ids=_name)
 def test_the_worker_that_halted_goes_on(harm: Harm, code: str) -> None:
     scene = Scene(harm)
     assert scene.state == ("halted", code)
-    found = scene.accepted()
-    assert found is not None
-    assert found.error.code == code
+    gap = scene.accepted()
+    assert gap is not None
+    assert gap.error.code == code
     results = scene.goes_on()
     assert scene.state == ("running", None)
     assert ("c", 300) in results
     assert scene.mistaken() == []
     view = scene.store.read(PLACE)
     assert view is not None
-    [said] = contents_of(scene.agent, PLACE, view).amended
-    assert (said.who, said.what, said.why, said.key.startswith(f"{code}: it goes on at offset ")) == (
+    [change] = contents_of(scene.agent, PLACE, view).amended
+    assert (change.who, change.what, change.why, change.key.startswith(f"{code}: it goes on at offset ")) == (
         "ann",
         "accept-gap",
         "seen",
@@ -114,14 +114,18 @@ def test_twin_without_an_era_in_the_ids_new_results_are_taken_for_repeats(
 
 def test_open_groups_stay_where_their_places_do_not_come_again() -> None:
     scene = Scene(retention, count=5)
-    found = scene.accepted(forget=False)
-    assert (found.offset, found.era, bool(found.forgets)) == (11, 0, False) if found else False
+    gap = scene.accepted(forget=False)
+    assert (gap.offset, gap.era, bool(gap.forgets)) == (11, 0, False) if gap else False
     assert ("a", 0 + 2 + 4 + 6) in [(key, total) for key, total in [*scene.goes_on(), *after_timeout(scene)]]
 
 
 def after_timeout(scene: Scene) -> list[tuple[str, int]]:
     scene.worker.later(40).turns(6)
-    return [(said["key"], said["total"]) for m in scene.log.topics["out"][0] for said in [json.loads(m.v or b"")]]
+    return [
+        (document["key"], document["total"])
+        for m in scene.log.topics["out"][0]
+        for document in [json.loads(m.v or b"")]
+    ]
 
 
 def test_of_a_truncated_topic_only_groups_that_began_behind_its_end_are_forgotten() -> None:
@@ -129,8 +133,8 @@ def test_of_a_truncated_topic_only_groups_that_began_behind_its_end_are_forgotte
     view = scene.store.read(PLACE)
     assert view is not None
     assert sorted(contents_of(scene.agent, PLACE, view).groups.states) == [b"a", b"b"]
-    found = scene.accepted()
-    assert (found.offset, found.era, bool(found.forgets)) == (3, 1, False) if found else False
+    gap = scene.accepted()
+    assert (gap.offset, gap.era, bool(gap.forgets)) == (3, 1, False) if gap else False
 
 
 @pytest.mark.parametrize(("harm", "code"), [(h, c) for h, c in HARMS if c in NEEDS_FORGETTING])
@@ -160,8 +164,8 @@ def test_added_partitions_are_accepted_with_their_groups_open() -> None:
     worker = Driver(agent, store, log, clock).give(0).turns(3)
     assert shown(worker)[1]["in", 0] == ("halted", "partitions-changed")
     worker.later(1)
-    found = accept(store, agent, PLACE, lambda: worker.input.facts("in", 0), next(persons))
-    assert found is not None
+    acceptance = accept(store, agent, PLACE, lambda: worker.input.facts("in", 0), next(persons))
+    assert acceptance is not None
     worker.later(6).turns(4)
     feed(log, ("a", 2), ("a", 3))
     worker.turns(4)
@@ -177,8 +181,8 @@ def test_a_row_of_another_store_is_refused() -> None:
 def test_a_history_that_only_the_broker_knows_is_accepted_on_the_word_of_a_person() -> None:
     scene = Scene(lambda log, store: None)
     assert scene.accepted() is None
-    found = scene.accepted(truncated=True)
-    assert (found.error.code, found.offset, found.era) == ("log-truncated", 8, 1) if found else False
+    gap = scene.accepted(truncated=True)
+    assert (gap.error.code, gap.offset, gap.era) == ("log-truncated", 8, 1) if gap else False
     assert ("c", 300) in scene.goes_on()
 
 

@@ -53,7 +53,7 @@ def test_only_the_agent_that_failed_takes_it_again(agents: list[Driver], log: Lo
     retried(log, store, agents)
     assert counted(store) == 1
     assert dead(log) == [("0", "missing-field"), ("1", "missing-field")]
-    [sample] = [each for each in agents[0].worker.reports.of(0.0).metrics if each[0] == "records_passed_over"]
+    [sample] = [metric for metric in agents[0].worker.reports.of(0.0).metrics if metric[0] == "records_passed_over"]
     assert sample == ("records_passed_over", (), 1)
     assert "records_passed_over" in {metric.name for metric in METRICS}
 
@@ -91,12 +91,12 @@ def test_explain_does_not_count_it(
     retried(log, store, agents)
     feed(log, ("bob", 7))
     agents[0].turns()
-    found = explaining.output(log.topics["spent"][0], explaining_id(log))
-    assert found is not None
-    assert found.span is not None
+    explanation = explaining.output(log.topics["spent"][0], explaining_id(log))
+    assert explanation is not None
+    assert explanation.span is not None
     if not honours:
         monkeypatch.setattr(gate, "for_us", lambda records, partition, proof: records)
-    made = explaining.explained("app", SPEND, found, found.span, log.topics["in"][0], 0)
+    made = explaining.explained("app", SPEND, explanation, explanation.span, log.topics["in"][0], 0)
     assert (made.offsets == [0, 2]) is honours
 
 

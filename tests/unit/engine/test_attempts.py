@@ -92,11 +92,11 @@ def test_how_a_suspect_begins(together: int, alone: int, limits: Bounds, how: st
 
 
 @pytest.mark.parametrize(
-    ("called", "given_up", "left"),
+    ("called", "given_up", "rest"),
     [(False, False, Suspicion(1, 1)), (True, False, UNSUSPECTED), (True, True, Suspicion(0, 2))],
 )
-def test_what_counts_when_a_live_process_gives_an_item_back(called: bool, given_up: bool, left: Suspicion) -> None:
-    assert Suspicion(2, 1).given_back(called, given_up, most=3) == left
+def test_what_counts_when_a_live_process_gives_an_item_back(called: bool, given_up: bool, rest: Suspicion) -> None:
+    assert Suspicion(2, 1).given_back(called, given_up, most=3) == rest
 
 
 @pytest.mark.parametrize(

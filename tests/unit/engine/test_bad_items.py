@@ -91,8 +91,8 @@ def test_a_group_of_which_nothing_is_left_ends_without_another_call(
 def test_one_that_is_named_later_has_the_index_of_the_group_as_it_was_completed(
     how: dict[str, Any], log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: Patch
 ) -> None:
-    said = iter([{2: "two"}, {4: "four"}, {}])
-    monkeypatch.setattr(handlers, "bad", Changing(said))
+    documents = iter([{2: "two"}, {4: "four"}, {}])
+    monkeypatch.setattr(handlers, "bad", Changing(documents))
     feed(log, *[("k", n) for n in (1, 2, 3, 4)])
     turned(Driver(an_agent(**how), store, log, clock).give(0), 4)
     assert [(index, why) for _, index, why in letters(log)] == [("1", "two"), ("3", "four")]
@@ -102,8 +102,8 @@ def test_one_that_is_named_later_has_the_index_of_the_group_as_it_was_completed(
 class Changing(dict[int, str]):
     """At each call of the handler other messages are bad."""
 
-    def __init__(self, said: Any) -> None:
-        self._said, self._seen = said, 4
+    def __init__(self, answers: Any) -> None:
+        self._said, self._seen = answers, 4
         super().__init__()
 
     def __contains__(self, amount: object) -> bool:
@@ -145,8 +145,8 @@ def test_after_so_many_failures_each_is_tried_alone_and_nothing_of_that_stays(
     whole = [1, 2, 3, 4]
     assert handlers.calls == [whole, whole, [1], [2], [3], [4], [1, 2, 4]]
     assert outputs(log) == [{"sum": 7, "of": [1, 2, 4]}]
-    said = "the handler raised ValueError: one of them (tests/unit/engine/handlers.py:203 in blunt)"
-    assert letters(log) == [(b'{"amount": 3}', "2", said)]
+    text = "the handler raised ValueError: one of them (tests/unit/engine/handlers.py:203 in blunt)"
+    assert letters(log) == [(b'{"amount": 3}', "2", text)]
     assert store.values.get("sum", 0) == (7 if how.get("session") else 0)
 
 
@@ -204,8 +204,8 @@ def test_without_the_removal_in_the_log_a_message_is_both_dead_and_handled(
     """The dead letter was committed; the process that goes on finds the whole group again, and nothing wrong with
     it."""
 
-    def forgetful(self: sealed.Sealed, held: sealed.SealedItem, rest: Any) -> None:
-        held.item, held.state, held.ready_at = rest, "waiting", 1e12
+    def forgetful(self: sealed.Sealed, sealed_item: sealed.SealedItem, rest: Any) -> None:
+        sealed_item.item, sealed_item.state, sealed_item.ready_at = rest, "waiting", 1e12
 
     monkeypatch.setattr(sealed.Sealed, "_reduce", forgetful)
     handlers.bad[2] = "two"
@@ -223,9 +223,9 @@ def test_with_the_removal_in_the_log_it_is_not(
     handlers.bad[2] = "two"
     reduce = sealed.Sealed._reduce
 
-    def waits(self: sealed.Sealed, held: sealed.SealedItem, rest: Any) -> None:
-        reduce(self, held, rest)
-        held.ready_at = 1e12
+    def waits(self: sealed.Sealed, sealed_item: sealed.SealedItem, rest: Any) -> None:
+        reduce(self, sealed_item, rest)
+        sealed_item.ready_at = 1e12
 
     monkeypatch.setattr(sealed.Sealed, "_reduce", waits)
     feed(log, *[("k", n) for n in range(1, 5)])

@@ -51,7 +51,9 @@ def test_results_name_the_rule_that_made_them(log: Log, store: MemoryStore, cloc
     driver = changed(log, store, clock, "flush", **OTHER).turns()
     feed(log, ("a", 7))
     driver.turns().later(60).turns()
-    rules = [(header(each, "sluicegate-reason"), header(each, "sluicegate-rule")) for each in distinct(log, "out")]
+    rules = [
+        (header(message, "sluicegate-reason"), header(message, "sluicegate-rule")) for message in distinct(log, "out")
+    ]
     assert sorted(rules) == [("manual", None), ("manual", None), ("timeout", rule_of(an_agent(**OTHER)).short)]
 
 

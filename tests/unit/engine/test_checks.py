@@ -56,10 +56,14 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], type[Halt]]] = [
 ]
 
 
-@pytest.mark.parametrize(("claimed", "found", "error"), BAD, ids=[f"{e.code}-{n}" for n, (_, _, e) in enumerate(BAD)])
-def test_what_cannot_go_on_has_its_own_error(claimed: dict[str, Any], found: dict[str, Any], error: type[Halt]) -> None:
+@pytest.mark.parametrize(
+    ("claimed", "facts_of_kafka", "error"), BAD, ids=[f"{e.code}-{n}" for n, (_, _, e) in enumerate(BAD)]
+)
+def test_what_cannot_go_on_has_its_own_error(
+    claimed: dict[str, Any], facts_of_kafka: dict[str, Any], error: type[Halt]
+) -> None:
     with pytest.raises(error):
-        check_claim(claim(**claimed), facts(**found))
+        check_claim(claim(**claimed), facts(**facts_of_kafka))
 
 
 def test_a_topic_that_was_made_again_says_what_to_do() -> None:
@@ -68,7 +72,7 @@ def test_a_topic_that_was_made_again_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claimed", "found"),
+    ("claimed", "facts_of_kafka"),
     [
         ({}, {}),
         ({}, {"low": 50}),
@@ -81,8 +85,8 @@ def test_a_topic_that_was_made_again_says_what_to_do() -> None:
         ({"version": 12}, {"metadata": OURS, "committed": 50}),
     ],
 )
-def test_what_is_right_goes_on(claimed: dict[str, Any], found: dict[str, Any]) -> None:
-    check_claim(claim(**claimed), facts(**found))
+def test_what_is_right_goes_on(claimed: dict[str, Any], facts_of_kafka: dict[str, Any]) -> None:
+    check_claim(claim(**claimed), facts(**facts_of_kafka))
 
 
 @pytest.mark.parametrize(
@@ -105,18 +109,18 @@ def by(lineage: str, since: int, version: int = 9) -> Claim:
 
 def test_a_version_that_a_claim_of_before_the_rewind_reached_again_is_not_what_was_seen() -> None:
     """`one` had begun at version 5; `two` took over at 8 and made version 9, which is lost: `one` goes on."""
-    told = facts(metadata=informational(by("two", 9)), committed=50)
+    knowledge = facts(metadata=informational(by("two", 9)), committed=50)
     for version in (9, 12):
         with pytest.raises(StoreRewound):
-            check_claim(by("one", 5, version), told)
+            check_claim(by("one", 5, version), knowledge)
         with pytest.raises(StoreRewound):
             check_claim(by("one", 9, version), facts(), ClaimVersion(0, 9, "two"))
 
 
 def test_a_claim_that_began_behind_what_was_seen_goes_on() -> None:
-    told = facts(metadata=informational(by("two", 9)), committed=50)
+    knowledge = facts(metadata=informational(by("two", 9)), committed=50)
     for row in (by("two", 9), by("two", 9, 12), by("three", 10, 10), by("three", 12, 15)):
-        check_claim(row, told, ClaimVersion(0, 9, "two"))
+        check_claim(row, knowledge, ClaimVersion(0, 9, "two"))
 
 
 @pytest.mark.parametrize(

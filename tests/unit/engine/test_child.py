@@ -58,11 +58,11 @@ def test_the_end_of_a_process_waits_for_nothing_and_keeps_what_was_said() -> Non
         subprocess.run([sys.executable, "-c", HANGS.replace("ENDS", "sys.exit")], capture_output=True, timeout=3)
 
 
-@pytest.mark.parametrize(("code", "said"), [(0, b"thread ended\ntidied up\n"), (1, b"")])
-def test_a_good_end_tidies_up_and_no_other_does(code: int, said: bytes) -> None:
+@pytest.mark.parametrize(("code", "text"), [(0, b"thread ended\ntidied up\n"), (1, b"")])
+def test_a_good_end_tidies_up_and_no_other_does(code: int, text: bytes) -> None:
     program = (
         "import atexit, threading; from sluicegate.streams.processes import child; atexit.register(print, 'tidied up');"
         f"threading.Timer(0.2, print, ['thread ended']).start(); child.end({code})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
-    assert (done.returncode, done.stdout) == (code, said)
+    assert (done.returncode, done.stdout) == (code, text)

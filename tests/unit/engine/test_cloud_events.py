@@ -38,16 +38,16 @@ AGENT = Agent("sums", ("in",), RULE, Destination("out"), "dead", events=("in",),
 
 
 def put(log: Log, n: int, id: str = "7", mode: str = "binary", type: str = "order", **attributes: str) -> None:
-    said = {"specversion": "1.0", "id": id, "source": "/shop", "type": type, **attributes}
+    document = {"specversion": "1.0", "id": id, "source": "/shop", "type": type, **attributes}
     if mode == "binary":
-        headers: Headers = [(f"ce_{name}", text.encode()) for name, text in said.items()]
+        headers: Headers = [(f"ce_{name}", text.encode()) for name, text in document.items()]
         log.append("in", 0, b"k", json.dumps({"by": "ann", "n": n}).encode(), headers)
     else:
-        log.append("in", 0, b"k", json.dumps({**said, "data": {"by": "ann", "n": n}}).encode(), STRUCTURED)
+        log.append("in", 0, b"k", json.dumps({**document, "data": {"by": "ann", "n": n}}).encode(), STRUCTURED)
 
 
 def results(log: Log) -> list[Any]:
-    return [json.loads(each.v or b"null") for each in distinct(log, "out")]
+    return [json.loads(message.v or b"null") for message in distinct(log, "out")]
 
 
 def event(message: Any) -> Any:
@@ -76,7 +76,7 @@ def test_the_id_of_an_event_drops_its_repeats(log: Log, store: MemoryStore, cloc
         put(log, 1, "same", mode)
     put(log, 2, "other")
     Driver(replace(AGENT, dedupe=Deduplication("field", "id")), store, log, clock).give(0).turns(6)
-    assert [each["total"] for each in results(log)] == [3]
+    assert [result["total"] for result in results(log)] == [3]
 
 
 def test_what_is_no_event_is_a_dead_letter_with_its_bytes(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -88,7 +88,7 @@ def test_what_is_no_event_is_a_dead_letter_with_its_bytes(log: Log, store: Memor
     why = "is not a CloudEvent: the mandatory attribute specversion is missing or empty"
     assert header(letter, "sluicegate-dead-error") == why
     assert letter.v == b'{"by":"ann","n":1}'
-    assert [each for each in letter.h if each[0].startswith("ce_")] == BINARY[1:]
+    assert [header for header in letter.h if header[0].startswith("ce_")] == BINARY[1:]
 
 
 def test_twin_without_the_check_it_would_be_counted(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -96,7 +96,7 @@ def test_twin_without_the_check_it_would_be_counted(log: Log, store: MemoryStore
     log.append("in", 0, b"k", b'{"by":"ann","n":1}', BINARY[:1] + BINARY[2:])
     with without("mandatory-attributes"):
         Driver(agent, store, log, clock).give(0).turns(6)
-    assert [each["key"] for each in results(log)] == ["ann"]
+    assert [result["key"] for result in results(log)] == ["ann"]
 
 
 @pytest.mark.parametrize("policy", ["skip", "stop", "wait"])
@@ -116,8 +116,12 @@ def test_a_dead_letter_of_an_event_can_be_read_again(log: Log, store: MemoryStor
     driver = Driver(agent, store, log, clock).give(0).turns(6)
     assert dead(log) == [("0", "expression-failed")]
     letter = distinct(log, "dead")[0]
-    found = event(letter)
-    assert (found.get_id(), found.get_data(), found.get_extension("traceid")) == ("a", {"by": "ann", "n": 1}, "5")
+    cloud_event = event(letter)
+    assert (cloud_event.get_id(), cloud_event.get_data(), cloud_event.get_extension("traceid")) == (
+        "a",
+        {"by": "ann", "n": 1},
+        "5",
+    )
     wanted = list(letters(log.topics["dead"][0], "app", ["sums"]))
     assert retry(store, "app", InLog(log), wanted, Person("me", "why", "token")).sent == 1
     driver.turns(6)
@@ -133,7 +137,7 @@ def test_a_plain_topic_beside_one_of_events_is_read_as_it_is(clock: ManualClock,
     log.append("plain", 0, b"k", b'{"id":"b"}')
     driver = Driver(agent, store, log, clock)
     driver.give(0, topic="in").give(0, topic="plain").turns(8)
-    assert sorted(each["key"] for each in results(log)) == ["a", "b"]
+    assert sorted(result["key"] for result in results(log)) == ["a", "b"]
 
 
 def test_evaluating_a_record_sees_the_event() -> None:
@@ -156,17 +160,17 @@ def test_a_result_is_an_event_whose_id_is_that_of_the_result(
     put(log, 2)
     Driver(replace(AGENT, to=to), store, log, clock).give(0).turns(6)
     [message] = distinct(log, "out")
-    found = event(message)
-    assert found.get_data()["total"] == 3
-    assert found.get_time().isoformat(timespec="milliseconds")[:23] == found.get_data()["closed_at"][:23]
+    cloud_event = event(message)
+    assert cloud_event.get_data()["total"] == 3
+    assert cloud_event.get_time().isoformat(timespec="milliseconds")[:23] == cloud_event.get_data()["closed_at"][:23]
     wanted = {
         "id": header(message, "sluicegate-id"),
         "source": "/app/sums",
         "type": "shop.total",
         "partitionkey": "ann",
     }
-    assert {name: found.get_attributes()[name] for name in wanted} == wanted
-    assert (found.get_datacontenttype(), found.get_specversion()) == ("application/json", "1.0")
+    assert {name: cloud_event.get_attributes()[name] for name in wanted} == wanted
+    assert (cloud_event.get_datacontenttype(), cloud_event.get_specversion()) == ("application/json", "1.0")
 
 
 def test_each_route_has_its_own_envelope(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -181,8 +185,12 @@ def test_each_route_has_its_own_envelope(log: Log, store: MemoryStore, clock: Ma
     put(log, 2)
     Driver(replace(AGENT, to=None, routes=routes), store, log, clock).give(0).turns(6)
     [large], [small] = distinct(log, "large"), distinct(log, "small")
-    found = event(large)
-    assert (found.get_data(), found.get_source(), found.get_type()) == ({"total": 3}, "urn:mine", "shop.large")
+    cloud_event = event(large)
+    assert (cloud_event.get_data(), cloud_event.get_source(), cloud_event.get_type()) == (
+        {"total": 3},
+        "urn:mine",
+        "shop.large",
+    )
     assert json.loads(small.v or b"")["total"] == 3
     assert header(large, "sluicegate-id") != header(small, "sluicegate-id")
 
@@ -200,8 +208,8 @@ def test_what_a_handler_sends_is_an_event(log: Log, store: MemoryStore, clock: M
     put(log, 1, "a")
     Driver(agent, store, log, clock).give(0).turns(6)
     sent = distinct(log, "out")
-    assert [event(each).get_data() for each in sent] == [{"of": "a"}, None, b"\xff"]
-    assert [event(each).get_id() for each in sent] == [header(each, "sluicegate-id") for each in sent]
+    assert [event(message).get_data() for message in sent] == [{"of": "a"}, None, b"\xff"]
+    assert [event(message).get_id() for message in sent] == [header(message, "sluicegate-id") for message in sent]
 
 
 @pytest.mark.parametrize(("select", "envelope"), [((), None), ((Selected("id"),), EventEnvelope("binary", "new"))])
@@ -212,11 +220,15 @@ def test_what_is_forwarded_is_an_event(
     put(log, 1, "a")
     Driver(agent, store, log, clock).give(0).turns(6)
     [message] = distinct(log, "out")
-    found = event(message)
+    cloud_event = event(message)
     if select:
-        assert (found.get_type(), found.get_data()) == ("new", {"id": "a"})
+        assert (cloud_event.get_type(), cloud_event.get_data()) == ("new", {"id": "a"})
     else:
-        assert (found.get_id(), found.get_type(), found.get_data()) == ("a", "order", {"by": "ann", "n": 1})
+        assert (cloud_event.get_id(), cloud_event.get_type(), cloud_event.get_data()) == (
+            "a",
+            "order",
+            {"by": "ann", "n": 1},
+        )
 
 
 def test_a_key_that_is_no_text_is_no_attribute(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -238,7 +250,7 @@ def test_twin_an_id_of_the_claim_would_make_a_repeat_another_event(clock: Manual
 
 def _ids(clock: ManualClock) -> set[str]:
     """The event ids of one result that two stores made of the same input."""
-    found = set()
+    ids = set()
     for _ in range(2):
         log = Log()
         for topic in ("in", "out", "dead"):
@@ -248,8 +260,8 @@ def _ids(clock: ManualClock) -> set[str]:
         to = Destination("out", envelope=EventEnvelope("binary", "shop.total"))
         driver = Driver(replace(AGENT, to=to), MemoryStore(), log, clock)
         driver.give(0).turns(6)
-        found |= {event(each).get_id() for each in distinct(log, "out")}
-    return found
+        ids |= {event(message).get_id() for message in distinct(log, "out")}
+    return ids
 
 
 def _a_deployment(log: Log, store: MemoryStore, clock: ManualClock) -> list[tuple[int, int]]:
@@ -262,7 +274,7 @@ def _a_deployment(log: Log, store: MemoryStore, clock: ManualClock) -> list[tupl
     put(log, 2)
     put(log, 4, mode="structured")
     driver.turns()
-    return [(each["count"], each["total"]) for each in results(log)]
+    return [(result["count"], result["total"]) for result in results(log)]
 
 
 def test_events_go_to_the_groups_of_an_earlier_rule(log: Log, store: MemoryStore, clock: ManualClock) -> None:

@@ -16,9 +16,9 @@ DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "cloudevents.md").rea
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path, number: int) -> None:
     [text] = re.findall(r"```yaml\n(app: .*?)```", DOCUMENT, re.DOTALL)
     (tmp_path / "shop.yaml").write_text(text, encoding="utf-8")
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    verdict = play_with_crashes(found.app, found.cases[number], lambda done, total: None)
+    file = loaded(tmp_path / "shop.yaml")
+    assert file.app is not None, file.problems
+    verdict = play_with_crashes(file.app, file.cases[number], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 

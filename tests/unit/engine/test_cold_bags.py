@@ -46,7 +46,7 @@ def results(log: Any) -> list[dict[str, Any]]:
 
 
 def lists(log: Any) -> list[tuple[str, str, list[int]]]:
-    return [(each["key"], each["reason"], each["all"]) for each in results(log)]
+    return [(result["key"], result["reason"], result["all"]) for result in results(log)]
 
 
 # -- what comes back ---------------------------------------------------------------------------------------------------
@@ -91,10 +91,10 @@ def test_each_record_is_in_one_result_and_results_are_those_of_groups_in_memory(
     for _ in range(5):
         driver.later(1000).turns(8)
     endless = an_agent(count=None, compute=BAGS)
-    ids = [item["id"] for each in results(log) for item in each["all"]]
+    ids = [item["id"] for result in results(log) for item in result["all"]]
     assert sorted(ids) == list(range(120))
-    for each in results(log):
-        assert {bag.name: each[bag.name] for bag in BAGS} == in_memory(endless, each["all"])
+    for result in results(log):
+        assert {bag.name: result[bag.name] for bag in BAGS} == in_memory(endless, result["all"])
 
 
 def test_items_of_an_earlier_eviction_do_not_count_twice() -> None:
@@ -119,7 +119,7 @@ def test_a_cold_group_times_out_with_its_items_and_its_early_results_are_known()
     for _ in range(20):
         scene.driver.later(60).turns(3)
     last = results(scene.log)[early:]
-    assert sorted((each["key"], each["all"], each["revision"]) for each in last) == [
+    assert sorted((result["key"], result["all"], result["revision"]) for result in last) == [
         (key, [number], 2) for number, key in enumerate(KEYS)
     ]
 
@@ -136,8 +136,8 @@ def test_items_go_with_the_groups_when_the_rule_changes(policy: str, monkeypatch
     for key in KEYS * (1 if policy == "convert" else 2):
         scene.feed(key, 99)
     wanted = {"finish": ("count", [99, 99]), "convert": ("count", [99]), "flush": ("manual", [])}[policy]
-    found = sorted((key, reason, items) for key, reason, items in lists(scene.log) if reason == wanted[0])
-    assert found == [(key, wanted[0], [number, *wanted[1]]) for number, key in enumerate(KEYS)]
+    outputs = sorted((key, reason, items) for key, reason, items in lists(scene.log) if reason == wanted[0])
+    assert outputs == [(key, wanted[0], [number, *wanted[1]]) for number, key in enumerate(KEYS)]
 
 
 def test_commands_show_the_items_of_cold_groups() -> None:

@@ -164,8 +164,8 @@ def test_correlations_with_cold_groups_are_those_of_the_oracle(first: int) -> No
     assert test_correlate.AGENT.aggregation is not None
     agent = replace(test_correlate.AGENT, aggregation=replace(test_correlate.AGENT.aggregation, hot_groups=1))
     for seed in range(first, first + 50):
-        wanted, found = test_correlate.history(seed, agent)
-        assert test_correlate.normal(found) == test_correlate.normal(wanted), seed
+        wanted, results = test_correlate.history(seed, agent)
+        assert test_correlate.normal(results) == test_correlate.normal(wanted), seed
 
 
 # -- what a person sees and changes ------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_a_person_fires_a_group_and_its_key_has_ended(clock: str, key: str) -> N
     scene = ColdScene(clock)
     fire(scene.store, scene.group(key), ANNE)
     scene.claimed_again()
-    assert [each[:2] for each in scene.results] == [(key, "manual")]
+    assert [result[:2] for result in scene.results] == [(key, "manual")]
     scene.put("payment", (key, 30)).run()
     assert (len(scene.late), len(scene.open)) == (1, 19)
 
@@ -268,7 +268,7 @@ def test_rows_that_are_missing_halt_the_partition() -> None:
     scene.claimed_again()
     scene.run(AFTER + 60)
     report = scene.owner.worker.reports.of(scene.clock.now)
-    assert [each.error for each in report.partitions] == ["changelog-incomplete"]
+    assert [partition.error for partition in report.partitions] == ["changelog-incomplete"]
 
 
 def test_a_group_whose_alarm_has_too_long_a_key_stays_in_memory() -> None:

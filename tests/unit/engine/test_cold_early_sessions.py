@@ -26,7 +26,7 @@ def early_agent(every: float | None = 20.0, **more: Any) -> Agent:
 
 
 def told(scene: Scene, reason: str = "early") -> list[tuple[Any, ...]]:
-    return [each for each in totals(scene.log) if each[1] == reason]
+    return [total for total in totals(scene.log) if total[1] == reason]
 
 
 def evicted(scene: Scene) -> None:

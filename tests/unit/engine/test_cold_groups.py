@@ -106,7 +106,7 @@ def test_a_group_that_is_hot_again_times_out(ends: str) -> None:
     at = {"since_first": 60.0 - 37.0, "since_last": 60.0 - 1.0}[ends]
     for seconds, fired in ((at - 2, 0), (4, 1)):
         scene.driver.later(seconds).turns(6)
-        assert [each for each in totals(scene.log) if each[0] == "key-00"] == [("key-00", "timeout", 2, 5)] * fired
+        assert [total for total in totals(scene.log) if total[0] == "key-00"] == [("key-00", "timeout", 2, 5)] * fired
 
 
 def test_cold_groups_time_out_without_a_record_and_under_another_owner() -> None:
@@ -165,7 +165,7 @@ def test_a_damaged_row_halts_the_partition() -> None:
     feed(scene.log, ("key-00", 1))
     scene.driver.turns(3)
     report = scene.driver.worker.reports.of(scene.driver.clock.now)
-    assert [each.error for each in report.partitions] == ["changelog-incomplete"]
+    assert [partition.error for partition in report.partitions] == ["changelog-incomplete"]
 
 
 def test_a_row_that_is_missing_halts_the_partition_when_all_are_read() -> None:
@@ -173,7 +173,7 @@ def test_a_row_that_is_missing_halts_the_partition_when_all_are_read() -> None:
     scene.store._rows[PLACE].cold.apply([], [b"key-00"])
     scene.driver = scene.started(paged_agent(compute=(Reducer("n", "count"),)), on_rule_change="flush")
     report = scene.driver.worker.reports.of(scene.driver.clock.now)
-    assert [each.error for each in report.partitions] == ["changelog-incomplete"]
+    assert [partition.error for partition in report.partitions] == ["changelog-incomplete"]
     assert "1 rows of cold groups are missing" in str(report.partitions[0].detail)
 
 
@@ -344,7 +344,7 @@ def test_commands_list_hot_and_cold_groups() -> None:
     [group] = open_groups(scene.store, "app", scene.agent, b"key-02")
     assert (group.values, group.records, group.first) == ({"total": 2}, 1, 2)
     assert "1 of 3" in why(group, scene.agent)
-    assert sorted(str(each.key) for each in shown_groups(scene.agent, scene.view, scene.store)) == KEYS
+    assert sorted(str(group.key) for group in shown_groups(scene.agent, scene.view, scene.store)) == KEYS
 
 
 @pytest.mark.parametrize("key", ["key-02", "key-19"])

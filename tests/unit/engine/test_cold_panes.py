@@ -92,7 +92,7 @@ def test_missing_rows_halt_the_partition() -> None:
     scene.feed(("other", 200, 1))
     scene.driver.later(1).turns(3)
     report = scene.driver.worker.reports.of(scene.driver.clock.now)
-    assert [each.error for each in report.partitions] == ["changelog-incomplete"]
+    assert [partition.error for partition in report.partitions] == ["changelog-incomplete"]
 
 
 @pytest.mark.parametrize("policy", ["finish", "flush", "drop"])
@@ -103,7 +103,8 @@ def test_cold_panes_go_with_the_others_when_the_rule_changes(policy: str) -> Non
     scene.feed(("other", 170, 1))
     scene.driver.turns(6)
     assert (
-        len([each for each in totals(scene.log) if each[0] in KEYS]) == {"finish": 40, "flush": 40, "drop": 0}[policy]
+        len([total for total in totals(scene.log) if total[0] in KEYS])
+        == {"finish": 40, "flush": 40, "drop": 0}[policy]
     )
 
 
@@ -113,14 +114,14 @@ def test_a_person_fires_and_drops_all_windows_of_a_key(key: str) -> None:
     [group, _] = open_groups(scene.store, "app", scene.agent, key.encode())
     assert "watermark" in why(group, scene.agent)
     drop(scene.store, group, scene.agent, ANNE)
-    assert {each.key.decode() for each in open_groups(scene.store, "app", scene.agent)} == {*KEYS} - {key}
+    assert {group.key.decode() for group in open_groups(scene.store, "app", scene.agent)} == {*KEYS} - {key}
     scene.claimed_again()
     assert (key in scene.rows, scene.owner.groups.open) == (False, 19)
 
 
 def test_all_windows_are_listed() -> None:
     scene = Scene()
-    listed = sorted((each.key.decode(), each.records) for each in open_groups(scene.store, "app", scene.agent))
+    listed = sorted((group.key.decode(), group.records) for group in open_groups(scene.store, "app", scene.agent))
     assert listed == sorted([(key, 1) for key in KEYS] * 2)
     assert len(shown_groups(scene.agent, scene.view, scene.store)) == 40
 
@@ -137,7 +138,7 @@ def test_an_accepted_gap_forgets_the_panes_whose_offsets_come_again_and_keeps_th
     cold = contents_of(scene.agent, PLACE, scene.view).groups.cold
     assert (cold.count, cold.starts) == (18, {START: 18})
     contents = [unpacked_state(row.state) for row in scene.stored if not is_alarm(row.key)]
-    assert sorted(len(each) for each in contents) == [1] * 18
+    assert sorted(len(bag) for bag in contents) == [1] * 18
     assert scene.alarms == 18
 
 
@@ -172,7 +173,7 @@ def test_closed_panes_take_up_no_room() -> None:
     scene.driver = scene.started(paged_agent(max_groups=2, on_full="dead-letter"))
     scene.feed(("other", 200, 0))
     scene.driver.turns(6)
-    assert (len([each for each in totals(scene.log) if each[0] in KEYS]), dead(scene.log)) == (40, [])
+    assert (len([total for total in totals(scene.log) if total[0] in KEYS]), dead(scene.log)) == (40, [])
 
 
 def test_the_panes_of_a_key_that_is_too_long_for_an_alarm_stay_in_memory() -> None:

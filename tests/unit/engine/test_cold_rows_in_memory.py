@@ -81,5 +81,5 @@ def test_sorted_keys_are_those_of_a_sorted_set_after_any_changes(monkeypatch: py
                 keys.add(key)
             after = chance.choice([None, b"", b"%02d" % chance.randrange(61)])
             limit = chance.randrange(1, 9)
-            wanted = sorted(each for each in known if after is None or each > after)
+            wanted = sorted(name for name in known if after is None or name > after)
             assert list(islice(keys.after(after), limit)) == wanted[:limit]

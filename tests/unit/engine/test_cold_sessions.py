@@ -73,7 +73,7 @@ def test_a_record_extends_a_cold_session_and_joins_two() -> None:
     scene.feed(("key-03", 60, 1000), ("key-04", 150, 1000))
     scene.feed(("other", 1000, 0))
     scene.driver.turns(8)
-    assert [each for each in results(scene.log) if each[0] in ("key-03", "key-04")] == [
+    assert [result for result in results(scene.log) if result[0] in ("key-03", "key-04")] == [
         ("key-04", 4, 4, "event"),
         ("key-03", 3, 1103, "event"),
         ("key-04", 100, 1100, "event"),
@@ -226,7 +226,7 @@ def test_sessions_that_a_longer_grace_opens_again_do_not_take_one_row() -> None:
     assert "a" not in scene.rows
     scene.feed(("other", 2000, 0))
     scene.driver.turns(4)
-    assert sorted(each for each in results(scene.log) if each[0] == "a") == [
+    assert sorted(result for result in results(scene.log) if result[0] == "a") == [
         ("a", 0, 1, "event"),
         ("a", 58, 10, "event"),
     ]
@@ -240,7 +240,7 @@ def test_rows_that_are_missing_halt_the_partition(second: int, pause: float) -> 
     scene.feed(("other", second, 1))
     scene.driver.later(pause).turns(3)
     report = scene.driver.worker.reports.of(scene.driver.clock.now)
-    assert [each.error for each in report.partitions] == ["changelog-incomplete"]
+    assert [partition.error for partition in report.partitions] == ["changelog-incomplete"]
     assert "16 rows of cold groups are missing" in str(report.partitions[0].detail)
 
 
@@ -252,8 +252,8 @@ def test_a_cold_session_keeps_its_early_results() -> None:
     scene.driver = scene.started(scene.agent)
     scene.feed(("other", 170, 1))
     scene.driver.turns(4)
-    found = [each for each in totals(scene.log) if each[0] == "key-00"]
-    assert found == [("key-00", "early", 2, 100), ("key-00", "window", 3, 200)]
+    sums = [total for total in totals(scene.log) if total[0] == "key-00"]
+    assert sums == [("key-00", "early", 2, 100), ("key-00", "window", 3, 200)]
 
 
 def test_sessions_of_late_records_stay_in_memory_and_the_others_become_cold_beside_them() -> None:
@@ -266,7 +266,7 @@ def test_sessions_of_late_records_stay_in_memory_and_the_others_become_cold_besi
         scene.feed((f"new-{second}", second, 1))
     assert (len(scene.rows), "key-03" in scene.rows) == (6, False)
     scene.driver.later(5).turns(3)
-    assert [each for each in results(scene.log) if each[0] == "key-03"] == [
+    assert [result for result in results(scene.log) if result[0] == "key-03"] == [
         ("key-03", 3, 3, "event"),
         ("key-03", 30, 100, "late"),
     ]
@@ -291,7 +291,7 @@ def test_cold_sessions_go_with_the_others_when_the_rule_changes(policy: str) -> 
     assert (scene.rows, scene.alarms) == ([], 0)
     scene.feed(("other", 170, 1))
     scene.driver.turns(4)
-    assert len([each for each in totals(scene.log) if each[0] in KEYS]) == (0 if policy == "drop" else 20)
+    assert len([total for total in totals(scene.log) if total[0] in KEYS]) == (0 if policy == "drop" else 20)
 
 
 # -- what a person sees and changes ------------------------------------------------------------------------------------
@@ -301,12 +301,12 @@ def test_all_sessions_are_listed_and_one_is_explained() -> None:
     scene = Scene(paged_agent(replace(MINUTE, grace=600.0)))
     scene.feed(("key-02", 75, 100), ("key-03", 30, 0))
     assert scene.open_keys() == sorted([*KEYS, "key-02"])
-    first, next_one = sorted(open_groups(scene.store, "app", scene.agent, b"key-02"), key=lambda each: each.begin)
+    first, next_one = sorted(open_groups(scene.store, "app", scene.agent, b"key-02"), key=lambda group: group.begin)
     assert (first.values, first.records, next_one.values) == ({"total": 2}, 1, {"total": 100})
     assert first.window is not None
     assert (first.window.closes, first.window.watermark) == (START + 662_001, START + 75_000)
     assert "1 record, " in why(first, scene.agent)
-    assert sorted(str(each.key) for each in shown_groups(scene.agent, scene.view, scene.store)) == scene.open_keys()
+    assert sorted(str(group.key) for group in shown_groups(scene.agent, scene.view, scene.store)) == scene.open_keys()
 
 
 @pytest.mark.parametrize("key", ["key-02", "key-19"])
@@ -326,7 +326,7 @@ def test_a_person_drops_a_session_whether_it_is_cold_or_hot(key: str) -> None:
     scene.claimed_again()
     scene.feed(("other", 170, 1))
     scene.driver.turns(4)
-    assert sorted(name for name, *_ in totals(scene.log)) == [each for each in KEYS if each != key]
+    assert sorted(name for name, *_ in totals(scene.log)) == [item for item in KEYS if item != key]
 
 
 def test_the_alarm_of_a_session_that_a_person_dropped_goes_with_it() -> None:
@@ -384,9 +384,9 @@ def test_one_of_two_sessions_of_a_key_is_dropped() -> None:
     for key in KEYS[:10]:
         scene.feed((key, 100, 100))
     assert scene.rows.count("key-00") == 2
-    first, _ = sorted(open_groups(scene.store, "app", scene.agent, b"key-00"), key=lambda each: each.begin)
+    first, _ = sorted(open_groups(scene.store, "app", scene.agent, b"key-00"), key=lambda group: group.begin)
     drop(scene.store, first, scene.agent, ANNE)
-    assert [each.begin for each in open_groups(scene.store, "app", scene.agent, b"key-00")] == [10]
+    assert [group.begin for group in open_groups(scene.store, "app", scene.agent, b"key-00")] == [10]
     assert scene.rows.count("key-00") == 1
 
 

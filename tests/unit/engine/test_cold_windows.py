@@ -67,9 +67,9 @@ def test_a_window_with_more_cold_groups_than_one_expiry_reads_closes_before_the_
     scene.feed(("key-01", 65, 50))
     put(scene.log, ("other", 200, 1))
     scene.driver.turns(30)
-    found = results(scene.log)
-    assert sorted(found[:20]) == [(key, 0, number, "event") for number, key in enumerate(KEYS)]
-    assert found[20:] == [("key-01", 60, 50, "event")]
+    outputs = results(scene.log)
+    assert sorted(outputs[:20]) == [(key, 0, number, "event") for number, key in enumerate(KEYS)]
+    assert outputs[20:] == [("key-01", 60, 50, "event")]
     assert scene.owner.groups.open == 1
 
 
@@ -88,7 +88,7 @@ def test_a_record_of_a_cold_group_is_added_to_it_and_not_to_that_of_another_wind
     scene.driver = scene.started(scene.agent)
     scene.feed(("other", 140, 1))
     scene.driver.turns(4)
-    assert [each for each in results(scene.log) if each[0] == "key-03"] == [
+    assert [result for result in results(scene.log) if result[0] == "key-03"] == [
         ("key-03", 0, 103, "event"),
         ("key-03", 60, 1000, "event"),
     ]
@@ -169,7 +169,7 @@ def test_cold_groups_have_early_results_and_after_a_takeover_too() -> None:
     assert results(scene.log)[20:] == [("key-03", 0, 103, None)]
     scene.feed(("other", 70, 1))
     scene.driver.turns(6)
-    assert sorted(each for each in results(scene.log)[21:]) == [
+    assert sorted(result for result in results(scene.log)[21:]) == [
         (key, 0, number + 100 * (number == 3), "event") for number, key in enumerate(KEYS)
     ]
 
@@ -186,7 +186,7 @@ def test_a_record_joins_its_cold_hopping_windows_and_each_closes_with_its_groups
     assert sorted(results(scene.log)) == [(key, -30, total, "event") for key, total in totals]
     scene.feed(("other", 70, 1))
     scene.driver.turns(6)
-    assert sorted(each for each in results(scene.log)[20:] if each[0] != "other") == [
+    assert sorted(result for result in results(scene.log)[20:] if result[0] != "other") == [
         (key, 0, total, "event") for key, total in totals
     ]
     assert dead(scene.log) == []
@@ -297,7 +297,7 @@ def test_the_last_revision_of_a_window_comes_behind_the_result_of_the_next_one_t
     assert scene.rows.count("key-03") == 2  # the older row is of the group that is in memory again
     scene.feed(("other", 200, 1))
     scene.driver.turns(8)
-    assert [each for each in results(scene.log) if each[0] == "key-03"] == [
+    assert [result for result in results(scene.log) if result[0] == "key-03"] == [
         ("key-03", 0, 3, "event"),
         ("key-03", 60, 50, "event"),
         ("key-03", 0, 103, "late"),
@@ -319,7 +319,7 @@ def test_a_late_record_closes_the_earlier_windows_of_its_key_first(
     put(scene.log, ("a", 126, 1000))
     for _ in range(40):
         scene.driver.turns(1).later(0.1)
-    assert [each for each in results(scene.log) if each[0] == "a"] == [
+    assert [result for result in results(scene.log) if result[0] == "a"] == [
         ("a", 0, 1, "event"),
         ("a", 60, 10, "event"),
         ("a", 120, 100, "event"),
@@ -336,7 +336,7 @@ def test_groups_stay_in_the_store_after_their_results_until_late_records_would_b
     scene.feed(("other", 130, 1))
     scene.driver.turns(6)
     assert not {*KEYS} & {*scene.rows}
-    assert len([each for each in results(scene.log) if each[0] in KEYS]) == 20
+    assert len([result for result in results(scene.log) if result[0] in KEYS]) == 20
 
 
 def test_a_late_record_revises_the_result_of_a_cold_group_and_after_a_takeover_too() -> None:
@@ -348,8 +348,8 @@ def test_a_late_record_revises_the_result_of_a_cold_group_and_after_a_takeover_t
     scene.feed(("key-03", 31, 1000), ("key-04", 30, 100))
     scene.driver.later(5).turns(3)
     late = [(message.key().decode(), header(message, "sluicegate-revision")) for message in distinct(scene.log, "out")]
-    assert sorted(each for each in late if each[1] != "1") == [("key-03", "2"), ("key-03", "3"), ("key-04", "2")]
-    assert [each for each in results(scene.log)[20:] if each[0] in KEYS] == [
+    assert sorted(result for result in late if result[1] != "1") == [("key-03", "2"), ("key-03", "3"), ("key-04", "2")]
+    assert [result for result in results(scene.log)[20:] if result[0] in KEYS] == [
         ("key-03", 0, 103, "late"),
         ("key-03", 0, 1103, "late"),
         ("key-04", 0, 104, "late"),
@@ -376,10 +376,10 @@ def test_a_group_that_ended_at_most_then_is_revised_in_its_open_window_though_it
     scene.driver = scene.started(scene.agent)
     scene.feed(("key-03", 40, 100))
     scene.driver.later(5).turns(4)
-    assert [each for each in results(scene.log) if each[0] == "key-03"][1:] == [("key-03", 0, 103, "late")]
+    assert [result for result in results(scene.log) if result[0] == "key-03"][1:] == [("key-03", 0, 103, "late")]
     scene.feed(("other", 70, 1))
     scene.driver.turns(8)
-    assert len([each for each in results(scene.log) if each[0] in KEYS]) == 11
+    assert len([result for result in results(scene.log) if result[0] in KEYS]) == 11
 
 
 def test_groups_whose_results_are_covered_end_without_one_when_late_records_are_refused_again() -> None:
@@ -461,11 +461,11 @@ def test_late_records_make_further_results_beside_cold_groups() -> None:
     assert not {"key-03", "key-19"} & {*scene.cold}
     scene.driver = scene.started(scene.agent)
     scene.driver.later(5).turns(3)
-    assert sorted(each for each in results(scene.log) if each[3] == "late") == [
+    assert sorted(result for result in results(scene.log) if result[3] == "late") == [
         ("key-03", 0, 100, "late"),
         ("key-19", 0, 100, "late"),
     ]
-    assert len([each for each in results(scene.log) if each[3] == "event"]) == 20
+    assert len([result for result in results(scene.log) if result[3] == "event"]) == 20
 
 
 def test_a_late_record_changes_no_cold_group_whose_result_still_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,7 +474,7 @@ def test_a_late_record_changes_no_cold_group_whose_result_still_waits(monkeypatc
     put(scene.log, ("other", 70, 1), *[(key, 30, 1000) for key in KEYS])
     scene.driver.turns(20).later(5).turns(10)
     assert sorted(results(scene.log)) == sorted(
-        each for number, key in enumerate(KEYS) for each in ((key, 0, number, "event"), (key, 0, 1000, "late"))
+        step for number, key in enumerate(KEYS) for step in ((key, 0, number, "event"), (key, 0, 1000, "late"))
     )
 
 
@@ -499,8 +499,8 @@ def test_a_cold_group_keeps_its_early_results() -> None:
     scene.driver = scene.started(scene.agent)
     scene.feed(("other", 70, 1))
     scene.driver.turns(4)
-    found = [each for each in totals(scene.log) if each[0] == "key-00"]
-    assert found == [("key-00", "early", 2, 100), ("key-00", "window", 3, 200)]
+    sums = [total for total in totals(scene.log) if total[0] == "key-00"]
+    assert sums == [("key-00", "early", 2, 100), ("key-00", "window", 3, 200)]
 
 
 def test_rows_that_are_missing_when_a_window_closes_halt_the_partition() -> None:
@@ -510,7 +510,7 @@ def test_rows_that_are_missing_when_a_window_closes_halt_the_partition() -> None
     scene.feed(("other", 70, 1))
     scene.driver.turns(3)
     report = scene.driver.worker.reports.of(scene.driver.clock.now)
-    assert [each.error for each in report.partitions] == ["changelog-incomplete"]
+    assert [partition.error for partition in report.partitions] == ["changelog-incomplete"]
     assert "16 rows of cold groups are missing" in str(report.partitions[0].detail)
 
 
@@ -521,7 +521,7 @@ def test_cold_groups_go_with_the_others_when_the_rule_changes(policy: str) -> No
     assert scene.rows == []
     scene.feed(("other", 70, 1))
     scene.driver.turns(4)
-    assert len([each for each in totals(scene.log) if each[0] in KEYS]) == (0 if policy == "drop" else 20)
+    assert len([total for total in totals(scene.log) if total[0] in KEYS]) == (0 if policy == "drop" else 20)
 
 
 # -- what a person sees and changes ------------------------------------------------------------------------------------
@@ -531,12 +531,12 @@ def test_all_groups_are_listed_and_one_is_explained() -> None:
     scene = Scene()
     scene.feed(("key-02", 65, 100))
     assert scene.open_keys() == sorted([*KEYS, "key-02"])
-    first, next_one = sorted(open_groups(scene.store, "app", scene.agent, b"key-02"), key=lambda each: each.begin)
+    first, next_one = sorted(open_groups(scene.store, "app", scene.agent, b"key-02"), key=lambda group: group.begin)
     assert (first.values, first.records, next_one.values) == ({"total": 2}, 1, {"total": 100})
     assert first.window is not None
     assert (first.window.closes, first.window.watermark) == (START + 70_000, START + 65_000)
     assert "1 record, " in why(first, scene.agent)
-    assert sorted(str(each.key) for each in shown_groups(scene.agent, scene.view, scene.store)) == scene.open_keys()
+    assert sorted(str(group.key) for group in shown_groups(scene.agent, scene.view, scene.store)) == scene.open_keys()
 
 
 @pytest.mark.parametrize("key", ["key-02", "key-19"])
@@ -556,7 +556,7 @@ def test_a_person_drops_a_group_whether_it_is_cold_or_hot(key: str) -> None:
     scene.claimed_again()
     scene.feed(("other", 70, 1))
     scene.driver.turns(4)
-    assert sorted(name for name, *_ in totals(scene.log)) == [each for each in KEYS if each != key]
+    assert sorted(name for name, *_ in totals(scene.log)) == [item for item in KEYS if item != key]
 
 
 def test_an_accepted_gap_forgets_cold_groups_whose_offsets_come_again() -> None:

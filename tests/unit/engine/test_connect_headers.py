@@ -58,7 +58,7 @@ def test_a_record_that_cannot_be_decoded(log: Log, store: MemoryStore, clock: Ma
     log.append("in", 0, b"k", b"{bad", list(OWN))
     Driver(connect(an_agent()), store, log, clock).give(0).turns(4)
     [letter] = log.topics["dead"][0]
-    said = dict(letter.h)["sluicegate-dead-error"]
+    error = dict(letter.h)["sluicegate-dead-error"]
     assert errors(letter) == {
         "topic": b"in",
         "partition": b"0",
@@ -68,8 +68,8 @@ def test_a_record_that_cannot_be_decoded(log: Log, store: MemoryStore, clock: Ma
         "stage": b"VALUE_CONVERTER",
         "class.name": b"sluicegate.decode",
         "exception.class.name": b"sluicegate.undecodable",
-        "exception.message": said,
-        "exception.stacktrace": b"sluicegate.undecodable: " + said + b"\n",
+        "exception.message": error,
+        "exception.stacktrace": b"sluicegate.undecodable: " + error + b"\n",
     }
 
 
@@ -92,11 +92,11 @@ def test_an_error_of_the_users_code_has_its_type_and_its_line(
 ) -> None:
     feed(log, ("k", 1))
     Driver(connect(agent), store, log, clock).give(0).turns(6)
-    found = {name: value.decode() for name, value in errors(log.topics["dead"][0][0]).items()}
-    assert (found["stage"], found["exception.class.name"]) == (stage, kind)
-    assert text in found["exception.message"]
-    trace = found["exception.stacktrace"].splitlines()
-    assert trace[0] == f"{kind}: {found['exception.message']}"
+    texts = {name: value.decode() for name, value in errors(log.topics["dead"][0][0]).items()}
+    assert (texts["stage"], texts["exception.class.name"]) == (stage, kind)
+    assert text in texts["exception.message"]
+    trace = texts["exception.stacktrace"].splitlines()
+    assert trace[0] == f"{kind}: {texts['exception.message']}"
     assert trace[1].startswith("\tat tests/unit/engine/test_connect_headers.py:")
 
 
@@ -112,8 +112,8 @@ def test_a_group_that_cannot_be_written_has_each_header_once() -> None:
 
 def test_each_stage_of_ours_is_a_stage_of_kafka_connect() -> None:
     for stage in STAGES:
-        found = dict(connect_headers(Partition("a", "b", "t", 3), 7, stage, "limit", "why", ""))
-        assert found["__connect.errors.stage"] == STAGES[stage].encode()
+        headers = dict(connect_headers(Partition("a", "b", "t", 3), 7, stage, "limit", "why", ""))
+        assert headers["__connect.errors.stage"] == STAGES[stage].encode()
     assert {*STAGES.values()} <= {"KEY_CONVERTER", "VALUE_CONVERTER", "TRANSFORMATION", "TASK_PUT", "KAFKA_PRODUCE"}
 
 
@@ -139,4 +139,4 @@ def again(log: Log, store: MemoryStore) -> Headers:
     """The headers of the record that is sent back, without those of the retry."""
     wanted = list(letters(log.topics["dead"][0], "app", ["sums"]))
     assert retry(store, "app", InLog(log), wanted, Person("me", "why", "token")).sent == 1
-    return [each for each in log.topics["in"][0][-1].h if not each[0].startswith("sluicegate-")]
+    return [header for header in log.topics["in"][0][-1].h if not header[0].startswith("sluicegate-")]

@@ -73,8 +73,8 @@ class Oracle:
 
 
 def told(log: Log) -> Judged:
-    found = [json.loads(message.v or b"null") for message in distinct(log, "out")]
-    rows = [(r["key"], r["reason"], r.get("order"), r.get("payment"), r.get("note") or []) for r in found]
+    documents = [json.loads(message.v or b"null") for message in distinct(log, "out")]
+    rows = [(r["key"], r["reason"], r.get("order"), r.get("payment"), r.get("note") or []) for r in documents]
     letters = distinct(log, "dead")
     assert {header(message, "sluicegate-dead-reason") for message in letters} <= {"late"}
     return Judged(rows, sorted(int(str(header(message, "sluicegate-dead-offset"))) for message in letters))
@@ -115,8 +115,8 @@ def normal(judged: Judged) -> Judged:
 @pytest.mark.parametrize("first", range(0, 400, 50))
 def test_correlations_are_those_of_the_oracle(first: int) -> None:
     for seed in range(first, first + 50):
-        wanted, found = history(seed)
-        assert normal(found) == normal(wanted), seed
+        wanted, results = history(seed)
+        assert normal(results) == normal(wanted), seed
 
 
 def differs() -> bool:

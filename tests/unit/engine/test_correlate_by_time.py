@@ -72,17 +72,20 @@ class Scene:
     @property
     def results(self) -> list[tuple[str, str, Any, Any, str | None]]:
         """Key, reason, the times of order and payment, and what closed the group."""
-        found = [json.loads(message.v or b"null") for message in distinct(self.log, "out")]
-        at = [tuple((each.get(name) or {}).get("at") for name in LEGS) for each in found]
-        by = [each.get("window", {}).get("closed_by") for each in found]
-        return [(each["key"], each["reason"], *legs, by) for each, legs, by in zip(found, at, by, strict=True)]
+        documents = [json.loads(message.v or b"null") for message in distinct(self.log, "out")]
+        at = [tuple((document.get(name) or {}).get("at") for name in LEGS) for document in documents]
+        by = [document.get("window", {}).get("closed_by") for document in documents]
+        return [
+            (document["key"], document["reason"], *legs, by)
+            for document, legs, by in zip(documents, at, by, strict=True)
+        ]
 
     @property
     def late(self) -> list[str]:
         """Why each dead letter is late."""
         letters = distinct(self.log, "dead")
-        assert {header(each, "sluicegate-dead-reason") for each in letters} <= {"late"}
-        return [str(header(each, "sluicegate-dead-error")) for each in letters]
+        assert {header(letter, "sluicegate-dead-reason") for letter in letters} <= {"late"}
+        return [str(header(letter, "sluicegate-dead-error")) for letter in letters]
 
 
 @pytest.fixture
@@ -210,8 +213,8 @@ def test_late_legs_are_counted(clock: ManualClock, store: MemoryStore) -> None:
     scene.put("order", ("a", 1)).put("payment", ("a", 1)).run()
     scene.put("order", ("a", 2)).put("payment", ("a", 3)).run()
     assert dead(scene.log) == []
-    counted = [{name: value for name, _, value in each.metrics} for each in scene.owner.reports]
-    assert max(each.get("legs_late", 0) for each in counted) == 2
+    counted = [{name: value for name, _, value in report.metrics} for report in scene.owner.reports]
+    assert max(record.get("legs_late", 0) for record in counted) == 2
 
 
 def test_a_longer_time_holds_for_open_groups(scene: Scene) -> None:
@@ -246,8 +249,8 @@ def test_a_group_that_the_watermark_has_ended_takes_no_record_of_the_same_batch(
 def in_one_batch(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate.streams.windows.groups.SLICE", 1)
     names = [f"k-{number}" for number in range(4)]
-    scene.put("order", *((each, 1) for each in names)).run()
-    scene.put("order", ("z", 200)).put("payment", ("y", 200), *((each, 2) for each in names[1:])).run()
+    scene.put("order", *((name, 1) for name in names)).run()
+    scene.put("order", ("z", 200)).put("payment", ("y", 200), *((name, 2) for name in names[1:])).run()
 
 
 def test_twin_without_it_they_would_be_complete(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

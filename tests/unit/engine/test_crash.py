@@ -329,8 +329,8 @@ def test_an_error_of_the_engine_at_a_record_counts_like_a_death(
     assert dead(log) == [(str(place), "crash") for place in sorted(at)]
     assert sorted(r[0] for r in totals(log)) == sorted(f"k{n}" for n in range(400) if n not in at)
     (letter, *_) = log.topics["dead"][0]
-    said = dict(letter.h or [])["sluicegate-dead-error"] or b""
-    assert said.startswith(b"the engine failed three times at this record; please report it: ZeroDivisionError in ")
+    error = dict(letter.h or [])["sluicegate-dead-error"] or b""
+    assert error.startswith(b"the engine failed three times at this record; please report it: ZeroDivisionError in ")
     assert letter.v == log.topics["in"][0][min(at)].v
     faults = [line for line in lines if line["event"] == "partition.fault"]
     assert crash.DEATHS * len(at) <= len(faults) <= (crash.DEATHS + 1) * len(at)

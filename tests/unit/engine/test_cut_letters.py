@@ -40,14 +40,14 @@ def test_the_letter_fits_into_a_message_and_says_what_it_lacks(
     [letter] = log.topics["dead"][0]
     assert size(log) <= MOST
     assert (header(letter, "sluicegate-dead-topic"), header(letter, "sluicegate-dead-offset")) == ("in", "0")
-    told = dict(letter.h or [])
-    assert told["sluicegate-dead-size"] == b"%d" % len(value)
-    assert told["sluicegate-dead-digest"] == b"sha256:" + hashlib.sha256(value).hexdigest().encode()
-    assert told["sluicegate-dead-cut"] == cut
+    headers = dict(letter.h or [])
+    assert headers["sluicegate-dead-size"] == b"%d" % len(value)
+    assert headers["sluicegate-dead-digest"] == b"sha256:" + hashlib.sha256(value).hexdigest().encode()
+    assert headers["sluicegate-dead-cut"] == cut
     assert letter.v == value[: sizes.LONGEST_HEAD]
-    assert told["sluicegate-dead-reason"] == (b"too-large" if len(value) > 1 << 20 else b"undecodable")
+    assert headers["sluicegate-dead-reason"] == (b"too-large" if len(value) > 1 << 20 else b"undecodable")
     assert letter.k == (None if b"key" in cut else key)
-    assert ("h" in told) is (b"headers" not in cut)
+    assert ("h" in headers) is (b"headers" not in cut)
     assert [key for key, *_ in totals(log)] == ["good"]
 
 
@@ -79,19 +79,19 @@ def test_a_record_that_is_gone_is_named_and_the_others_are_sent(
     for value in (b"[" * 3_000_000, b"{bad", b"[" * 3_000_000):
         log.append("in", 0, b"k", value)
     Driver(an_agent(count=1), store, log, clock).give(0).turns(6)
-    found = list(letters(log.topics["dead"][0], "app", ["sums"]))
+    dead_letters = list(letters(log.topics["dead"][0], "app", ["sums"]))
     del log.topics["in"][0][0]
-    done = retry(store, "app", InLog(log), found, next(persons), wait=times.wait)
+    done = retry(store, "app", InLog(log), dead_letters, next(persons), wait=times.wait)
     assert (done.sent, done.sent_before, done.refused) == (2, 0, [])
-    [left] = done.left_out
-    assert left.id == "in/0/0"
-    assert left.why.startswith(
+    [rest] = done.left_out
+    assert rest.id == "in/0/0"
+    assert rest.why.startswith(
         "the letter has only the beginning of the record (3000000 bytes), and the record is gone"
     )
-    sent = [header(each, "sluicegate-retried-from") for each in log.topics["in"][0][-2:]]
+    sent = [header(record, "sluicegate-retried-from") for record in log.topics["in"][0][-2:]]
     assert sent == ["in/0/1", "in/0/2"]
-    once_more = retry(store, "app", InLog(log), found, next(persons), wait=times.wait)
-    assert (once_more.sent, once_more.refused, once_more.left_out) == (0, ["in/0/1", "in/0/2"], (left,))
+    once_more = retry(store, "app", InLog(log), dead_letters, next(persons), wait=times.wait)
+    assert (once_more.sent, once_more.refused, once_more.left_out) == (0, ["in/0/1", "in/0/2"], (rest,))
 
 
 def test_no_row_is_larger_than_every_store_takes(log: Log, store: MemoryStore, clock: ManualClock) -> None:

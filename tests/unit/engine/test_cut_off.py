@@ -212,7 +212,7 @@ def test_if_only_the_last_attempt_could_be_ours_it_would_be_a_dead_letter(
     resumed = Slow.resumed
 
     def the_last_alone(self: Slow, sealed: Sealed) -> None:
-        last = {number: held.attempts for number, held in sealed.by_number.items()}
+        last = {number: item.attempts for number, item in sealed.by_number.items()}
         for number, (began, _) in list(sealed.ours.items()):
             if last.get(number) != began:
                 del sealed.ours[number]

@@ -40,7 +40,7 @@ def driver(folder: Path, rule: str) -> TestDriver:
 
 
 def fired(shop: TestDriver) -> list[tuple[Any, ...]]:
-    return [(each.key, each.value["reason"], each.value["n"]) for each in shop.read("out")]
+    return [(output.key, output.value["reason"], output.value["n"]) for output in shop.read("out")]
 
 
 def rule_of(deadline: DataDeadline | None, **more: Any) -> Rule:
@@ -53,7 +53,7 @@ AT = DataDeadline(at="due", unit="s")
 
 def taken(groups: Groups, *values: bytes, now: float = 100.0, first: int = 0) -> list[tuple[str, int]]:
     accept(groups, [record(first + number, b"k", value) for number, value in enumerate(values)], now)
-    return [(each.reason, each.count) for each in groups.drain() if isinstance(each, Fire)]
+    return [(event.reason, event.count) for event in groups.drain() if isinstance(event, Fire)]
 
 
 def test_cold_groups_end_at_their_own_deadlines(tmp_path: Path) -> None:

@@ -83,29 +83,31 @@ persons = (Person("me@here", "fixed", f"hand {n}") for n in range(1_000_000))
 
 
 @pytest.fixture
-def given(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
+def driver(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     """Two records that cannot be decoded, one of them with headers, and a group that timed out."""
     log.append("in", 0, b"k\xff", b"{bad", list(HEADERS))
     feed(log, ("good", 1))
     log.append("in", 0, None, b"worse")
-    driver = Driver(an_agent(count=5, on_timeout="dead-letter"), store, log, clock).give(0).turns(4)
-    return driver.later(40).turns(6)
+    agent = an_agent(count=5, on_timeout="dead-letter")
+    return Driver(agent, store, log, clock).give(0).turns(4).later(40).turns(6)
 
 
 def found(log: Log, wanted: str = "") -> list[Letter]:
-    return [each for each in letters(log.topics["dead"][0], "app", ["sums"]) if wanted in ("", each.place)]
+    return [letter for letter in letters(log.topics["dead"][0], "app", ["sums"]) if wanted in ("", letter.place)]
 
 
 def again(log: Log, store: MemoryStore, place: str = "in/0/0", dies: str = "", **more: Any) -> Retried:
     return retry(store, "app", InLog(log, dies), found(log, place), next(persons), wait=times.wait, **more)
 
 
-def test_letters_say_what_they_are(given: Driver, log: Log) -> None:
+def test_letters_say_what_they_are(driver: Driver, log: Log) -> None:
     log.append("dead", 0, b"", b"of somebody else", [("sluicegate-id", b"x")])
-    said = [(each.place, each.stage, each.reason, each.whole, each.key, each.value) for each in found(log)]
+    tuples = [
+        (letter.place, letter.stage, letter.reason, letter.whole, letter.key, letter.value) for letter in found(log)
+    ]
     why = "decode", "undecodable", False
-    assert said[:2] == [("in/0/0", *why, b"k\xff", b"{bad"), ("in/0/2", *why, None, b"worse")]
-    assert [each[:4] for each in said[2:]] == [("in/0/1", "aggregate", "timeout", True)]
+    assert tuples[:2] == [("in/0/0", *why, b"k\xff", b"{bad"), ("in/0/2", *why, None, b"worse")]
+    assert [item[:4] for item in tuples[2:]] == [("in/0/1", "aggregate", "timeout", True)]
     assert (
         list(letters(log.topics["dead"][0], "app", ["other"])),
         list(letters(log.topics["dead"][0], "other", ["sums"])),
@@ -113,7 +115,7 @@ def test_letters_say_what_they_are(given: Driver, log: Log) -> None:
     assert len(list(letters([*log.topics["dead"][0]] * 2, "app", ["sums"]))) == 3
 
 
-def test_the_record_goes_back_byte_for_byte(given: Driver, log: Log, store: MemoryStore) -> None:
+def test_the_record_goes_back_byte_for_byte(driver: Driver, log: Log, store: MemoryStore) -> None:
     assert again(log, store) == Retried(1, 0, [])
     sent = log.topics["in"][0][-1]
     [letter] = found(log, "in/0/0")
@@ -144,7 +146,7 @@ def test_an_agent_takes_it_as_a_new_record(log: Log, store: MemoryStore, clock: 
     assert [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]] == [None, "in/0/0", "in/0/1"]
 
 
-def test_a_second_retry_is_refused_unless_it_is_wanted(given: Driver, log: Log, store: MemoryStore) -> None:
+def test_a_second_retry_is_refused_unless_it_is_wanted(driver: Driver, log: Log, store: MemoryStore) -> None:
     assert [again(log, store) for _ in range(2)] == [Retried(1, 0, []), Retried(0, 0, ["in/0/0"])]
     assert len(log.topics["in"][0]) == 4
     assert again(log, store, again=True) == Retried(1, 0, [])
@@ -153,14 +155,14 @@ def test_a_second_retry_is_refused_unless_it_is_wanted(given: Driver, log: Log, 
     assert again(log, store) == Retried(0, 0, ["in/0/0"])
 
 
-def test_twin_without_the_journal_a_second_retry_sends_it_twice(given: Driver, log: Log, store: MemoryStore) -> None:
+def test_twin_without_the_journal_a_second_retry_sends_it_twice(driver: Driver, log: Log, store: MemoryStore) -> None:
     with without("retried"):
         assert [again(log, store).sent for _ in range(2)] == [1, 1]
 
 
 @pytest.mark.parametrize(("dies", "then"), [("before", Retried(1, 0, [])), ("after", Retried(0, 1, []))])
 def test_a_retry_that_was_killed_half_way_is_finished_once(
-    given: Driver, log: Log, store: MemoryStore, dies: str, then: Retried
+    driver: Driver, log: Log, store: MemoryStore, dies: str, then: Retried
 ) -> None:
     with pytest.raises(SystemNotReady):
         again(log, store, dies=dies)
@@ -170,7 +172,9 @@ def test_a_retry_that_was_killed_half_way_is_finished_once(
     assert [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]].count("in/0/0") == 1
 
 
-def test_twin_whoever_does_not_look_whether_it_came_sends_it_twice(given: Driver, log: Log, store: MemoryStore) -> None:
+def test_twin_whoever_does_not_look_whether_it_came_sends_it_twice(
+    driver: Driver, log: Log, store: MemoryStore
+) -> None:
     with pytest.raises(SystemNotReady):
         again(log, store, dies="after")
     with without("retry-looked"):
@@ -179,7 +183,7 @@ def test_twin_whoever_does_not_look_whether_it_came_sends_it_twice(given: Driver
 
 
 @pytest.mark.parametrize("at", ["retry-asked", "retry-sent"])
-def test_it_may_be_killed_at_each_failpoint(given: Driver, log: Log, store: MemoryStore, at: str) -> None:
+def test_it_may_be_killed_at_each_failpoint(driver: Driver, log: Log, store: MemoryStore, at: str) -> None:
     failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{at}=raise"})
     with pytest.raises(failpoints.Failpoint):
         again(log, store)
@@ -213,7 +217,7 @@ def came_back(log: Log) -> int:
     return [header(m, "sluicegate-retried-from") for m in log.topics["in"][0]].count("in/0/0")
 
 
-def test_another_change_in_between_is_no_reason_to_fail(given: Driver, log: Log, store: MemoryStore) -> None:
+def test_another_change_in_between_is_no_reason_to_fail(driver: Driver, log: Log, store: MemoryStore) -> None:
     other = Between(log, "ends", lambda: journal.note(store, "app", next(persons), "outbox drop", "x"))
     assert retry(store, "app", other, found(log, "in/0/0"), next(persons), wait=times.wait) == Retried(1, 0, [])
     assert came_back(log) == 1
@@ -238,7 +242,7 @@ class Contended:
 
 @pytest.mark.parametrize("lost", [5, 11])
 def test_a_retry_that_loses_its_claim_again_and_again_waits_longer_each_time(
-    given: Driver, log: Log, store: MemoryStore, lost: int, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, log: Log, store: MemoryStore, lost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bounds: list[float] = []
     monkeypatch.setattr("random.uniform", lambda low, high: bounds.append(high) or high)
@@ -251,7 +255,7 @@ def test_a_retry_that_loses_its_claim_again_and_again_waits_longer_each_time(
 
 
 def test_reading_the_ends_of_topics_is_no_part_of_the_time_under_the_claim(
-    given: Driver, log: Log, store: MemoryStore
+    driver: Driver, log: Log, store: MemoryStore
 ) -> None:
     """Another command may claim the journal whenever Kafka is asked, and this one still succeeds at the first try."""
 
@@ -264,12 +268,12 @@ def test_reading_the_ends_of_topics_is_no_part_of_the_time_under_the_claim(
     assert times.waited == 0
 
 
-def retried_by_another(log: Log, store: MemoryStore, said: list[Retried]) -> None:
-    said.append(retry(store, "app", InLog(log), found(log, "in/0/0"), next(persons), wait=times.wait))
+def retried_by_another(log: Log, store: MemoryStore, retries: list[Retried]) -> None:
+    retries.append(retry(store, "app", InLog(log), found(log, "in/0/0"), next(persons), wait=times.wait))
 
 
 def test_a_second_retry_before_the_announcement_leaves_nothing_to_the_first(
-    given: Driver, log: Log, store: MemoryStore
+    driver: Driver, log: Log, store: MemoryStore
 ) -> None:
     second: list[Retried] = []
     source = Between(log, "ends", lambda: retried_by_another(log, store, second))
@@ -292,7 +296,7 @@ def while_the_first_sends(log: Log, store: MemoryStore) -> tuple[list[Retried], 
     return first, mine
 
 
-def test_a_second_retry_waits_for_the_record_that_is_announced(given: Driver, log: Log, store: MemoryStore) -> None:
+def test_a_second_retry_waits_for_the_record_that_is_announced(driver: Driver, log: Log, store: MemoryStore) -> None:
     second, first = while_the_first_sends(log, store)
     assert (first.sent, second[0].sent) == (1, 0)
     assert times.waited > 0
@@ -300,7 +304,7 @@ def test_a_second_retry_waits_for_the_record_that_is_announced(given: Driver, lo
 
 
 def test_twin_a_second_retry_that_does_not_wait_sends_it_twice(
-    given: Driver, log: Log, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, log: Log, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_letters, "_under_way", lambda *_: False)
     times.then = None
@@ -316,14 +320,14 @@ def test_twin_a_second_retry_that_does_not_wait_sends_it_twice(
 
 
 def test_the_journal_has_who_and_why_and_forgets_after_thirty_days(
-    given: Driver, log: Log, store: MemoryStore, clock: ManualClock
+    driver: Driver, log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     again(log, store)
-    said = [(each.who, each.what, each.key, each.why) for each in journal.notes(store, "app")]
-    assert said == [("me@here", what, "sums in/0/0", "fixed") for what in ("dead retry", "dead retry sent")]
+    tuples = [(note.who, note.what, note.key, note.why) for note in journal.notes(store, "app")]
+    assert tuples == [("me@here", what, "sums in/0/0", "fixed") for what in ("dead retry", "dead retry sent")]
     clock.now += 31 * 24 * 3600
     journal.note(store, "app", next(persons), "outbox drop", "a", "b")
-    assert [each.key for each in journal.notes(store, "app")] == ["a", "b"]
+    assert [note.key for note in journal.notes(store, "app")] == ["a", "b"]
     view = store.read(journal.place("app"))
     assert view is not None
     assert len(view.entries) == 1

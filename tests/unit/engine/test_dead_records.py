@@ -69,9 +69,9 @@ def test_a_letter_that_names_no_record_of_its_agent_is_left_out_with_the_reason(
     forged: Letter, source: Counted
 ) -> None:
     good = a_letter(offset=2, value=b"2")
-    found = dead_records.judged(APP, [forged, good], lambda: source)
-    assert [dead_records.place(each) for each in found.letters] == [("in", 0, 2)]
-    [(name, why)] = found.left_out
+    judgement = dead_records.judged(APP, [forged, good], lambda: source)
+    assert [dead_records.place(letter) for letter in judgement.letters] == [("in", 0, 2)]
+    [(name, why)] = judgement.left_out
     assert name == forged.place
     assert why
 
@@ -79,9 +79,12 @@ def test_a_letter_that_names_no_record_of_its_agent_is_left_out_with_the_reason(
 def test_the_record_of_the_topic_is_sent_and_not_what_the_letter_says(source: Counted) -> None:
     cut = a_letter(value=b"", key=None, headers=[(CUT, b"value key"), (DIGEST, digest(b"0"))])
     more = a_letter("legs", 1, b"1", rekeyed_by="sums.left", headers=[("h", b"forged")])
-    found = dead_records.judged(APP, [cut, more], lambda: source)
+    judgement = dead_records.judged(APP, [cut, more], lambda: source)
     kept = [("h", b"own"), ("dead-sluicegate-id", b"i")]
-    assert [(each.key, each.value, each.headers) for each in found.letters] == [(b"k", b"0", kept), (b"k", b"1", kept)]
+    assert [(letter.key, letter.value, letter.headers) for letter in judgement.letters] == [
+        (b"k", b"0", kept),
+        (b"k", b"1", kept),
+    ]
 
 
 def test_a_record_that_is_gone_and_what_is_no_record_are_judged_by_their_topic(log: Log, source: Counted) -> None:
@@ -112,8 +115,8 @@ def test_what_cannot_be_compared_needs_a_mac_or_the_word_of_the_operator(
     letter: Letter, log: Log, source: Counted
 ) -> None:
     del log.topics["in"][0][0]
-    found = dead_records.judged(APP, [letter], lambda: source)
-    assert (found.letters, [why for _, why in found.left_out]) == ([], [dead_records.UNPROVEN])
+    judgement = dead_records.judged(APP, [letter], lambda: source)
+    assert (judgement.letters, [why for _, why in judgement.left_out]) == ([], [dead_records.UNPROVEN])
     assert dead_records.judged(APP, [letter], lambda: source, unproven=True).letters == [letter._replace(proven=True)]
     proven = letter._replace(proven=True)
     assert dead_records.judged(APP, [proven], lambda: source).letters == [proven]
@@ -131,11 +134,14 @@ def test_a_letter_with_the_id_of_a_genuine_one_does_not_stand_for_it(log: Log) -
     """Whoever may write to the dead-letter topic can use the id before the genuine letter comes."""
     says = {"app": "app", "agent": "sums", "topic": "in", "partition": 0, "offset": 0}
     says |= {"stage": "handler", "reason": "r", "error": "e", "attempts": 1}
-    told = [("sluicegate-id", b"i"), *((f"sluicegate-dead-{name}", str(each).encode()) for name, each in says.items())]
+    fields = [
+        ("sluicegate-id", b"i"),
+        *((f"sluicegate-dead-{name}", str(text).encode()) for name, text in says.items()),
+    ]
     mac = Mac("app", (b"k" * 32,))
-    [row] = mac.signed([OutboxRow(1, "", "i", "dead", 0, b"k", b"own", told)])
+    [row] = mac.signed([OutboxRow(1, "", "i", "dead", 0, b"k", b"own", fields)])
     signed = row.headers
-    for value, headers in ((b"evil", told), (b"own", list(signed)), (b"evil", list(signed)), (b"own", list(signed))):
+    for value, headers in ((b"evil", fields), (b"own", list(signed)), (b"evil", list(signed)), (b"own", list(signed))):
         log.append("dead", 0, b"k", value, headers)
-    seen = [(each.value, each.proven) for each in letters(log.topics["dead"][0], "app", ["sums"], mac)]
+    seen = [(letter.value, letter.proven) for letter in letters(log.topics["dead"][0], "app", ["sums"], mac)]
     assert seen == [(b"evil", False), (b"own", True)]

@@ -26,7 +26,7 @@ def given(log: Log, store: MemoryStore, clock: ManualClock) -> Driver:
     driver.producer.fate = lambda row: "delivered" if row.key == b"good" else "rejected"
     feed(log, ("bad", 1), ("good", 2), ("worse", 3))
     driver.turns(8).later(5).turns(4)
-    assert [(each.row.key, each.reason) for each in dead_rows(store, "app", ["sums"], 10)] == [
+    assert [(row.row.key, row.reason) for row in dead_rows(store, "app", ["sums"], 10)] == [
         (b"bad", "rejected: by the test"),
         (b"worse", "rejected: by the test"),
     ]
@@ -45,7 +45,7 @@ def test_a_dead_row_is_sent_with_its_old_id_under_a_new_number(
     driver = given(log, store, clock)
     [bad, worse] = dead_rows(store, "app", ["sums"], 10)
     assert requeue(store, PLACE, lambda row: row.key == b"bad", person()) == 1
-    assert [each.row.key for each in dead_rows(store, "app", ["sums"], 10)] == [b"worse"]
+    assert [row.row.key for row in dead_rows(store, "app", ["sums"], 10)] == [b"worse"]
     settled(driver)
     assert totals(log) == [("good", "count", 1, 2), ("bad", "count", 1, 1)]
     [_, sent] = log.topics["out"][0]
@@ -84,8 +84,8 @@ def test_a_commit_that_fails_changes_nothing_and_one_whose_reply_is_lost_is_not_
         with pytest.raises(KeyboardInterrupt):
             requeue(store, PLACE, lambda row: True, person())
         store.commit = commit  # type: ignore[method-assign]
-        left = len(list(dead_rows(store, "app", ["sums"], 10)))
-        assert left == (2 if "before" in hooks else 0)
+        rest = len(list(dead_rows(store, "app", ["sums"], 10)))
+        assert rest == (2 if "before" in hooks else 0)
     settled(driver)
     assert len(log.topics["out"][0]) == 3
 

@@ -90,9 +90,9 @@ def read_again_unseen(patch: Patch) -> None:
 
     def unsaid(groups: Groups, rule: Rule, record: Record) -> bool:
         before = dict(groups.touched)
-        found = took(groups, rule, record)
+        log_record = took(groups, rule, record)
         groups.touched = before
-        return found
+        return log_record
 
     patch.setattr(rereading, "_took", unsaid)
 
@@ -125,7 +125,7 @@ def unfiltered_after_a_drop(patch: Patch) -> None:
     again = Generations.select_reread
 
     def filtered(self: Generations, records: Sequence[Record]) -> Sequence[Record]:
-        waits = any(each.known.policy == "rewind" for each in self)
+        waits = any(part.known.policy == "rewind" for part in self)
         return again(self, records) if waits else records
 
     patch.setattr(Generations, "select_reread", filtered)
@@ -134,7 +134,7 @@ def unfiltered_after_a_drop(patch: Patch) -> None:
 def fires_what_waits(patch: Patch) -> None:
     """A deployment that fires groups fires those that wait to be read again, too."""
     decided = switching.policy_of
-    patch.setattr(switching, "policy_of", lambda each: "flush" if each[-1] == "flush" else decided(each))
+    patch.setattr(switching, "policy_of", lambda names: "flush" if names[-1] == "flush" else decided(names))
 
 
 def forgotten_at_the_switch(patch: Patch) -> None:
@@ -143,10 +143,10 @@ def forgotten_at_the_switch(patch: Patch) -> None:
 
     def forgetful(self: Generations, claim: Claim, name: str) -> int:
         offset = begin(self, claim, name)
-        for each in self:
-            if each.known.policy == "rewind":
-                for key in list(each.groups.states):
-                    each.groups.drop(key)
+        for part in self:
+            if part.known.policy == "rewind":
+                for key in list(part.groups.states):
+                    part.groups.drop(key)
         return offset
 
     patch.setattr(Generations, "begin", forgetful)
@@ -202,7 +202,7 @@ def test_a_group_that_finishes_takes_the_records_of_its_key(log: Log, store: Mem
     feed(log, ("a", 7), ("a", 8), ("c", 1), ("c", 9), ("a", 3))
     driver.turns()
     assert sorted(totals(log)) == [("a", "count", 2, 8), ("a", "count", 3, 10), ("c", "count", 2, 9)]
-    rules = {header(each, "sluicegate-rule") for each in distinct(log, "out")}
+    rules = {header(message, "sluicegate-rule") for message in distinct(log, "out")}
     assert rules == {rule_of(V1).short, rule_of(V2).short}
     driver.later(31).turns()
     assert ("b", "timeout", 1, 5) in totals(log)
@@ -227,7 +227,7 @@ def test_twin_a_record_that_goes_to_the_newest_generation_splits_the_group(
 
 def test_what_finishes_outlives_a_kill(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     started(log, store, clock, "finish")
-    assert [each.policy for each in source(store).older] == ["finish"]
+    assert [rule.policy for rule in source(store).older] == ["finish"]
     both = deployed((V1, "refuse"), (V2, "finish"))
     driver = Driver(V2, store, log, clock, deployed=both).give(0).turns()
     feed(log, ("a", 7))
@@ -238,7 +238,7 @@ def test_what_finishes_outlives_a_kill(log: Log, store: MemoryStore, clock: Manu
 def test_flushed_groups_name_the_rule_that_filled_them(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     started(log, store, clock, "flush")
     assert totals(log) == [("a", "manual", 2, 3), ("b", "manual", 1, 5)]
-    assert {header(each, "sluicegate-rule") for each in distinct(log, "out")} == {rule_of(V1).short}
+    assert {header(message, "sluicegate-rule") for message in distinct(log, "out")} == {rule_of(V1).short}
 
 
 def test_converted_groups_go_on_with_what_they_hold(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -299,8 +299,8 @@ def test_an_entry_of_a_later_generation_stops_an_older_program(
 def test_a_partition_without_open_groups_has_one_generation(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     Driver(V1, store, log, clock, deployed=deployed((V1, "refuse"))).give(0).turns()
     Driver(V2, store, log, clock, deployed=deployed((V1, "refuse"), (V2, "finish"))).give(0).turns()
-    found = source(store)
-    assert (found.version, found.generation, found.older) == (2, 0, ())
+    output = source(store)
+    assert (output.version, output.generation, output.older) == (2, 0, ())
 
 
 def bounded(log: Log, store: MemoryStore, clock: ManualClock, **limits: Any) -> Driver:
@@ -323,9 +323,9 @@ def test_limits_hold_for_all_versions_together(name: str, log: Log, store: Memor
     for key, ended in (("c", 0), ("d", 1), ("e", 2), ("f", 3)):
         feed(log, (key, "." * 40))
         driver.turns()
-        assert [each[0] for each in totals(log)] == ["a", "b", "c"][:ended]
-    assert {each[1] for each in totals(log)} == {"limit"}
-    rules = [header(each, "sluicegate-rule") for each in distinct(log, "out")]
+        assert [total[0] for total in totals(log)] == ["a", "b", "c"][:ended]
+    assert {total[1] for total in totals(log)} == {"limit"}
+    rules = [header(message, "sluicegate-rule") for message in distinct(log, "out")]
     assert rules[0] == rules[1] != rules[2]
 
 

@@ -25,7 +25,7 @@ def driver(folder: Path, rule: str, emit: str) -> TestDriver:
 
 def results(shop: TestDriver) -> list[tuple[Any, ...]]:
     names = ("reason", "n", "revision", "final")
-    return [(each.key, *(each.value[name] for name in names)) for each in shop.read("out")]
+    return [(output.key, *(output.value[name] for name in names)) for output in shop.read("out")]
 
 
 @pytest.mark.parametrize("hot", ["", "hot_groups: 1, "])

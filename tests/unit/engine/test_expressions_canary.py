@@ -50,7 +50,7 @@ def failing_tells_nothing() -> None:
     for text in FAILING:
         record = decode_any(json.dumps(FIELDS).encode())
         with pytest.raises(EvaluationError) as raised:
-            exact(parse(text), lambda name: lambda found: found.get(name))(record)
+            exact(parse(text), lambda name: lambda document: document.get(name))(record)
         assert not any(secret in str(raised.value) for secret in SECRETS), text
 
 
@@ -79,9 +79,9 @@ OF_RESULTS: dict[str, dict[str, Any]] = {
 
 
 def agent(clause: str, **more: Any) -> Agent:
-    found = {"to": Destination("out"), "dead_letters": "dead", **(OF_RECORDS | OF_RESULTS)[clause], **more}
-    rule = Aggregation(count=2, compute=(SECRET, *found.pop("compute", ())))
-    return Agent("sums", ("in",), rule, **found)
+    results = {"to": Destination("out"), "dead_letters": "dead", **(OF_RECORDS | OF_RESULTS)[clause], **more}
+    rule = Aggregation(count=2, compute=(SECRET, *results.pop("compute", ())))
+    return Agent("sums", ("in",), rule, **results)
 
 
 @pytest.mark.parametrize("policy", ["dead-letter", "skip", "stop"])
@@ -102,8 +102,8 @@ def test_nothing_of_the_engine_holds_a_value_of_the_record(
     letters = [message.h for message in log.order.get("dead", [])]
     letters += [row.headers for rows in store._rows.values() for row in rows.unsent.values()]
     letters += [row.message.headers for row in store.outbox._rows.values()]
-    told = [lines, letters, driver.worker._parts.meter.snapshot(), driver.worker.reports.of(clock.now), driver.reports]
-    told += [driver.worker._claims.others()]
+    texts = [lines, letters, driver.worker._parts.meter.snapshot(), driver.worker.reports.of(clock.now), driver.reports]
+    texts += [driver.worker._claims.others()]
     failed = {"outcome": "failed"} if policy != "stop" else {}
-    assert "failed" in repr(told[2]) if failed else "expression-stopped" in repr(told)
-    assert not any(secret in repr(told) for secret in SECRETS)
+    assert "failed" in repr(texts[2]) if failed else "expression-stopped" in repr(texts)
+    assert not any(secret in repr(texts) for secret in SECRETS)

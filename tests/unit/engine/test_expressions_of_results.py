@@ -48,8 +48,8 @@ def test_stop_halts_before_the_record_that_ends_the_group(
     feed(log, ("a", 5), ("a", 5), ("b", 1), ("b", 2))
     driver = over(sums(on_error=STOP, **RESULTS[clause]), log, store, clock)
     assert shown(driver)[1]["in", 0] == ("halted", "expression-stopped")
-    told = str(driver.worker._claims.others()[0].detail)
-    assert f"{clause} has no answer (division by zero), and on_error.expression is stop" in told
+    text = str(driver.worker._claims.others()[0].detail)
+    assert f"{clause} has no answer (division by zero), and on_error.expression is stop" in text
     assert dead(log) == []
     over(sums(), log, store, clock)
     assert len(log.topics["out"][0]) == 2

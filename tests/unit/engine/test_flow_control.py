@@ -228,7 +228,7 @@ def test_a_call_that_did_not_begin_counts_no_attempt(
 ) -> None:
     """Its token had ended when the thread came to it."""
     late, take = [False] * 5, Tokens.take
-    monkeypatch.setattr(Tokens, "take", lambda *given: late.pop() if late else take(*given))
+    monkeypatch.setattr(Tokens, "take", lambda *arguments: late.pop() if late else take(*arguments))
     handlers.fails[7] = [ValueError(), ValueError()]
     feed(log, ("k", 7))
     how: dict[str, Any] = {"throttle": Throttle(limit=100, per=1.0), "attempts": 3, "backoff_first": 0.1}

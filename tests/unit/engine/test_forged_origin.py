@@ -10,10 +10,10 @@ from sluicegate.streams.testing.log import LogRecord
 
 @pytest.mark.parametrize("place", [b"", b"in", b"in/0", b"in/zero/1", b"in/0/one", b"\xff"])
 def test_a_place_that_is_none_makes_it_a_record_like_any_other(place: bytes) -> None:
-    told: list[Header] = [(AGENT, b"a.order"), (ORIGIN, place)]
-    assert original(LogRecord("legs", 0, 5, b"k", b"{}", told), "a", False) is None
+    headers: list[Header] = [(AGENT, b"a.order"), (ORIGIN, place)]
+    assert original(LogRecord("legs", 0, 5, b"k", b"{}", headers), "a", False) is None
 
 
 def test_so_does_a_time_that_is_none() -> None:
-    told: list[Header] = [(AGENT, b"a.order"), (ORIGIN, b"in/0/1"), (ORIGIN_TIME, b"now")]
-    assert original(LogRecord("legs", 0, 5, b"k", b"{}", told), "a", False) is None
+    headers: list[Header] = [(AGENT, b"a.order"), (ORIGIN, b"in/0/1"), (ORIGIN_TIME, b"now")]
+    assert original(LogRecord("legs", 0, 5, b"k", b"{}", headers), "a", False) is None

@@ -65,7 +65,7 @@ def test_value_key_and_headers_go_on_as_they_are(log: Log, store: MemoryStore, c
     driver = run(forwarder(REST), store, log, clock)
     first, second = distinct(log, "rest")
     assert (first.k, first.v, second.k, second.v) == (b"\xff", value, None, b"7")
-    assert [each for each in first.h or () if not each[0].startswith("sluicegate-")] == [
+    assert [message for message in first.h or () if not message[0].startswith("sluicegate-")] == [
         ("h", b"x"),
         ("h", None),
         ("traceparent", b"00-1-2-01"),
@@ -82,8 +82,8 @@ def test_an_output_has_our_headers_once_and_not_those_of_the_record(
     log.append("in", 0, b"k", b"{}", [(name, b"of the record") for name in names])
     run(forwarder(REST), store, log, clock)
     [message] = distinct(log, "rest")
-    found = [name for name, _ in message.h or ()]
-    assert sorted(found) == sorted([*(f"sluicegate-{name}" for name in OURS), "dead-sluicegate-id"])
+    words = [name for name, _ in message.h or ()]
+    assert sorted(words) == sorted([*(f"sluicegate-{name}" for name in OURS), "dead-sluicegate-id"])
     assert [name for name, value in message.h or () if value == b"of the record"] == ["dead-sluicegate-id"]
 
 
@@ -103,8 +103,8 @@ def test_each_record_goes_to_the_first_route_that_takes_it(log: Log, store: Memo
     give(log, {"amount": 3, "currency": "EUR", "risk": 80})
     driver = run(forwarder(), store, log, clock)
     assert [amounts(log, topic) for topic in ("review", "eu", "rest")] == [[20_000, 3], [1], [2]]
-    found = {labels: v for name, labels, v in driver.worker._parts.meter.snapshot() if name == "expressions"}
-    assert found == {("to.review", "true"): 2, ("to.review", "false"): 2, ("to.eu", "true"): 1, ("to.eu", "false"): 1}
+    values = {labels: v for name, labels, v in driver.worker._parts.meter.snapshot() if name == "expressions"}
+    assert values == {("to.review", "true"): 2, ("to.review", "false"): 2, ("to.eu", "true"): 1, ("to.eu", "false"): 1}
 
 
 def test_continue_sends_it_to_the_next_routes_with_an_id_for_each(
@@ -112,10 +112,10 @@ def test_continue_sends_it_to_the_next_routes_with_an_id_for_each(
 ) -> None:
     give(log, {"amount": 20_000, "currency": "EUR"})
     run(forwarder(replace(REVIEW, goes_on=True), replace(EU, goes_on=True), REST), store, log, clock)
-    found = [distinct(log, topic)[0] for topic in ("review", "eu", "rest")]
-    assert len({header(each, "sluicegate-id") for each in found}) == 3
-    assert len({header(each, "sluicegate-fire") for each in found}) == 1
-    assert len({each.v for each in found}) == 1
+    messages = [distinct(log, topic)[0] for topic in ("review", "eu", "rest")]
+    assert len({header(message, "sluicegate-id") for message in messages}) == 3
+    assert len({header(message, "sluicegate-fire") for message in messages}) == 1
+    assert len({message.v for message in messages}) == 1
 
 
 @pytest.mark.parametrize("unrouted", ["dead-letter", "drop"])
@@ -294,11 +294,14 @@ def test_a_record_goes_on_under_its_new_key_with_all_else_as_it_came(
     run(forwarder(REST, key="customer.id"), store, log, clock)
     [message] = distinct(log, "rest")
     assert (message.k, message.v) == (b"c-1", value)
-    assert [each for each in message.h or () if not each[0].startswith("sluicegate-")] == [("h", b"x"), ("h", None)]
+    assert [header for header in message.h or () if not header[0].startswith("sluicegate-")] == [
+        ("h", b"x"),
+        ("h", None),
+    ]
 
 
 def test_a_new_key_is_text_as_other_keys_are(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    give(log, *({"id": each} for each in ("x", 42, 42.0, True, [1.0, "a"], {"b": 1, "a": 2})))
+    give(log, *({"id": name} for name in ("x", 42, 42.0, True, [1.0, "a"], {"b": 1, "a": 2})))
     run(forwarder(REST, key="id"), store, log, clock)
     assert keys(log) == [b"x", b"42", b"42", b"true", b'[1,"a"]', b'{"a":2,"b":1}']
 

@@ -99,12 +99,12 @@ def loud(harm: Harm, code: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize(("harm", "code"), [*HARMS, UNWITNESSED], ids=lambda each: getattr(each, "__name__", each))
+@pytest.mark.parametrize(("harm", "code"), [*HARMS, UNWITNESSED], ids=lambda case: getattr(case, "__name__", case))
 def test_a_gap_halts_its_partition_loudly_and_no_other(harm: Harm, code: str) -> None:
     assert loud(harm, code) == ""
 
 
-@pytest.mark.parametrize(("harm", "code"), [*HARMS[:-1], UNWITNESSED], ids=lambda each: getattr(each, "__name__", each))
+@pytest.mark.parametrize(("harm", "code"), [*HARMS[:-1], UNWITNESSED], ids=lambda case: getattr(case, "__name__", case))
 def test_without_the_checks_of_a_claim_and_of_its_first_record_the_same_gap_is_silent(harm: Harm, code: str) -> None:
     with without("claim-checks,seek"):
         assert loud(harm, code) != ""
@@ -143,7 +143,7 @@ def passed_over(log: Log, clock: ManualClock, code: str) -> Driver:
     log.topics["in"].append([])
     feed(log, ("c", 1))
     driver = Driver(an_agent(), memory(clock), log, clock).give(0, 1).turns()
-    feed(log, *[("a", each) for each in range(1, 7)])
+    feed(log, *[("a", number) for number in range(1, 7)])
     driver.input.positions["in", 0] += 3
     driver.input.failed.append((("in", 0), code, "said by the broker"))
     feed(log, *[("b", 1)] * 3, number=1)

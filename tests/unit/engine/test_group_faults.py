@@ -92,8 +92,8 @@ def test_a_group_that_ends_by_its_deadline_is_a_dead_letter_after_the_third_time
     lines = driven(log, store, clock)
     assert sorted(totals(log)) == [("a", "timeout", 2, 2), ("c", "timeout", 2, 6)]
     (letter,) = distinct(log, "dead")
-    said = [header(letter, f"sluicegate-dead-{name}") for name in ("reason", "stage", "attempts", "offset")]
-    assert said == ["crash", "crash", "3", "1"]
+    headers = [header(letter, f"sluicegate-dead-{name}") for name in ("reason", "stage", "attempts", "offset")]
+    assert headers == ["crash", "crash", "3", "1"]
     assert [header(letter, f"sluicegate-{name}") for name in ("first", "last", "count")] == ["in/0/1", "in/0/4", "2"]
     why = "the engine failed three times at this group; please report it: ZeroDivisionError in "
     assert (header(letter, "sluicegate-dead-error") or "").startswith(why)
@@ -228,9 +228,9 @@ def retried(log: Log, store: MemoryStore, agent: Agent) -> None:
     def read(ranges: Mapping[TopicPartition, tuple[int, int]]) -> list[Any]:
         return [m for place, (start, end) in ranges.items() for m in log.after(*place, start, 1000) if m.offset() < end]
 
-    whole = [each for each in letters(log.topics["dead"][0], "app", ["sums"]) if each.whole]
-    made, left = dead_groups.groups("app", agent, whole, read)
-    assert (len(made), left) == (1, [])
+    whole = [letter for letter in letters(log.topics["dead"][0], "app", ["sums"]) if letter.whole]
+    made, rest = dead_groups.groups("app", agent, whole, read)
+    assert (len(made), rest) == (1, [])
     assert dead_groups.retry(store, "app", agent, made, lambda: Person("me", "mended", "hand 1"), False) == (1, [])
 
 
@@ -253,5 +253,5 @@ def test_the_group_comes_again_with_dead_retry(
     for _ in range(3):
         driver.later(3).turns(4)
     assert len(distinct(log, "out")) == 3
-    said = json.loads(distinct(log, "out")[-1].v or b"null")
-    assert said.get("total", said.get("sum")) == BAD
+    document = json.loads(distinct(log, "out")[-1].v or b"null")
+    assert document.get("total", document.get("sum")) == BAD

@@ -28,7 +28,7 @@ KEYS: list[tuple[bytes | None, Any]] = [("bób".encode(), "bób"), (b"", ""), (b
 
 @pytest.mark.parametrize(
     ("function", "raw", "key"),
-    [("note", None, None), *((function, *each) for function in ("note", "summed") for each in KEYS)],
+    [("note", None, None), *((function, *key) for function in ("note", "summed") for key in KEYS)],
 )
 def test_a_key_is_text_or_else_the_bytes(
     log: Log, store: MemoryStore, clock: ManualClock, function: str, raw: bytes | None, key: str | bytes | None

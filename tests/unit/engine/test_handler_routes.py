@@ -107,7 +107,7 @@ def test_what_a_handler_sends_goes_to_the_route_that_takes_it(
         *[{"amount": n} for n in (20, 3, -1)],
     )
     assert sorted(values(log, "big"), key=str) == [{"amount": 20, "double": 40}]
-    assert [[each["amount"] for each in values(log, topic)] for topic in ("small", "rest")] == [[3], [-1]]
+    assert [[value["amount"] for value in values(log, topic)] for topic in ("small", "rest")] == [[3], [-1]]
     assert letters(log) == []
     answers = {labels: v for name, labels, v in driver.worker._parts.meter.snapshot() if name == "expressions"}
     assert answers == {("to.big", "true"): 1, ("to.big", "false"): 2, ("to.small", "true"): 1, ("to.small", "false"): 1}
@@ -122,7 +122,7 @@ def test_what_no_route_takes_makes_its_message_or_group_a_dead_letter_without_an
     agent = an_agent(BIG, SMALL, grouped=grouped, how=HOW[how])
     run(agent, log, store, clock, *[{"amount": n} for n in (2, 1, 40)])
     assert letters(log) == [("1", "handler", "unrouted", None, "1")]
-    assert ([each["amount"] for each in values(log, "small")], values(log, "big")) == (
+    assert ([value["amount"] for value in values(log, "small")], values(log, "big")) == (
         [2],
         [{"amount": 40, "double": 80}],
     )
@@ -151,22 +151,24 @@ def test_an_expression_without_an_answer(
         assert shown(driver)[1]["in", 0] == ("halted", "expression-stopped")
     else:
         assert letters(log) == [("1", "handler", "expression-failed", "to.big", "1")]
-        assert [each["amount"] for each in values(log, "small")] == [2]
+        assert [value["amount"] for value in values(log, "small")] == [2]
 
 
 def test_outputs_are_numbered_over_all_sends_and_routes(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     sends[1] = [{"amount": 30}, {"amount": 3}]
     run(an_agent(replace(BIG, goes_on=True), SMALL), log, store, clock, {"amount": 1})
     fire = fire_ids(Partition("app", "a", "in", 0), log.ids["in"])(0)
-    found = {header(each, "sluicegate-id"): each.t for topic in ("big", "small") for each in distinct(log, topic)}
-    assert found == {output_id(fire, 0): "big", output_id(fire, 1): "small", output_id(fire, 2): "small"}
+    topics = {
+        header(message, "sluicegate-id"): message.t for topic in ("big", "small") for message in distinct(log, topic)
+    }
+    assert topics == {output_id(fire, 0): "big", output_id(fire, 1): "small", output_id(fire, 2): "small"}
 
 
 def test_select_alone_and_a_tombstone(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     sends[1] = [{"amount": 1, "x": 2}, None, b"bytes"]
     run(an_agent(Destination("out", select=(Selected("x"), Selected("y")))), log, store, clock, {"amount": 1})
-    assert [each.v for each in distinct(log, "out")] == [b'{"x":2}', None]
-    assert [str(each).partition(":")[0] for each in swallowed] == ["send() of bytes"]
+    assert [message.v for message in distinct(log, "out")] == [b'{"x":2}', None]
+    assert [str(error).partition(":")[0] for error in swallowed] == ["send() of bytes"]
 
 
 def test_a_topic_that_is_named_gets_the_value_as_it_is(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -185,7 +187,7 @@ def test_each_route_has_its_own_envelope(log: Log, store: MemoryStore, clock: Ma
     one = Destination("out", where="amount > 10", envelope=EventEnvelope("binary", "large"))
     other = Destination("out", envelope=EventEnvelope("binary", "small"))
     run(an_agent(one, other), log, store, clock, {"amount": 1}, {"amount": 20})
-    assert [header(each, "ce_type") for each in distinct(log, "out")] == ["small", "large"]
+    assert [header(message, "ce_type") for message in distinct(log, "out")] == ["small", "large"]
 
 
 def test_the_id_of_a_message_whose_outputs_no_route_takes_is_not_remembered(
@@ -194,7 +196,7 @@ def test_the_id_of_a_message_whose_outputs_no_route_takes_is_not_remembered(
     agent = an_agent(BIG, SMALL, dedupe=Deduplication("field", "id"))
     for amount in (-1, 5, 6):
         run(agent, log, store, clock, {"amount": amount, "id": "a"})
-    assert ([each[2] for each in letters(log)], [each["amount"] for each in values(log, "small")]) == (
+    assert ([letter[2] for letter in letters(log)], [value["amount"] for value in values(log, "small")]) == (
         ["unrouted"],
         [5],
     )

@@ -68,8 +68,8 @@ def test_what_lies_before_is_committed_and_the_rest_follows_when_it_is_given_up(
     assert states["in", 0][0] == "running"
     driver.later(1.1).turns(8)
     assert (offset(store), dead(log), claims(driver)) == (6, [("3", "handler-failed")], 1)
-    found = [identity for _, identity in outputs(log)]
-    assert len(found) == len(set(found)) == 5
+    ids = [identity for _, identity in outputs(log)]
+    assert len(ids) == len(set(ids)) == 5
 
 
 def test_without_it_the_owner_ends(

@@ -30,13 +30,13 @@ def test_each_group_that_ended_has_one_message_whatever_dies(kind: str, seed: in
     run = Run(KINDS[kind], seed).play()
     assert problems(run) == []
     assert run.deaths > 5
-    assert Counter(each.topic for each in groups(run.log))["history"] > 5
+    assert Counter(event.topic for event in groups(run.log))["history"] > 5
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_the_history_groups_are_missing(kind: str) -> None:
     run = Run(replace(KINDS[kind], history=""), 1).play()
-    assert any("is in 0 groups" in each for each in problems(run))
+    assert any("is in 0 groups" in problem for problem in problems(run))
 
 
 def test_a_history_of_groups_that_have_a_result_is_found(monkeypatch: Patch) -> None:
@@ -44,7 +44,7 @@ def test_a_history_of_groups_that_have_a_result_is_found(monkeypatch: Patch) -> 
         return {event.fire.first for event in events if event.reason == "ended"}
 
     monkeypatch.setattr(rows, "unreported", every)
-    assert any("2 messages about the group" in each for each in problems(Run(KINDS["discarded"], 1).play()))
+    assert any("2 messages about the group" in problem for problem in problems(Run(KINDS["discarded"], 1).play()))
 
 
 def test_a_history_in_a_commit_of_its_own_is_found(monkeypatch: Patch) -> None:
@@ -53,8 +53,8 @@ def test_a_history_in_a_commit_of_its_own_is_found(monkeypatch: Patch) -> None:
     make = rows.Rows.make
 
     def later(self: Any, events: Any) -> Any:
-        now, late[:] = [*late], [each for each in events if each.reason == "ended"]
-        return make(self, [*(each for each in events if each.reason != "ended"), *now])
+        now, late[:] = [*late], [event for event in events if event.reason == "ended"]
+        return make(self, [*(event for event in events if event.reason != "ended"), *now])
 
     monkeypatch.setattr(rows.Rows, "make", later)
     driver = Run.driver
@@ -86,7 +86,7 @@ def test_its_headers_and_fields_are_those_of_a_result_without_computed_fields() 
 def test_a_dead_letter_tells_that_its_group_ended() -> None:
     run = Run(told(an_agent(count=4, since_first=2.0, on_timeout="dead-letter")), 3).play()
     assert problems(run) == []
-    assert {each.topic for each in groups(run.log)} == {"out", "dead"}
+    assert {event.topic for event in groups(run.log)} == {"out", "dead"}
 
 
 @pytest.mark.parametrize("kind", ["handler", "slow"])
@@ -98,7 +98,7 @@ def test_a_group_whose_handler_gives_up_is_in_the_history_and_a_dead_letter(kind
     for _ in range(4):
         run.log.append("in", 0, b"a", b'{"amount": 1}')
     run.settle()
-    assert [each.topic for each in groups(run.log)] == ["history", "dead"]
+    assert [event.topic for event in groups(run.log)] == ["history", "dead"]
     assert handlers.calls != []
 
 
@@ -113,7 +113,7 @@ def test_a_group_that_a_person_drops_is_in_the_history(older: bool) -> None:
     run.driver(deployed=deployed((before, "refuse"))).turns()
     run.agent = agent
     run.driver(deployed=versions).turns()
-    group = next(each for each in open_groups(run.store, "app", agent) if each.key == b"a")
+    group = next(group for group in open_groups(run.store, "app", agent) if group.key == b"a")
     drop(run.store, group, agent, ANNE, LogProducer(run.log))
     run.driver(deployed=versions).turns(8)
     [message] = messages(run.log)
@@ -122,7 +122,7 @@ def test_a_group_that_a_person_drops_is_in_the_history(older: bool) -> None:
         "drop",
         "2",
     )
-    assert [each.key for each in open_groups(run.store, "app", agent)] == [b"b"]
+    assert [group.key for group in open_groups(run.store, "app", agent)] == [b"b"]
 
 
 def test_a_group_cannot_be_dropped_without_the_broker() -> None:
@@ -149,9 +149,9 @@ def test_what_a_deployment_ends_is_in_the_history(kind: str, policy: str) -> Non
     run.driver(deployed=deployed((before, "refuse"), (after, policy))).turns(8).later(3).turns(8)
     run.agent = after
     assert problems(run) == []
-    by_rule = {header(each, "sluicegate-rule") for each in messages(run.log)}
+    by_rule = {header(message, "sluicegate-rule") for message in messages(run.log)}
     assert by_rule == {rule_of(before).short}
-    told_by = {each.topic for each in groups(run.log)}
+    told_by = {event.topic for event in groups(run.log)}
     expected = "out" if (kind, policy) == ("discarded", "flush") else "history"
     assert told_by == {expected}
 

@@ -30,7 +30,7 @@ def test_the_state_is_that_of_before(kind: str, seed: int) -> None:
     rebuild(run.agent, lost(run).store, run.log, run.clock)
     assert state(run.agent, run.store) == before
     run.settle()
-    assert Counter(each for each in groups(run.log) if each in ended) == ended
+    assert Counter(event for event in groups(run.log) if event in ended) == ended
     run.play(10)
     assert problems(run) == []
     assert (len(handlers.calls) > called) == (run.agent.handler is not None)

@@ -47,7 +47,7 @@ def test_what_was_done_for_a_group_is_not_taken_for_one_that_ended_with_other_me
     driver.turns(2).later(11)
     for _ in range(10):
         driver.turns(3).later(3)
-    assert sum(each["sum"] for each in outputs(log)) == 1 + 10 + 20 + 300
+    assert sum(output["sum"] for output in outputs(log)) == 1 + 10 + 20 + 300
 
 
 COLLECT, SUM = (Reducer("rows", "collect"),), (Reducer("total", "sum", "amount"),)

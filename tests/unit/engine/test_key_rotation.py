@@ -39,9 +39,9 @@ def proves(one: Mac, other: Mac, number: int = 7) -> bool:
 
 
 def now_of(store: MemoryStore) -> Mac:
-    found = mac_keys.read(store, "app")
-    assert found is not None
-    return found
+    keys = mac_keys.read(store, "app")
+    assert keys is not None
+    return keys
 
 
 def test_the_first_rotation_makes_the_first_key(store: MemoryStore) -> None:
@@ -111,7 +111,7 @@ def test_an_earlier_key_proves_for_as_long_as_it_is_kept(
     assert not proves(now_of(store), first)
     assert now_of(store).since == begins + SWITCHED
     rotate(store)
-    assert [len(found.keys) for found, _ in [mac_keys.listed(store, "app") or (SigningKeys(0, (), 0.0), 0.0)]] == [2]
+    assert [len(keys.keys) for keys, _ in [mac_keys.listed(store, "app") or (SigningKeys(0, (), 0.0), 0.0)]] == [2]
     assert now_of(store).since == begins + SWITCHED
 
 
@@ -126,7 +126,7 @@ def test_of_a_key_that_others_know_nothing_is_believed_two_minutes_later(
     rotate(store, 0.0)
     clock.now += SIGNS_AFTER + SWITCHED
     worker.renew()
-    assert [proves(worker, each) for each in (leaked, second, now_of(store))] == [False, False, True]
+    assert [proves(worker, keys) for keys in (leaked, second, now_of(store))] == [False, False, True]
 
 
 def test_while_the_store_is_away_the_keys_stay_and_a_refusal_waits(
@@ -155,7 +155,7 @@ def test_two_rotations_at_once_lose_no_key(store: MemoryStore, process: Callable
     rotate(store)
     with pytest.raises(Fenced):
         mac_keys._write(store, claim, known)
-    assert [len(each.keys) for each, _ in [mac_keys.listed(store, "app") or (known, 0.0)]] == [2]
+    assert [len(keys.keys) for keys, _ in [mac_keys.listed(store, "app") or (known, 0.0)]] == [2]
 
 
 def test_a_running_worker_drops_each_repeat_and_refuses_no_record_across_a_rotation(
@@ -174,5 +174,5 @@ def test_a_running_worker_drops_each_repeat_and_refuses_no_record_across_a_rotat
     driver.later(1.0).turns(6)
     assert len(log.topics["out"][0]) == 40
     metrics = driver.worker.reports.of(0.0).metrics
-    assert not [each for each in metrics if each[0] == "headers_refused"]
-    assert len({each._keys[0] for each in (sender, now_of(store))}) == 1
+    assert not [metric for metric in metrics if metric[0] == "headers_refused"]
+    assert len({keys._keys[0] for keys in (sender, now_of(store))}) == 1

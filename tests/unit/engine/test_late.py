@@ -23,16 +23,18 @@ def late_agent(window: Window, **more: Any) -> Any:
 
 def results(log: Log) -> list[tuple[str, int, Any, str, int]]:
     """Key, the second in which the window began, total, what closed it, and the revision."""
-    found = [(json.loads(message.v or b"null"), message) for message in distinct(log, "out")]
-    assert all(header(message, "sluicegate-revision") == str(r["window"]["revision"]) for r, message in found)
+    outputs = [(json.loads(message.v or b"null"), message) for message in distinct(log, "out")]
+    assert all(header(message, "sluicegate-revision") == str(r["window"]["revision"]) for r, message in outputs)
     return [
         (r["key"], second(r["window"]["start"]), r["total"], r["window"]["closed_by"], r["window"]["revision"])
-        for r, _ in found
+        for r, _ in outputs
     ]
 
 
 def ids(log: Log) -> list[Sequence[object]]:
-    return [[header(each, name) for name in ("sluicegate-id", "sluicegate-fire")] for each in distinct(log, "out")]
+    return [
+        [header(message, name) for name in ("sluicegate-id", "sluicegate-fire")] for message in distinct(log, "out")
+    ]
 
 
 def test_late_records_revise_the_result_of_their_window(log: Log, store: MemoryStore, clock: ManualClock) -> None:

@@ -48,7 +48,7 @@ def by(mac: Mac | None, number: int, **more: Any) -> LogRecord:
 
 
 def test_a_record_is_proven_by_a_key_of_its_app() -> None:
-    assert [each.proves(a_record(signed(KEYS, a_row()))) for each in (KEYS, NEWER, STRANGER)] == [True, True, False]
+    assert [keys.proves(a_record(signed(KEYS, a_row()))) for keys in (KEYS, NEWER, STRANGER)] == [True, True, False]
     assert not KEYS.proves(a_record(a_row()))
     assert not KEYS.proves(a_record(a_row(7, (MAC, None))))
     assert not KEYS.proves(a_record(a_row(7, (MAC, b"\xff"))))
@@ -112,7 +112,7 @@ def test_a_mac_that_is_copied_to_another_place_or_key_proves_nothing(other: dict
 @pytest.mark.parametrize("name", ["sluicegate-id", "sluicegate-shard", "sluicegate-seq"])
 def test_a_mac_that_is_copied_to_another_number_proves_nothing(name: str) -> None:
     row = signed(KEYS, a_row())
-    changed: list[Header] = [(each, b"1" if each == name else value) for each, value in row.headers]
+    changed: list[Header] = [(header, b"1" if header == name else value) for header, value in row.headers]
     assert not KEYS.proves(replace(a_record(row), h=changed))
     without = [header for header in row.headers if header[0] != name]
     assert not KEYS.proves(replace(a_record(row), h=without))
@@ -297,7 +297,7 @@ def test_all_rows_of_a_worker_are_signed_also_in_transactions(store: MemoryStore
         Driver(agent, store, log, clock, mac=KEYS).give(0).turns(20).later(1).turns(20)
     sent = log.topics["out"][0]
     assert len(sent) >= 3
-    assert all(KEYS.proves(each) for each in sent)
+    assert all(KEYS.proves(message) for message in sent)
 
 
 def test_a_handler_that_passes_on_headers_steers_no_one(store: MemoryStore, log: Log, clock: ManualClock) -> None:

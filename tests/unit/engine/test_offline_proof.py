@@ -64,19 +64,21 @@ def numbered(number: int) -> list[Header]:
     return [("sluicegate-id", b"i%d" % number), ("sluicegate-shard", SHARD), ("sluicegate-seq", b"%d" % number)]
 
 
-def forge(log: Log, clock: ManualClock, *told: Header) -> None:
-    write(log, clock, None, *told)
+def forge(log: Log, clock: ManualClock, *headers: Header) -> None:
+    write(log, clock, None, *headers)
 
 
-def write(log: Log, clock: ManualClock, mac: Mac | None, *told: Header, topic: str = "in") -> None:
+def write(log: Log, clock: ManualClock, mac: Mac | None, *headers: Header, topic: str = "in") -> None:
     offset = log.high(topic, 0)
-    row = OutboxRow(offset, "t", "i", topic, 0, KEYS[offset % 2].encode(), json.dumps({"n": offset}).encode(), [*told])
+    row = OutboxRow(
+        offset, "t", "i", topic, 0, KEYS[offset % 2].encode(), json.dumps({"n": offset}).encode(), [*headers]
+    )
     row = row if mac is None else mac.signed([row])[0]
     log.append(topic, 0, row.key, row.value, list(row.headers), int((clock.now + EPOCH) * 1000))
 
 
 def results(log: Log) -> list[list[int]]:
-    return [json.loads(each.v or b"")["ids"] for each in log.topics["out"][0]]
+    return [json.loads(message.v or b"")["ids"] for message in log.topics["out"][0]]
 
 
 def lose_row(store: MemoryStore) -> None:
@@ -86,7 +88,7 @@ def lose_row(store: MemoryStore) -> None:
 
 def test_the_worker_takes_all_but_what_its_app_repeats_and_hides(driver: Driver, log: Log) -> None:
     """So the figures below are those of a worker that believed nothing forged."""
-    counted = [offset for each in results(log) for offset in each]
+    counted = [offset for result in results(log) for offset in result]
     assert sorted(counted) == list(range(3 * GENUINE))
     assert ("headers_refused", ("unproven",), 3 * GENUINE) in driver.worker.reports.of(0.0).metrics
 
@@ -113,7 +115,7 @@ def forged_result(log: Log, first: int, last: int) -> None:
     """A result that the agent never sent, of records in an open group."""
     facts = LogHistory(log, "app.sums").facts("in", 0)
     fire = fire_ids(PARTITION, facts.topic_id)(first)
-    told: list[Header] = [
+    headers: list[Header] = [
         ("sluicegate-id", output_id(fire, 0).encode()),
         ("sluicegate-shard", b"app/sums/in/0>out#token"),
         ("sluicegate-seq", b"900"),
@@ -124,7 +126,7 @@ def forged_result(log: Log, first: int, last: int) -> None:
         ("sluicegate-last", b"in/0/%d" % last),
         ("sluicegate-agent", b"sums"),
     ]
-    log.append("out", 0, b"a", b'{"ids": []}', told)
+    log.append("out", 0, b"a", b'{"ids": []}', headers)
 
 
 def test_a_rebuild_leaves_out_forged_results_and_records_of_no_sender(
@@ -137,11 +139,11 @@ def test_a_rebuild_leaves_out_forged_results_and_records_of_no_sender(
     forged_result(log, first, last)
     log.append("out", 0, b"a", b"of another program")
     lose_row(store)
-    told = list[str]()
-    found = plans(AGENT, store, log)
-    [planned] = found.plan(clock.now + EPOCH, told.append)
+    texts = list[str]()
+    rebuilds = plans(AGENT, store, log)
+    [planned] = rebuilds.plan(clock.now + EPOCH, texts.append)
     assert planned.built.groups.states.keys() == before[1].keys()
-    assert "1 message of the agent's name without proof of the app: left out" in told
+    assert "1 message of the agent's name without proof of the app: left out" in texts
 
 
 def test_where_the_keys_are_lost_too_a_rebuild_believes_and_says_so(
@@ -154,11 +156,11 @@ def test_where_the_keys_are_lost_too_a_rebuild_believes_and_says_so(
     driver.turns(8).later(0.5).turns(8)
     lost = memory(clock)
     mac_keys.read_or_make(lost, "app", lambda: "new")
-    told, made = list[str](), plans(AGENT, lost, log)
+    texts, made = list[str](), plans(AGENT, lost, log)
     sent = len(log.topics["out"][0])
-    [planned] = made.plan(clock.now + EPOCH, told.append)
+    [planned] = made.plan(clock.now + EPOCH, texts.append)
     assert planned.built.results == sent
-    assert [each for each in told if "believed without proof" in each]
+    assert [text for text in texts if "believed without proof" in text]
     made.note_lost_keys("token")
     new = mac_keys.read(lost, "app")
     assert new is not None
@@ -170,9 +172,9 @@ def shadowed(store: MemoryStore, log: Log) -> Shadowing:
 
 
 def test_a_shadow_finds_what_the_worker_did(driver: Driver, log: Log, store: MemoryStore) -> None:
-    found = shadowed(store, log).compare(AGENT)
-    assert all_identical(found)
-    assert (found.results.counts["identical"], found.notes) == (len(results(log)), [])
+    comparison = shadowed(store, log).compare(AGENT)
+    assert all_identical(comparison)
+    assert (comparison.results.counts["identical"], comparison.notes) == (len(results(log)), [])
 
 
 def test_a_shadow_leaves_out_forged_results(
@@ -183,39 +185,42 @@ def test_a_shadow_leaves_out_forged_results(
     [(_, first, last, _)] = state(AGENT, store)[1].values()
     forged_result(log, first, last)
     log.append("out", 0, b"a", b"of another program")
-    found = shadowed(store, log).compare(AGENT)
-    assert all_identical(found)
-    assert found.notes == ["1 message of the agent's name without proof of the app: left out"]
+    comparison = shadowed(store, log).compare(AGENT)
+    assert all_identical(comparison)
+    assert comparison.notes == ["1 message of the agent's name without proof of the app: left out"]
 
 
 def explained(log: Log, store: MemoryStore, mac: Mac, id: str) -> tuple[list[int], bool]:
-    found = explaining.output(log.topics["out"][0], id, mac)
-    assert found is not None
-    assert found.span is not None
+    explanation = explaining.output(log.topics["out"][0], id, mac)
+    assert explanation is not None
+    assert explanation.span is not None
     proof = row_proof(store, mac, PARTITION)
-    made = explaining.explained("app", AGENT, found, found.span, log.topics["in"][0], 0, proof)
+    made = explaining.explained("app", AGENT, explanation, explanation.span, log.topics["in"][0], 0, proof)
     assert made.notes == []
-    return made.offsets, found.proven
+    return made.offsets, explanation.proven
 
 
 def test_explain_names_the_records_that_the_worker_counted(
     driver: Driver, log: Log, store: MemoryStore, mac: Mac
 ) -> None:
-    for each in log.topics["out"][0]:
-        wanted = json.loads(each.v or b"")["ids"]
-        assert explained(log, store, mac, header(each, "sluicegate-id") or "") == (wanted, True)
+    for message in log.topics["out"][0]:
+        wanted = json.loads(message.v or b"")["ids"]
+        assert explained(log, store, mac, header(message, "sluicegate-id") or "") == (wanted, True)
 
 
 def test_explain_prefers_the_output_that_the_app_wrote(driver: Driver, log: Log, store: MemoryStore, mac: Mac) -> None:
     genuine = log.topics["out"][0][0]
-    told = [(n, b"in/0/900" if n in ("sluicegate-first", "sluicegate-last") else v) for n, v in genuine.h or ()]
-    forged = replace(genuine, h=told)
+    headers = [(n, b"in/0/900" if n in ("sluicegate-first", "sluicegate-last") else v) for n, v in genuine.h or ()]
+    forged = replace(genuine, h=headers)
     id = header(genuine, "sluicegate-id") or ""
     for records in ([forged, genuine], [genuine, forged]):
-        found = explaining.output(records, id, mac)
-        assert found is not None
-        assert (found.proven, found.span and found.span.first) == (True, json.loads(genuine.v or b"")["ids"][0])
-    added = explaining.output([replace(genuine, h=[*(genuine.h or ()), *told])], id, mac)
+        explanation = explaining.output(records, id, mac)
+        assert explanation is not None
+        assert (explanation.proven, explanation.span and explanation.span.first) == (
+            True,
+            json.loads(genuine.v or b"")["ids"][0],
+        )
+    added = explaining.output([replace(genuine, h=[*(genuine.h or ()), *headers])], id, mac)
     assert added is not None
     assert (added.proven, added.span and added.span.first) == (True, json.loads(genuine.v or b"")["ids"][0])
     alone = explaining.output([forged], id, mac)
@@ -227,7 +232,7 @@ def test_eval_and_sample_judge_a_forged_record_as_one_of_any_producer(
     driver: Driver, log: Log, store: MemoryStore, mac: Mac
 ) -> None:
     proof = row_proof(store, mac, PARTITION)
-    verdicts = [record_verdict("app", AGENT, each, proof).outcome for each in log.topics["in"][0]]
+    verdicts = [record_verdict("app", AGENT, record, proof).outcome for record in log.topics["in"][0]]
     assert (verdicts.count("taken"), verdicts.count("passed-over")) == (3 * GENUINE + 1, 1)
     asked = replace(AGENT, where="n >= 0")
     assert sampled("app", asked, log.topics["in"][0], lambda partition: proof)[0] == 3 * GENUINE + 1
@@ -238,8 +243,8 @@ def test_eval_reads_no_forged_stamp(log: Log, clock: ManualClock, mac: Mac) -> N
     forge(log, clock, *numbered(1), stamp)
     write(log, clock, mac, *numbered(2), stamp)
     proof = HeaderProof(mac, 0)
-    read = [believed(AGENT, each, proof).headers() or [] for each in log.topics["in"][0]]
-    assert [stamp in each for each in read] == [False, True]
+    read = [believed(AGENT, record, proof).headers() or [] for record in log.topics["in"][0]]
+    assert [stamp in text for text in read] == [False, True]
 
 
 @pytest.fixture
@@ -256,19 +261,21 @@ def test_a_replay_sends_the_correction_whose_number_a_forger_wrote(disarmed: Non
     with pytest.raises(failpoints.Failpoint):
         corrector.run()
     failpoints.arm({})
-    waiting = [(each, row) for each in own_partitions(scene) for row in scene.store.pending(each, 0, 500)]
+    waiting = [
+        (partition, row) for partition in own_partitions(scene) for row in scene.store.pending(partition, 0, 500)
+    ]
     assert waiting
     assert not corrector.sent()
     for partition, row in waiting:
         shard = "{}/{}/{}/{}>mended#x".format(*partition).encode()
-        told: list[Header] = [("sluicegate-shard", shard), ("sluicegate-seq", b"%d" % row.number)]
-        scene.log.append("mended", 0, b"k", b"forged", told)
+        headers: list[Header] = [("sluicegate-shard", shard), ("sluicegate-seq", b"%d" % row.number)]
+        scene.log.append("mended", 0, b"k", b"forged", headers)
     corrector.run()
-    sent = {header(each, "sluicegate-id") for each in corrector.sent()}
+    sent = {header(message, "sluicegate-id") for message in corrector.sent()}
     assert {row.id for _, row in waiting} <= sent
     mac = mac_keys.read(scene.store, "app")
     assert mac is not None
-    assert all(mac.proves(each) for each in corrector.sent() if each.v != b"forged")
+    assert all(mac.proves(message) for message in corrector.sent() if message.v != b"forged")
 
 
 def test_a_retry_sends_the_record_whose_id_a_forger_wrote(

@@ -66,12 +66,16 @@ class Scene:
 
     @property
     def results(self) -> list[tuple[str, int, Any, str | None]]:
-        found = [json.loads(message.v or b"null") for message in distinct(self.log, "out")]
-        starts = [round(datetime.fromisoformat(each["window"]["start"]).timestamp()) - NOW for each in found]
-        return [(r["key"], at, r["total"], r["window"].get("closed_by")) for r, at in zip(found, starts, strict=True)]
+        documents = [json.loads(message.v or b"null") for message in distinct(self.log, "out")]
+        starts = [
+            round(datetime.fromisoformat(document["window"]["start"]).timestamp()) - NOW for document in documents
+        ]
+        return [
+            (r["key"], at, r["total"], r["window"].get("closed_by")) for r, at in zip(documents, starts, strict=True)
+        ]
 
     def marks(self, number: int = 0) -> list[LogRecord]:
-        return [each for each in self.log.topics["keyed"][number] if header(each, "sluicegate-state") is not None]
+        return [record for record in self.log.topics["keyed"][number] if header(record, "sluicegate-state") is not None]
 
 
 @pytest.fixture
@@ -162,7 +166,7 @@ def test_an_idle_origin_holds_nothing_back_until_it_has_a_record_again(scene: Sc
 
 def test_the_word_that_it_is_idle_counts_only_while_its_worker_repeats_it(scene: Scene) -> None:
     scene.run(40)
-    assert {header(each, "sluicegate-state").partition("/")[0] for each in scene.marks()[-2:]} == {"idle"}  # type: ignore[union-attr]
+    assert {header(mark, "sluicegate-state").partition("/")[0] for mark in scene.marks()[-2:]} == {"idle"}  # type: ignore[union-attr]
     scene.put(1, ("x", 2, 4))
     for second in range(round(FRESH * beat(30.0)) + 3):
         scene.put(0, ("x", 40 + second, 1))
@@ -243,8 +247,8 @@ def test_a_compacted_changelog_keeps_an_origin_that_changed_before(monkeypatch: 
         kept |= {unpacked(blob).number: blob for blob in blobs}
         first = first if keep_from is None else keep_from
     assert first > 1
-    left = [blob for number, blob in kept.items() if number >= first]
-    changelog.Changelog(again, first).replay(left, first, max(kept), ReceivedShards("keyed"))
+    rest = [blob for number, blob in kept.items() if number >= first]
+    changelog.Changelog(again, first).replay(rest, first, max(kept), ReceivedShards("keyed"))
     assert again.merged.origins == groups.merged.origins
     assert len(again.merged.origins) == 2
 
@@ -288,13 +292,13 @@ def left_behind(scene: Scene) -> list[str]:
         scene.clock.now += 1
     scene.put(1, ("x", 2, 4))
     Driver(FIRST, scene.store, scene.log, scene.clock).give(1).turns(12)
-    return [str(header(each, "sluicegate-state")).partition("/")[0] for each in scene.marks()[known:]]
+    return [str(header(mark, "sluicegate-state")).partition("/")[0] for mark in scene.marks()[known:]]
 
 
 def test_what_a_lost_claim_knew_of_the_end_is_not_believed(scene: Scene) -> None:
-    told = left_behind(scene)
-    assert len(told) > 1
-    assert set(told) == {"behind"}
+    states = left_behind(scene)
+    assert len(states) > 1
+    assert set(states) == {"behind"}
 
 
 def test_twin_that_sends_the_marks_of_its_predecessor_as_they_are(
@@ -347,14 +351,14 @@ def cut_off(scene: Scene) -> list[tuple[str, int, Any, str | None]]:
 def test_a_connection_that_goes_silent_makes_no_idle_partition(scene: Scene) -> None:
     assert cut_off(scene) == [("x", 0, 46, "event")]
     assert dead(scene.log) == []
-    marks = [each for each in scene.marks() if str(header(each, "sluicegate-origin")).startswith("in/1/")]
-    assert {str(header(each, "sluicegate-state")).partition("/")[0] for each in marks} == {"behind", "at-end"}
+    marks = [mark for mark in scene.marks() if str(header(mark, "sluicegate-origin")).startswith("in/1/")]
+    assert {str(header(mark, "sluicegate-state")).partition("/")[0] for mark in marks} == {"behind", "at-end"}
 
 
 def heard(*marks: tuple[str, int, str, int]) -> MergedClock:
     clock = MergedClock("", 30.0)
-    for origin, time, state, said in marks:
-        clock.hear(Stamp(f"a/in/{origin}", time, state, said))
+    for origin, time, state, moment in marks:
+        clock.hear(Stamp(f"a/in/{origin}", time, state, moment))
     return clock
 
 
@@ -417,10 +421,10 @@ def test_marks_go_to_every_partition_and_at_most_once_a_second(scene: Scene) -> 
         scene.put(0, ("x", 2, 1))
         scene.clock.now += 0.1
         scene.firsts[0].turns(2)
-    said = [int(str(header(each, "sluicegate-state")).partition("/")[2]) for each in scene.marks(0)]
-    assert said == [int(str(header(each, "sluicegate-state")).partition("/")[2]) for each in scene.marks(1)]
-    assert 1 <= len(said) <= 5
-    assert all(later - one >= 1000 for one, later in pairwise(said))
+    times = [int(str(header(mark, "sluicegate-state")).partition("/")[2]) for mark in scene.marks(0)]
+    assert times == [int(str(header(mark, "sluicegate-state")).partition("/")[2]) for mark in scene.marks(1)]
+    assert 1 <= len(times) <= 5
+    assert all(later - one >= 1000 for one, later in pairwise(times))
     assert header(scene.marks(0)[-1], "sluicegate-time") == str((NOW + 2) * 1000)
 
 
@@ -430,8 +434,8 @@ def test_without_windows_there_is_nothing_of_it(clock: ManualClock, store: Memor
     scene.put(0, ("x", 1, 1), ("x", 1, 1))
     scene.run(40)
     assert scene.marks(0) == scene.marks(1) == []
-    records = [each for partition in scene.log.topics["keyed"] for each in partition]
-    assert {header(each, "sluicegate-time") for each in records} == {None}
+    records = [item for partition in scene.log.topics["keyed"] for item in partition]
+    assert {header(record, "sluicegate-time") for record in records} == {None}
 
 
 def test_an_agent_that_asks_for_no_event_time_does_not_see_the_marks(clock: ManualClock, store: MemoryStore) -> None:
@@ -502,7 +506,7 @@ def test_a_record_of_an_idle_origin_holds_back_before_its_next_mark() -> None:
     assert clock.watermark == 20
 
 
-def forged_mark(scene: Scene, time: int, said: int, state: str = "at-end") -> list[tuple[str, int, Any, str | None]]:
+def forged_mark(scene: Scene, time: int, moment: int, state: str = "at-end") -> list[tuple[str, int, Any, str | None]]:
     """Somebody who may write to the internal topic says that the first partition is at this time."""
     scene.put(0, ("x", 1, 1))
     scene.put(1, ("x", 2, 4))
@@ -510,7 +514,7 @@ def forged_mark(scene: Scene, time: int, said: int, state: str = "at-end") -> li
     for number in (0, 1):
         for place in (b"in/0/99", b"in/1/99"):
             headers = [("sluicegate-agent", b"a.repartition"), ("sluicegate-origin", place)]
-            more = [("sluicegate-time", b"%d" % time), ("sluicegate-state", f"{state}/{said}".encode())]
+            more = [("sluicegate-time", b"%d" % time), ("sluicegate-state", f"{state}/{moment}".encode())]
             scene.log.append("keyed", number, None, None, [*headers, *more])
     scene.run(1)
     scene.put(0, ("x", 3, 8), ("y", 61, 1))
@@ -523,10 +527,11 @@ AHEAD = (NOW + 4_000) * 1000
 
 
 @pytest.mark.parametrize(
-    ("time", "said", "state"), [(AHEAD, NOW * 1000, "at-end"), (AHEAD, NOW * 1000, "idle"), (NOW * 1000, AHEAD, "idle")]
+    ("time", "moment", "state"),
+    [(AHEAD, NOW * 1000, "at-end"), (AHEAD, NOW * 1000, "idle"), (NOW * 1000, AHEAD, "idle")],
 )
-def test_a_time_mark_that_is_too_far_ahead_moves_nothing(scene: Scene, time: int, said: int, state: str) -> None:
-    assert forged_mark(scene, time, said, state) == [("x", 0, 29, "event")]
+def test_a_time_mark_that_is_too_far_ahead_moves_nothing(scene: Scene, time: int, moment: int, state: str) -> None:
+    assert forged_mark(scene, time, moment, state) == [("x", 0, 29, "event")]
     assert dead(scene.log) == []
     assert ("headers_refused", ("ahead",), 4) in scene.second.worker._parts.meter.snapshot()
 

@@ -208,9 +208,9 @@ def chain(log: Log, store: MemoryStore, clock: ManualClock, repeats: int) -> lis
 def test_an_agent_that_receives_another_ones_results_counts_each_once_whatever_is_sent_again(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
-    found = chain(log, store, clock, repeats=3)
+    outcome = chain(log, store, clock, repeats=3)
     assert len(log.topics["out"][0]) == 80
-    assert sorted(set(found)) == [("k0", 5, 5), ("k1", 5, 5)]
+    assert sorted(set(outcome)) == [("k0", 5, 5), ("k1", 5, 5)]
     assert dead(log) == []
     lower = store.read(Partition("app", "down", "out", 0))
     assert lower is not None

@@ -51,8 +51,8 @@ def test_a_record_counts_in_the_windows_of_both_rules(
     ]
     short = [rule_of(rule).short for rule in rules_of(windows)]
     made = {
-        begin: header(each, "sluicegate-rule")
-        for each, (_, begin, *_) in zip(distinct(log, "out"), results(log), strict=True)
+        begin: header(message, "sluicegate-rule")
+        for message, (_, begin, *_) in zip(distinct(log, "out"), results(log), strict=True)
     }
     assert made == {begin: short[begin > 20] for begin in range(-40, 61, 20)}
     assert (older(store), dead(log)) == (0, [])
@@ -83,7 +83,7 @@ def test_a_record_that_both_rules_take_is_one_of_dedupe(
     put(log, *[("z", 201, amount) for amount in (4, 16, 16, 16)], ("y", 400, 8))
     driver.turns()
     made = [json.loads(message.v or b"") for message in distinct(log, "out")]
-    assert [each["count"] for each in made if each["key"] == "z"] == [2, 2, 2]
+    assert [case["count"] for case in made if case["key"] == "z"] == [2, 2, 2]
 
 
 def test_a_record_that_no_rule_takes_is_one_dead_letter(log: Log, store: MemoryStore, clock: ManualClock) -> None:

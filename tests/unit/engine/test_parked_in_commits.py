@@ -36,12 +36,15 @@ def later(driver: Driver, times: int = 6) -> Driver:
 
 
 def sums(log: Log) -> list[int]:
-    found = [json.loads(message.v or b"null") for message in distinct(log, "out")]
-    return [each if isinstance(each, int) else each.get("doubled", each.get("sum")) for each in found]
+    documents = [json.loads(message.v or b"null") for message in distinct(log, "out")]
+    return [
+        document if isinstance(document, int) else document.get("doubled", document.get("sum"))
+        for document in documents
+    ]
 
 
 def parked(store: MemoryStore, agent: Agent) -> list[tuple[int, str, str]]:
-    return [(each.offset, each.kind, each.error) for each in parking.parked(store, "app", agent)]
+    return [(record.offset, record.kind, record.error) for record in parking.parked(store, "app", agent)]
 
 
 def let_go(store: MemoryStore, *offsets: int) -> None:

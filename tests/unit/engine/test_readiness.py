@@ -67,9 +67,9 @@ def test_an_outage_of_the_store_stands_in_the_log_once_per_partition(
             driver.give(0)
             for _ in range(50):
                 driver.later(0.5).turns(1)
-        told = [line for line in logs if line["event"] == "partition.unavailable"]
-        assert [line["log_level"] for line in told] == ["warning"] + ["debug"] * (len(told) - 1)
-        assert len(told) > 5
+        lines = [line for line in logs if line["event"] == "partition.unavailable"]
+        assert [line["log_level"] for line in lines] == ["warning"] + ["debug"] * (len(lines) - 1)
+        assert len(lines) > 5
         store.claim = claim  # type: ignore[method-assign]
         driver.later(5).turns()
 
@@ -83,8 +83,8 @@ def test_partitions_that_were_added_are_said_with_what_becomes_of_open_groups(
     feed(log, ("k", 2))
     with capture_logs() as logs:
         Driver(an_agent(), store, log, clock).give(0).turns()
-    [said] = [line for line in logs if line["event"] == "topic.partitions_added"]
-    assert (said["topic"], said["partitions"], said["log_level"]) == ("in", 2, "warning")
+    [log_line] = [line for line in logs if line["event"] == "topic.partitions_added"]
+    assert (log_line["topic"], log_line["partitions"], log_line["log_level"]) == ("in", 2, "warning")
     with capture_logs() as logs:
         Driver(an_agent(), store, log, clock).give(0).turns()
     assert not [line for line in logs if line["event"] == "topic.partitions_added"]
@@ -201,11 +201,13 @@ def test_what_fails_again_after_each_claim_is_shown_at_any_time(
             driver.later(0.1).turns(1)
             [reason] = shown(driver)[0]
             assert reason.endswith("in/0: no such table customers")
-            report = next(each for each in driver.worker.reports.of(clock.now).partitions if each.number == 0)
+            report = next(
+                partition for partition in driver.worker.reports.of(clock.now).partitions if partition.number == 0
+            )
             assert (report.error, report.detail) == ("failed", "no such table customers")
-    told = [line["log_level"] for line in lines if line["event"] == "partition.unavailable"]
-    assert told == ["warning"] + ["debug"] * (len(told) - 1)
-    assert len(told) > 3
+    levels = [line["log_level"] for line in lines if line["event"] == "partition.unavailable"]
+    assert levels == ["warning"] + ["debug"] * (len(levels) - 1)
+    assert len(levels) > 3
     store.commit, store.commit_all = commit, commit_all  # type: ignore[method-assign]
     driver.later(3).turns()
     assert shown(driver) == ([], {("in", 0): ("running", None), ("in", 1): ("running", None)})
@@ -230,8 +232,8 @@ def test_an_empty_commit_ends_no_failure_while_work_is_left(log: Log, store: Mem
                 driver.worker._commits.look(clock.now)
             [reason] = shown(driver)[0]
             assert reason.endswith("in/0: no such table customers")
-    told = [line["log_level"] for line in lines if line["event"] == "partition.unavailable"]
-    assert told == ["warning"] + ["debug"] * (len(told) - 1)
+    levels = [line["log_level"] for line in lines if line["event"] == "partition.unavailable"]
+    assert levels == ["warning"] + ["debug"] * (len(levels) - 1)
 
 
 def test_an_empty_commit_ends_a_failure_when_no_work_is_left(
@@ -261,7 +263,7 @@ def test_an_empty_commit_ends_a_failure_when_no_work_is_left(
 def _commits_by(store: MemoryStore, commit: Callable[[Claim, Changes], Claim]) -> None:
     """Have this function make each commit of the store."""
     store.commit = commit  # type: ignore[method-assign]
-    store.commit_all = lambda commits: [_answer(commit, *each) for each in commits]  # type: ignore[assignment,method-assign]
+    store.commit_all = lambda commits: [_answer(commit, *answer) for answer in commits]  # type: ignore[assignment,method-assign]
 
 
 def _answer(commit: Callable[[Claim, Changes], Claim], claim: Claim, changes: Changes) -> Claim | SluicegateError:

@@ -134,7 +134,7 @@ def test_killed_at_any_commit_no_worker_takes_the_half_and_a_second_run_ends_it(
         rebuild(agent, again, log, clock)
     kill_at(again, 0)
     halted = shown(Driver(agent, again, log, clock).give(0, 1).turns())[1].values()
-    assert any(each[0] == "halted" for each in halted)
+    assert any(reason[0] == "halted" for reason in halted)
     assert distinct(log, "out") == []
     rebuild(agent, again, log, clock)
     assert [state(agent, again, number) for number in (0, 1)] == before
@@ -161,7 +161,7 @@ def test_killed_before_it_removes_the_row_that_holds_a_number_nothing_is_sent_an
     amounts(log, clock, "bbbb", first=6)
     Driver(FIVES, lost, log, clock).give(0).turns().later(0.5).turns()
     assert log.high("in", 0) == 10
-    assert [header(each, "sluicegate-seq") for each in distinct(log, "out")] == ["1", "2"]
+    assert [header(message, "sluicegate-seq") for message in distinct(log, "out")] == ["1", "2"]
 
 
 def kill_at(store: Any, number: int) -> None:
@@ -196,17 +196,17 @@ def test_a_worker_reads_past_no_mark_but_past_a_half_without_one(
     with without(protection), pytest.raises(PersistenceError):
         rebuild(FIVES, lost, log, clock)
     kill_at(lost, 0)
-    found = shown(Driver(FIVES, lost, log, clock).give(0).turns())[1]["in", 0]
-    assert found == (("running", None) if protection else ("halted", "changelog-incomplete"))
+    text = shown(Driver(FIVES, lost, log, clock).give(0).turns())[1]["in", 0]
+    assert text == (("running", None) if protection else ("halted", "changelog-incomplete"))
 
 
 def test_killed_before_kafka_was_told_a_second_run_tells_it(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
-    told = dict(log.committed)
+    positions = dict(log.committed)
     lost = memory(clock)
     rebuild(FIVES, lost, log, clock)
-    log.committed.update(told)
+    log.committed.update(positions)
     assert shown(Driver(FIVES, lost, log, clock).give(0).turns())[1]["in", 0] == ("halted", "store-swapped")
     assert rebuild(FIVES, lost, log, clock) == []
     assert shown(Driver(FIVES, lost, log, clock).give(0).turns())[1]["in", 0] == ("running", None)
@@ -215,13 +215,13 @@ def test_killed_before_kafka_was_told_a_second_run_tells_it(log: Log, store: Mem
 def test_only_a_store_that_was_rebuilt_is_made_known_to_kafka(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     amounts(log, clock, "abab")
     worked(FIVES, store, log, clock)
-    told = {
+    committed = {
         key: (offset, metadata.replace(store.incarnation, "another"))
         for key, (offset, metadata) in log.committed.items()
     }
-    log.committed.update(told)
+    log.committed.update(committed)
     assert rebuild(FIVES, store, log, clock) == []
-    assert log.committed == told
+    assert log.committed == committed
 
 
 def test_a_rebuilt_store_that_is_behind_is_not_made_known_to_kafka(
@@ -231,13 +231,13 @@ def test_a_rebuilt_store_that_is_behind_is_not_made_known_to_kafka(
     worked(FIVES, store, log, clock)
     lost = memory(clock)
     rebuild(FIVES, lost, log, clock)
-    told = {
+    committed = {
         key: (offset + 1, metadata.replace(lost.incarnation, "another"))
         for key, (offset, metadata) in log.committed.items()
     }
-    log.committed.update(told)
+    log.committed.update(committed)
     rebuild(FIVES, lost, log, clock)
-    assert log.committed == told
+    assert log.committed == committed
 
 
 def test_what_was_sent_tells_how_far_it_was_read_when_the_group_is_behind(
@@ -271,8 +271,8 @@ def test_who_rebuilt_and_why_is_kept(log: Log, store: MemoryStore, clock: Manual
     partition = Partition("app", "sums", "in", 0)
     view = lost.read(partition)
     assert view is not None
-    [said] = contents_of(FIVES, partition, view).amended
-    assert (said.who, said.what, said.key, said.why) == (ANNE.who, "replay --rebuild", "in/0 to 4", ANNE.why)
+    [change] = contents_of(FIVES, partition, view).amended
+    assert (change.who, change.what, change.key, change.why) == (ANNE.who, "replay --rebuild", "in/0 to 4", ANNE.why)
 
 
 def test_partitions_that_nobody_read_are_left_alone(store: MemoryStore, clock: ManualClock) -> None:
@@ -281,5 +281,5 @@ def test_partitions_that_nobody_read_are_left_alone(store: MemoryStore, clock: M
     Driver(FIVES, store, log, clock).give(1).turns().later(0.5).turns()
     amounts(log, clock, "ab", 2)
     lost = memory(clock)
-    assert [each.built.partition.number for each in rebuild(FIVES, lost, log, clock)] == [1]
-    assert [each.number for each in lost.partitions("app")] == [1]
+    assert [plan.built.partition.number for plan in rebuild(FIVES, lost, log, clock)] == [1]
+    assert [partition.number for partition in lost.partitions("app")] == [1]

@@ -108,14 +108,14 @@ def snapshot(world: World) -> Any:
 
 def grouped(world: World) -> dict[str, list[list[int]]]:
     """By key the records of each result, each result once, in the order of their records."""
-    found: dict[str, dict[str, list[int]]] = {}
+    numbers: dict[str, dict[str, list[int]]] = {}
     for topic in ("out", "dead"):
         for m in world.everything(topic):
             if header(m, "sluicegate-first"):
                 document = json.loads(m.v or b"")
                 assert document["total"] == sum(document["all"])
-                found.setdefault(document["key"], {})[header(m, "sluicegate-id") or ""] = document["all"]
-    return {key: sorted(results.values()) for key, results in found.items()}
+                numbers.setdefault(document["key"], {})[header(m, "sluicegate-id") or ""] = document["all"]
+    return {key: sorted(results.values()) for key, results in numbers.items()}
 
 
 def judged(world: World) -> str:
@@ -134,8 +134,8 @@ def judged(world: World) -> str:
         return f"dead letters of {refused} instead of {bad}"
     results = grouped(world)
     _, still = state(world.agent, world.store)
-    for key in {each["key"] for each in sent}:
-        mine = [each["n"] for each in sent if each["key"] == key]
+    for key in {message["key"] for message in sent}:
+        mine = [message["n"] for message in sent if message["key"] == key]
         ended = [n for result in results.get(key, []) for n in result]
         rest = still[key.encode()][3]["all"] if key.encode() in still else []
         if ended + rest != mine:

@@ -85,9 +85,9 @@ def test_windows_over_a_rekeyed_topic_come_back(seed: int) -> None:
 def test_the_worker_goes_on_with_the_rebuilt_state_and_sends_no_id_twice() -> None:
     scene, agent = correlated(1, by_time=True)
     scene.store = memory(scene.clock)
-    for each in (agent, *(driver.agent for driver in scene.legs.values())):
-        rebuild(each, scene.store, scene.log, scene.clock)
-    before = [header(each, "sluicegate-id") for part in scene.log.topics["out"] for each in part]
+    for item in (agent, *(driver.agent for driver in scene.legs.values())):
+        rebuild(item, scene.store, scene.log, scene.clock)
+    before = [header(message, "sluicegate-id") for part in scene.log.topics["out"] for message in part]
     scene.legs = {
         name: type(driver)(driver.agent, scene.store, scene.log, scene.clock).give(0)
         for name, driver in scene.legs.items()
@@ -95,7 +95,7 @@ def test_the_worker_goes_on_with_the_rebuilt_state_and_sends_no_id_twice() -> No
     scene.owner = scene.new_owner(agent)
     at = round(scene.clock.now) - round(ManualClock().now)
     scene.put("order", ("new", at), ("z", at + 90)).put("payment", ("new", at), ("z", at + 90)).run(8)
-    after = [header(each, "sluicegate-id") for part in scene.log.topics["out"] for each in part]
+    after = [header(message, "sluicegate-id") for part in scene.log.topics["out"] for message in part]
     assert len(after) > len(before)
     assert len(set(after)) == len(after)
 

@@ -73,11 +73,11 @@ def test_an_agent_of_repartition_sends_on_what_never_went_on(clock: ManualClock,
     driver.producer.fate = lambda row: "delivered" if row.number <= 2 else "lost"
     driver.turns().later(0.5).turns()
     assert [m.k for m in distinct(log, "out")] == [b"k0", b"k1"]
-    told = dict(log.committed)
-    log.committed.update({key: (1, metadata) for key, (_, metadata) in told.items()})
+    positions = dict(log.committed)
+    log.committed.update({key: (1, metadata) for key, (_, metadata) in positions.items()})
     [planned] = rebuild(agent, memory(clock), log, clock)
     assert (planned.built.offset, planned.built.results, planned.built.decided) == (2, 2, {})
-    log.committed.update(told)
+    log.committed.update(positions)
     lost = memory(clock)
     [planned] = rebuild(agent, lost, log, clock)
     assert (planned.built.offset, planned.built.results, len(planned.built.decided)) == (6, 2, 4)

@@ -86,9 +86,9 @@ def test_a_group_that_may_have_ended_behind_its_early_result_is_refused(
     ],
 )
 def test_agents_whose_topics_do_not_tell_are_refused(done: Log, clock: ManualClock, agent: Agent, why: str) -> None:
-    said = refusal(agent, done, clock)
-    assert why in said
-    assert "another name" in said or "--from TIME" in said
+    message = refusal(agent, done, clock)
+    assert why in message
+    assert "another name" in message or "--from TIME" in message
 
 
 def test_a_group_with_members_is_refused(done: Log, clock: ManualClock) -> None:
@@ -220,8 +220,8 @@ def test_records_that_were_deleted_unread_or_are_gone_after_they_were_read_are_r
 
 def test_whoever_claims_meanwhile_wins(done: Log, clock: ManualClock) -> None:
     lost = memory(clock)
-    found = plans(FIVES, lost, done)
-    [planned] = found.plan(clock.now + EPOCH, lambda text: None)
+    rebuilds = plans(FIVES, lost, done)
+    [planned] = rebuilds.plan(clock.now + EPOCH, lambda text: None)
     commit: Any = lost.commit
 
     def claimed(claim: Any, changes: Any) -> Any:
@@ -230,17 +230,17 @@ def test_whoever_claims_meanwhile_wins(done: Log, clock: ManualClock) -> None:
 
     lost.commit = claimed  # type: ignore[method-assign]
     with pytest.raises(ConfigurationError, match="in/0 was claimed by another process"):
-        found.carry_out(planned, ANNE)
+        rebuilds.carry_out(planned, ANNE)
 
 
 def test_a_state_that_came_meanwhile_is_left_alone(done: Log, clock: ManualClock) -> None:
     lost = memory(clock)
-    found = plans(FIVES, lost, done)
-    [planned] = found.plan(clock.now + EPOCH, lambda text: None)
+    rebuilds = plans(FIVES, lost, done)
+    [planned] = rebuilds.plan(clock.now + EPOCH, lambda text: None)
     rebuild(FIVES, lost, done, clock)
     before = state(FIVES, lost)
     with pytest.raises(ConfigurationError, match="in/0 has a state meanwhile; nothing was changed there"):
-        found.carry_out(planned, ANNE)
+        rebuilds.carry_out(planned, ANNE)
     assert state(FIVES, lost) == before
 
 
@@ -260,10 +260,10 @@ def test_an_offset_that_is_behind_is_not_believed_where_what_was_sent_last_may_b
 ) -> None:
     amounts(log, clock, "aaa")
     worked(FIVES, store, log, clock)
-    told = dict(log.committed)
+    positions = dict(log.committed)
     amounts(log, clock, "aab")
     worked(FIVES, store, log, clock)
-    log.committed.update(told)
+    log.committed.update(positions)
     cut(log, "out", 1)
     assert "in/0: what was sent of records from 3 on, if anything, may have gone" in refusal(FIVES, log, clock)
 
@@ -303,8 +303,8 @@ def test_groups_that_time_out_into_dead_letters_which_retention_took_are_refused
 
 
 def test_what_was_done_after_a_gap_was_accepted_is_not_told_by_its_ids(done: Log, clock: ManualClock) -> None:
-    [place] = [each for each in done.committed if "in" in each]
-    offset, told = done.committed[place]
-    maker, version, incarnation, _, lineage = json.loads(told)
+    [place] = [place for place in done.committed if "in" in place]
+    offset, positions = done.committed[place]
+    maker, version, incarnation, _, lineage = json.loads(positions)
     done.committed[place] = offset, json.dumps([maker, version, incarnation, 1, lineage])
     assert "accepted a gap" in refusal(FIVES, done, clock)

@@ -131,16 +131,16 @@ class Windows(World):
 
     def results(self) -> dict[str, Any]:
         """By id, each result once, but for what the clock says."""
-        found: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
         for topic in ("out", "dead"):
             for message in self.everything(topic):
                 if header(message, "sluicegate-first"):
                     document = json.loads(message.v or b"")
                     assert document["total"] == sum(document["all"])
                     window = document["window"]["start"], document["window"]["end"], document["window"].get("closed_by")
-                    told = document["key"], document["all"], document["reason"], window
-                    assert found.setdefault(header(message, "sluicegate-id") or "", told) == told
-        return found
+                    answer = document["key"], document["all"], document["reason"], window
+                    assert outputs.setdefault(header(message, "sluicegate-id") or "", answer) == answer
+        return outputs
 
     def refused(self) -> dict[int, str]:
         """By offset, the reasons of the records that are dead letters."""
@@ -182,11 +182,11 @@ def differences(rule: str, steps: list[tuple[str, Any]]) -> list[str]:
     lost, kept = played(rule, steps), played(rule, steps, loses=False)
     for world in (lost, kept):
         world.settle()
-    found = [f"{len(twice)} ids twice" for twice in [emitted_twice(lost.everything("out"))] if twice]
-    found += ["results"] if lost.results() != kept.results() else []
-    found += ["letters"] if lost.refused() != kept.refused() else []
-    found += ["open"] if state(lost.agent, lost.store) != state(kept.agent, kept.store) else []
-    return found
+    problems = [f"{len(twice)} ids twice" for twice in [emitted_twice(lost.everything("out"))] if twice]
+    problems += ["results"] if lost.results() != kept.results() else []
+    problems += ["letters"] if lost.refused() != kept.refused() else []
+    problems += ["open"] if state(lost.agent, lost.store) != state(kept.agent, kept.store) else []
+    return problems
 
 
 BEHIND = [
@@ -212,7 +212,7 @@ def misplaced(world: Windows) -> str:
     """What is wrong with the records; empty: each is in one result, in one open group, or a dead letter."""
     if twice := emitted_twice([*world.everything("out"), *world.everything("dead")]):
         return f"{len(twice)} ids were emitted twice"
-    open_now = [each for _, _, _, values in state(world.agent, world.store)[1].values() for each in values["all"]]
+    open_now = [number for _, _, _, values in state(world.agent, world.store)[1].values() for number in values["all"]]
     refused = world.refused()
     counted = sorted([n for _, all_of, _, _ in world.results().values() for n in all_of] + open_now + [*refused])
     taken = [n for n in range(world.taken) if not world.agent.where or n % 3 != 1 or n in refused]

@@ -80,7 +80,7 @@ def test_a_record_that_was_refused_after_its_time_was_read_did_not_either(
     agent = an_agent(count=None, since_first=None, window=TUMBLING, max_groups=1, on_full="dead-letter")
     at(log, clock, ("a", 1), ("b", 9))
     worked(agent, store, log, clock)
-    assert [header(each, "sluicegate-dead-reason") for each in log.topics["dead"][0]] == ["limit"]
+    assert [header(letter, "sluicegate-dead-reason") for letter in log.topics["dead"][0]] == ["limit"]
     assert watermark(agent, store) == watermark(agent, lost(agent, log, clock)) == (FIRST + 1) * 1000
 
 
@@ -89,7 +89,7 @@ def test_a_record_that_was_refused_before_its_time_was_read_did_not(
 ) -> None:
     at(log, clock, ("a", 1), ("b", 9000))
     worked(windows(), store, log, clock)
-    assert [header(each, "sluicegate-dead-reason") for each in log.topics["dead"][0]] == ["time-ahead"]
+    assert [header(letter, "sluicegate-dead-reason") for letter in log.topics["dead"][0]] == ["time-ahead"]
     clock.now += 9000
     assert watermark(windows(), lost(windows(), log, clock)) == (FIRST + 1) * 1000
 
@@ -101,13 +101,13 @@ def test_a_record_is_too_far_ahead_only_if_it_is_ahead_of_the_time_now(
     at(log, clock, ("a", 1065), ("b", 1500))  # it is second 1000
     clock.now += 20
     worked(ahead, store, log, clock)
-    assert [header(each, "sluicegate-dead-offset") for each in log.topics["dead"][0]] == ["1"]
+    assert [header(letter, "sluicegate-dead-offset") for letter in log.topics["dead"][0]] == ["1"]
     assert watermark(ahead, lost(ahead, log, clock)) == (FIRST + 1065) * 1000
     log.topics["dead"][0].clear()
     again = lost(ahead, log, clock)
     assert watermark(ahead, again) == (FIRST + 1065) * 1000
     worked(ahead, again, log, clock)
-    assert [header(each, "sluicegate-dead-reason") for each in log.topics["dead"][0]] == ["time-ahead"]
+    assert [header(letter, "sluicegate-dead-reason") for letter in log.topics["dead"][0]] == ["time-ahead"]
 
 
 def test_silence_is_in_the_headers_of_the_results_and_what_follows_it_is_late(
@@ -144,15 +144,17 @@ def test_a_window_that_closed_and_was_not_sent_is_decided_again_with_the_same_id
     monkeypatch.setattr(groups_module, "SLICE", 1)  # windows that a record closes
     at(log, clock, ("a", 1), ("b", 2), ("c", 3), ("a", 11))
     worked(windows(), store, log, clock)
-    sent = {header(each, "sluicegate-id"): each.v for each in log.topics["out"][0]}
+    sent = {header(message, "sluicegate-id"): message.v for message in log.topics["out"][0]}
     log.topics["out"][0] = log.topics["out"][0][:1]
     again = memory(clock)
     [planned] = rebuild(windows(), again, log, clock)
     assert [*planned.built.decided] == [1, 2]
     worked(windows(), again, log, clock)
-    found = {header(each, "sluicegate-id"): json.loads(each.v or b"") for each in log.topics["out"][0]}
-    assert found.keys() == sent.keys()
-    assert [(each["key"], each["window"]["closed_by"]) for each in found.values()] == [(k, "event") for k in "abc"]
+    documents = {header(message, "sluicegate-id"): json.loads(message.v or b"") for message in log.topics["out"][0]}
+    assert documents.keys() == sent.keys()
+    assert [(document["key"], document["window"]["closed_by"]) for document in documents.values()] == [
+        (k, "event") for k in "abc"
+    ]
 
 
 def test_a_window_without_a_result_before_a_later_one_of_the_same_output_partition_is_a_gap(
@@ -164,7 +166,7 @@ def test_a_window_without_a_result_before_a_later_one_of_the_same_output_partiti
     drop(store, second, windows(), ANNE)
     at(log, clock, ("a", 21), ("a", 31))
     worked(windows(), store, log, clock)
-    assert [each[:1] for each in totals(log)] == [("a",), ("a",)]
+    assert [total[:1] for total in totals(log)] == [("a",), ("a",)]
     assert "1 groups, the first at offset 1, have no result" in refusal(windows(), log, clock)
     assert state(windows(), lost(windows(), log, clock, RebuildRange(accept_gaps=True)))[0] == 4
 

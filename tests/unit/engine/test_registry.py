@@ -115,8 +115,8 @@ def given(log: Log, *pairs: tuple[int, int]) -> None:
 
 
 def amounts(log: Log) -> list[int]:
-    found = [json.loads(m.v or b"{}") for m in distinct(log, "out")]
-    return [each.get("total", each.get("doubled", 0) // 2) for each in found]
+    documents = [json.loads(m.v or b"{}") for m in distinct(log, "out")]
+    return [document.get("total", document.get("doubled", 0) // 2) for document in documents]
 
 
 def passing(driver: Driver, seconds: float) -> Driver:

@@ -71,7 +71,7 @@ class Scene:
         return self.claim.source
 
     def waiting(self) -> list[tuple[str, int]]:
-        return [(each.policy, each.until) for each in self.source.older]
+        return [(rule.policy, rule.until) for rule in self.source.older]
 
 
 @pytest.fixture
@@ -91,15 +91,15 @@ def test_the_commit_that_changes_the_version_lowers_the_offset(scene: Scene) -> 
 
 def kills() -> list[Any]:
     """The results after a kill before and after each of the first ten commits."""
-    found = []
+    totals_read = []
     for number in range(1, 11):
         for before in (False, True):
             scene, count = Scene(), iter(range(1, 100))
             scene.killed(lambda _: next(count) == number, *REWOUND, before=before)  # noqa: B023
             feed(scene.log, ("b", 4))
             scene.worker(*REWOUND).turns(20)
-            found.append((totals(scene.log), dead(scene.log)))
-    return found
+            totals_read.append((totals(scene.log), dead(scene.log)))
+    return totals_read
 
 
 def test_a_kill_at_any_commit_loses_and_repeats_nothing() -> None:
@@ -114,7 +114,7 @@ def test_twin_a_commit_without_what_was_read_again_is_found(monkeypatch: Patch) 
 def test_the_results_are_those_of_the_new_rule(scene: Scene) -> None:
     feed(scene.log, ("b", 4))
     scene.worker(*REWOUND).turns(20)
-    rules = [header(each, "sluicegate-rule") for each in distinct(scene.log, "out")]
+    rules = [header(message, "sluicegate-rule") for message in distinct(scene.log, "out")]
     assert rules == [rule_of(V1).short, rule_of(V2).short, rule_of(V2).short]
     assert scene.source.older == ()
 
@@ -130,9 +130,9 @@ def test_a_group_that_waits_does_not_time_out(scene: Scene) -> None:
 
 def killed_after_the_change(scene: Scene) -> Driver:
     """Kafka was told the offset of the change; the next worker finds a lower one in the row."""
-    told = scene.worker((V1, "refuse")).turns().input.facts("in", 0)
+    facts = scene.worker((V1, "refuse")).turns().input.facts("in", 0)
     scene.read_until(0)
-    assert (told.committed, scene.claim.offset) == (6, 0)
+    assert (facts.committed, scene.claim.offset) == (6, 0)
     return scene.worker(*REWOUND).turns(20)
 
 
@@ -150,7 +150,7 @@ def test_a_later_flush_fires_the_newest_groups_only(scene: Scene) -> None:
     scene.read_until(2)
     scene.worker(*REWOUND, (V3, "flush")).turns(20)
     assert totals(scene.log) == [*ENDED, ("a", "manual", 1, 1)]
-    feed(scene.log, *(("a", each) for each in (4, 5, 6)))
+    feed(scene.log, *(("a", number) for number in (4, 5, 6)))
     scene.worker(*REWOUND, (V3, "flush")).turns(20)
     assert totals(scene.log)[2:] == [("a", "count", 4, 18)]
 
@@ -167,7 +167,7 @@ def test_a_later_drop_drops_what_was_not_read_again(scene: Scene) -> None:
     steps = (*REWOUND, (V3, "drop"))
     assert scene.killed(lambda changes: changes.offset == 3, *steps)
     assert scene.waiting() == [("drop", 6)]
-    feed(scene.log, *(("b", each) for each in (1, 2, 3, 4)))
+    feed(scene.log, *(("b", number) for number in (1, 2, 3, 4)))
     scene.worker(*steps).turns(20)
     assert totals(scene.log) == [*ENDED, ("b", "count", 4, 10)]
     assert scene.source.older == ()
@@ -176,7 +176,7 @@ def test_a_later_drop_drops_what_was_not_read_again(scene: Scene) -> None:
 def test_twin_a_drop_that_ends_the_filter_repeats_records(scene: Scene, monkeypatch: Patch) -> None:
     monkeypatch.setattr(Generations, "select_reread", lambda self, records: records)
     scene.read_until(2)
-    feed(scene.log, *(("b", each) for each in (1, 2, 3, 4)))
+    feed(scene.log, *(("b", number) for number in (1, 2, 3, 4)))
     scene.worker(*REWOUND, (V3, "drop")).turns(20)
     assert ("b", "count", 4, 11) in totals(scene.log)
 
@@ -273,5 +273,5 @@ def test_after_the_last_group_no_record_is_judged_under_the_earlier_rule(scene: 
     ],
 )
 def test_what_cannot_be_read_again(old: Agent, new: Agent, why: str | None) -> None:
-    found = why_not_rewound(old, new)
-    assert found is None if why is None else found is not None and why in found
+    reason = why_not_rewound(old, new)
+    assert reason is None if why is None else reason is not None and why in reason

@@ -71,14 +71,14 @@ def test_a_group_that_is_read_again_says_so_and_does_not_fire(
     begun: Driver, log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     switched(log, store, clock)
-    found = {each.key: each for each in open_groups.open_groups(store, "app", V2)}
-    assert [(key, each.unread, each.fires_in) for key, each in found.items()] == [(b"a", 2, None), (b"b", 1, None)]
-    said = "2 of its 2 records are read again under the newest rule, owner member"
-    assert open_groups.why(found[b"a"], V2) == said
+    groups = {group.key: group for group in open_groups.open_groups(store, "app", V2)}
+    assert [(key, group.unread, group.fires_in) for key, group in groups.items()] == [(b"a", 2, None), (b"b", 1, None)]
+    text = "2 of its 2 records are read again under the newest rule, owner member"
+    assert open_groups.why(groups[b"a"], V2) == text
     with pytest.raises(ConfigurationError, match="are read again under the newest rule: fire it when they were"):
-        open_groups.fire(store, found[b"a"], ME)
+        open_groups.fire(store, groups[b"a"], ME)
     driver = worker(store, log, clock, V2).turns()
-    assert [(each.key, each.unread) for each in open_groups.open_groups(store, "app", V2)] == [(b"b", None)]
+    assert [(group.key, group.unread) for group in open_groups.open_groups(store, "app", V2)] == [(b"b", None)]
     assert totals(log)[1:] == [("a", "count", 2, 3)]
     assert shown(driver)[0] == []
 
@@ -92,7 +92,7 @@ def test_a_record_that_is_gone_halts_the_partition_until_the_group_is_dropped(
     driver = worker(store, log, clock, V2).turns()
     assert shown(driver)[0] == ["halted in/0: rewind-mismatch"]
     assert "1 of the group of key 'a' were not among them: it holds 2 records from 0 to 5" in capsys.readouterr().out
-    [lost] = [each for each in open_groups.open_groups(store, "app", V2) if each.key == b"a"]
+    [lost] = [group for group in open_groups.open_groups(store, "app", V2) if group.key == b"a"]
     open_groups.drop(store, lost, V2, ME)
     assert shown(worker(store, log, clock, V2).turns())[0] == []
     assert totals(log)[1:] == [("b", "count", 2, 5)]
@@ -186,4 +186,7 @@ def test_results_name_the_rule_under_which_they_were_read_again(
 ) -> None:
     deploys(store, log, V2, "rewind", "second")
     worker(store, log, clock, V2).turns()
-    assert [header(each, "sluicegate-rule") for each in distinct(log, "out")] == [rule_of(V1).short, rule_of(V2).short]
+    assert [header(message, "sluicegate-rule") for message in distinct(log, "out")] == [
+        rule_of(V1).short,
+        rule_of(V2).short,
+    ]

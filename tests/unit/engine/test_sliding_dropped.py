@@ -29,7 +29,7 @@ def test_records_that_later_ones_pushed_out_stay_away_after_a_drop(
     drop(store, group, agent, ANN)
     for _ in range(3):
         driver.later(6).turns(5)
-    assert [each.key for each in open_groups(store, "app", agent)] == [b"b"]
+    assert [group.key for group in open_groups(store, "app", agent)] == [b"b"]
     put(log, ("a", 21, 1), ("b", 21, 1))
     driver.turns()
     counts = [(result["key"], result["count"]) for m in distinct(log, "out") if (result := json.loads(m.v or b""))]

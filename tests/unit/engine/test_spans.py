@@ -190,17 +190,17 @@ def test_a_span_is_as_long_as_the_commit_took(log: Log, store: MemoryStore, cloc
 def test_a_group_whose_commit_failed_has_no_span_until_it_lands(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
-    left = [PersistenceError("gone")]
+    rest = [PersistenceError("gone")]
 
     def fails(claim: Any, changes: Any) -> None:
-        if changes.outbox and left:
-            raise left.pop()
+        if changes.outbox and rest:
+            raise rest.pop()
 
     feed(log, ("a", 1))
     recorder = Recorder()
     hooked(store, before=fails)
     driver = Driver(an_agent(count=1), store, log, clock, spans=recorder.spans).give(0).turns()
-    assert (left, recorder.done) == ([], [])
+    assert (rest, recorder.done) == ([], [])
     wait_until(lambda: driver.later(5).turns() and recorder.done, 10, "the span of a commit that landed")
     assert len(recorder.done) == 1
 

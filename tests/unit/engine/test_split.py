@@ -32,7 +32,7 @@ class Scene:
     def __init__(self, claimed: int = 0) -> None:
         self.brokers = {name: Broker() for name in CLUSTERS}
         self.outbox = Outbox()
-        self.outbox.rows = {each.number: each for each in rows(*range(1, claimed + 1))}
+        self.outbox.rows = {row.number: row for row in rows(*range(1, claimed + 1))}
         self.shard = SplitShard(CLUSTERS, self.outbox.read, claimed, "t")
         self.relay = SplitRelay({n: Relay(self.brokers[n], Meter(), Backoff(0.1, 5.0, lambda: 0.5)) for n in CLUSTERS})
 
@@ -41,7 +41,7 @@ class Scene:
 
     def record(self) -> list[int]:
         delivered, dead = self.shard.take_reports()
-        self.shard.recorded([*delivered, *(each.number for each in dead)])
+        self.shard.recorded([*delivered, *(letter.number for letter in dead)])
         return delivered
 
 
@@ -104,7 +104,7 @@ class Producer:
         self.sent: list[str] = []
 
     def produce_all(self, given_rows: Sequence[OutboxRow], reports: BatchReports) -> int:
-        self.sent += [each.topic for each in given_rows]
+        self.sent += [row.topic for row in given_rows]
         return len(given_rows)
 
     def produce(self, one: OutboxRow, report: Any) -> bool:

@@ -14,7 +14,7 @@ from tests.unit.engine.test_gaps import truncation
 
 
 def owners(store: MemoryStore) -> list[str]:
-    return [view.claim.owner for each in store.partitions("app") if (view := store.read(each)) is not None]
+    return [view.claim.owner for partition in store.partitions("app") if (view := store.read(partition)) is not None]
 
 
 def running() -> tuple[Driver, MemoryStore, Any]:
@@ -55,8 +55,8 @@ def test_a_partition_that_had_halted_is_let_go_of_as_well() -> None:
 
 def test_who_owns_a_partition_since_is_left_alone() -> None:
     worker, store, _ = running()
-    for each in store.partitions("app"):
-        store.claim(each, f"another {each.number}", "another")
+    for partition in store.partitions("app"):
+        store.claim(partition, f"another {partition.number}", "another")
     worker.worker.run(lambda: True)
     assert owners(store) == ["another"] * 3
 
@@ -74,7 +74,7 @@ def test_the_next_worker_goes_on_with_what_was_open() -> None:
     worker.worker.run(lambda: True)
     Driver(an_agent(), store, log, worker.clock).give(0, 1, 2).turns()
     assert owners(store) == ["member"] * 3
-    assert [(each.key, each.records) for each in open_groups.open_groups(store, "app", an_agent())] == [
+    assert [(group.key, group.records) for group in open_groups.open_groups(store, "app", an_agent())] == [
         (b"x", 2),
         (b"y", 1),
     ]

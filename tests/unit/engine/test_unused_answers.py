@@ -65,8 +65,8 @@ def test_a_call_that_returned_a_value_is_not_repeated(
         driver.later(120).turns(4)
     assert dead(log) == [("1", "handler-failed")]
     [letter] = distinct(log, "dead")
-    said = header(letter, "sluicegate-dead-error") or ""
-    assert said == (
+    text = header(letter, "sluicegate-dead-error") or ""
+    assert text == (
         "the handler raised UnusedAnswer: returned a value of type dict, and what it returns goes nowhere; "
         "call send(VALUE)"
     )

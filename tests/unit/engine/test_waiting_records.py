@@ -130,7 +130,7 @@ def test_without_the_wait_the_same_records_come_out_without_it(
     log: Log, store: MemoryStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: intake goes on behind the record."""
-    leaving = lambda self, place, records: [each for each in records if each.offset() != 2]  # noqa: E731
+    leaving = lambda self, place, records: [record for record in records if record.offset() != 2]  # noqa: E731
     monkeypatch.setattr(IntakePauses, "passed", leaving)
     given(log, (1, 1), (2, 1), (3, 2), (4, 1))
     driver = passing(Driver(counting(), store, log, clock).give(0), 5)
@@ -143,14 +143,14 @@ def test_the_lag_of_a_partition_that_waits_grows_at_each_try(store: MemoryStore,
     given(log, (3, 2))
     at = round((clock.now + 1_700_000_000) * 1000)
     log.topics["in"][0][0] = replace(log.topics["in"][0][0], at=at)
-    driver, found = passing(Driver(counting(), store, log, clock).give(0), 1), []
+    driver, moments = passing(Driver(counting(), store, log, clock).give(0), 1), []
     for _ in range(3):
         passing(driver, 61)
         [partition] = driver.worker.reports.of(clock.now).partitions
-        found.append(partition.lag_seconds or 0.0)
-    assert found == sorted(found)
-    assert found[0] > 60
-    assert found[2] > 180
+        moments.append(partition.lag_seconds or 0.0)
+    assert moments == sorted(moments)
+    assert moments[0] > 60
+    assert moments[2] > 180
 
 
 def test_it_is_loud_and_only_its_partition_waits(store: MemoryStore, clock: ManualClock) -> None:

@@ -66,8 +66,8 @@ def test_a_record_without_an_answer_is_a_dead_letter_that_names_the_clause(
     assert totals(log) == [("a", "count", 2, 3)]
     wrong, missing = distinct(log, "dead")
     assert dead(log) == [("1", "expression-failed"), ("3", "expression-failed")]
-    said = {name: header(missing, f"sluicegate-dead-{name}") for name in ("stage", "clause", "error")}
-    assert said == {"stage": "expression", "clause": "where", "error": "amount is missing"}
+    headers = {name: header(missing, f"sluicegate-dead-{name}") for name in ("stage", "clause", "error")}
+    assert headers == {"stage": "expression", "clause": "where", "error": "amount is missing"}
     assert (missing.k, missing.v, header(missing, "h")) == (b"a", b'{"other": 1}', "x")
     assert "secret" not in str(header(wrong, "sluicegate-dead-error"))
     assert answers(driver) == {("where", "true"): 2, ("where", "failed"): 2}

@@ -38,8 +38,8 @@ def put(log: Log, *records: tuple[str, int, Any], number: int = 0) -> None:
 
 def results(log: Log) -> list[tuple[str, int, Any, str | None]]:
     """Key, the second in which the window began, total, and what closed it."""
-    found = [json.loads(message.v or b"null") for message in distinct(log, "out")]
-    return [(r["key"], second(r["window"]["start"]), r["total"], r["window"].get("closed_by")) for r in found]
+    documents = [json.loads(message.v or b"null") for message in distinct(log, "out")]
+    return [(r["key"], second(r["window"]["start"]), r["total"], r["window"].get("closed_by")) for r in documents]
 
 
 def second(time: str) -> int:
@@ -86,7 +86,7 @@ def test_hopping_windows_of_one_record_are_results_of_their_own(
         ("a", 20, 2, "event"),
         ("a", 40, 2, "event"),
     ]
-    fires = [header(each, "sluicegate-fire") for each in distinct(log, "out")]
+    fires = [header(message, "sluicegate-fire") for message in distinct(log, "out")]
     assert len(set(fires)) == len(fires)
 
 

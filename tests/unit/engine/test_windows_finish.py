@@ -49,7 +49,7 @@ def again(log: Log, store: MemoryStore, clock: ManualClock, rules: Sequence[Agen
 
 
 def older(store: MemoryStore, place: Any = None) -> int:
-    [partition] = [each for each in store.partitions("app") if place is None or each.topic == place]
+    [partition] = [partition for partition in store.partitions("app") if place is None or partition.topic == place]
     view = store.read(partition)
     assert view is not None
     assert view.claim.source is not None
@@ -63,7 +63,7 @@ def test_an_open_window_takes_its_records_under_its_rule(log: Log, store: Memory
     put(log, ("a", 20, 3), ("b", 20, 3), ("b", 21, 4), ("a", 65, 5), ("a", 66, 6), ("c", 200, 1))
     driver.turns()
     assert sorted(results(log)) == [("a", 0, 6, "event"), ("a", 60, 6, "event"), ("b", 0, 7, "event")]
-    named = {header(each, "sluicegate-rule"): each for each in distinct(log, "out")}
+    named = {header(message, "sluicegate-rule"): message for message in distinct(log, "out")}
     assert {*named} == {rule_of(rule).short for rule in rules}
     assert older(store) == 0
 
@@ -309,7 +309,7 @@ def test_a_rebuild_goes_on_with_what_finished_under_the_rule_of_the_file(
     rebuild(rules[1], store := memory(clock), log, clock)
     put(log, ("a", 6, 4), ("z", 500, 0))
     Driver(rules[1], store, log, clock).give(0).turns(6)
-    windows = [each[:2] for each in results(log)]
+    windows = [result[:2] for result in results(log)]
     assert len(windows) == len({*windows})
     assert ("a", 0, 4, "event") in results(log)
 
@@ -333,7 +333,7 @@ def test_a_correlation_that_is_open_is_complete_as_its_own_rule_says(store: Memo
     driver.turns()
     clock.now += 61
     driver.turns()
-    ended = [(each.k, (header(each, "sluicegate-rule") or "")) for each in distinct(log, "out")]
+    ended = [(message.k, (header(message, "sluicegate-rule") or "")) for message in distinct(log, "out")]
     assert ended == [(b"b", rule_of(new).short), (b"a", rule_of(old).short), (b"c", rule_of(old).short)] or (
         sorted(ended) == [(b"a", rule_of(old).short), (b"b", rule_of(new).short), (b"c", rule_of(old).short)]
     )
@@ -356,7 +356,7 @@ def test_a_correlation_that_is_open_keeps_of_a_leg_what_its_own_rule_says(
     for key in ("a", "b"):
         leg(log, key, "payment", 2), leg(log, key, "payment", 3), leg(log, key, "order", 4)
     driver.turns()
-    ended = {each.k: json.loads(each.v or b"")["payment"] for each in distinct(log, "out")}
+    ended = {message.k: json.loads(message.v or b"")["payment"] for message in distinct(log, "out")}
     assert ended == {b"a": 3, b"b": [2, 3]}
 
 
@@ -391,7 +391,7 @@ def test_a_correlation_by_time_finishes_by_the_watermark_of_all_legs(
     scene.owner = again(scene.log, store, clock, [old, new])
     scene.put("order", ("b", 2)).run()
     scene.put("payment", ("b", 3)).put("order", ("c", 100)).put("payment", ("d", 100)).run()
-    ended = {each.k: header(each, "sluicegate-rule") for each in reversed(distinct(scene.log, "out"))}
+    ended = {message.k: header(message, "sluicegate-rule") for message in reversed(distinct(scene.log, "out"))}
     short = {rule.aggregation.until: rule_of(rule).short for rule in (old, new) if rule.aggregation}
     assert ended[b"a"] == ended[b"b"] == short[old.aggregation.until]  # type: ignore[union-attr]
     assert ended[b"c"] == short["has(group.order)"]

@@ -69,7 +69,7 @@ def found(log: Log) -> Found:
         start = round(1000 * header_start(message))
         results.append((result["key"], start, int(number), int(first), int(last), result["total"]))
     letters = distinct(log, "dead")
-    assert {header(each, "sluicegate-dead-reason") for each in letters} <= {"late"}
+    assert {header(letter, "sluicegate-dead-reason") for letter in letters} <= {"late"}
     late = [tuple(int(header(e, f"sluicegate-dead-{n}") or -1) for n in ("partition", "offset")) for e in letters]
     return sorted(results), sorted(late)  # type: ignore[arg-type]
 

@@ -65,26 +65,26 @@ def test_any_tree_can_be_looked_at(tree: Node) -> None:
     typed(tree)
 
 
-def is_of(value: Any, found: ValueType) -> bool:
+def is_of(value: Any, value_type: ValueType) -> bool:
     if value is None:
-        return found.nullable or found.kind in ("null", "unknown")
-    if found.kind == "unknown":
+        return value_type.nullable or value_type.kind in ("null", "unknown")
+    if value_type.kind == "unknown":
         return True
-    if type(value) not in KINDS[found.kind]:
+    if type(value) not in KINDS[value_type.kind]:
         return False
-    items = value if found.kind == "list" else value.values() if found.kind == "map" else ()
-    return all(is_of(item, found.items) for item in items)
+    items = value if value_type.kind == "list" else value.values() if value_type.kind == "map" else ()
+    return all(is_of(item, value_type.items) for item in items)
 
 
 @settings(derandomize=True, deadline=None, max_examples=500)
 @given(trees, st.sampled_from(RECORDS))
 def test_a_value_has_the_type_that_the_check_names(tree: Node, record: dict[str, Any]) -> None:
-    found, _ = check(tree, NAMES, "orders.avsc")
+    kind, _ = check(tree, NAMES, "orders.avsc")
     try:
-        value = exact(tree, lambda name: lambda each: each.get(name))(record)
+        value = exact(tree, lambda name: lambda record: record.get(name))(record)
     except EvaluationError:
         return
-    assert is_of(value, found)
+    assert is_of(value, kind)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,6 @@ def test_a_value_has_the_type_that_the_check_names(tree: Node, record: dict[str,
 @pytest.mark.parametrize("record", RECORDS)
 def test_the_value_of_an_expression_has_the_type_of_the_check(text: str, record: dict[str, Any]) -> None:
     tree = parse(text)
-    found, findings = check(tree, NAMES, "orders.avsc")
+    kind, findings = check(tree, NAMES, "orders.avsc")
     assert findings == ()
-    assert is_of(exact(tree, lambda name: lambda each: each.get(name))(record), found)
+    assert is_of(exact(tree, lambda name: lambda record: record.get(name))(record), kind)

@@ -169,15 +169,15 @@ def test_check_says(text: str, column: int, problem: str) -> None:
 @pytest.mark.parametrize(("text", "column", "name"), WARNED, ids=[text for text, *_ in WARNED])
 def test_check_warns_of_values_that_may_be_null(text: str, column: int, name: str) -> None:
     names = {**NAMES, "i": record_of({"rebate": nullable(DOUBLE)})}
-    found = Finding(column, f"{name} {NULLS.format(name)}", is_warning=True)
-    assert check_condition(parse(text), names, "invoice.avsc") == (found,)
+    finding = Finding(column, f"{name} {NULLS.format(name)}", is_warning=True)
+    assert check_condition(parse(text), names, "invoice.avsc") == (finding,)
 
 
 def test_a_record_that_may_have_other_names_has_fields_of_known_types() -> None:
     names = {"order": open_record_of({"total": TEXT})}
     assert check(parse("order.other * 2 > 1"), names, "invoice.avsc")[1] == ()
-    [found] = check(parse("order.total * 2 > 1"), names, "invoice.avsc")[1]
-    assert found.problem == "* takes numbers, order.total is text; write double(order.total)"
+    [finding] = check(parse("order.total * 2 > 1"), names, "invoice.avsc")[1]
+    assert finding.problem == "* takes numbers, order.total is text; write double(order.total)"
 
 
 @pytest.mark.parametrize("text", FINE)
@@ -250,8 +250,8 @@ def test_several_findings_are_in_the_order_of_the_text_and_each_is_there_once() 
     ],
 )
 def test_the_type_of(text: str, expected: ValueType) -> None:
-    found, findings = check(parse(text), NAMES)
-    assert found == expected
+    kind, findings = check(parse(text), NAMES)
+    assert kind == expected
     assert not [finding for finding in findings if not finding.is_warning]
 
 
@@ -260,8 +260,8 @@ def test_the_check_knows_how_a_function_is_called(name: str) -> None:
     """The check and the exact form take the same numbers of values, as a method and as a function."""
     form = FUNCTIONS[name]
     for is_method, taken in ((True, form.method), (False, form.function)):
-        known = [each for each in SIGNATURES[name] if (each.target is not None) is is_method]
-        counts = {n for n in range(9) if any(each.takes(n - is_method) for each in known)}
+        known = [signature for signature in SIGNATURES[name] if (signature.target is not None) is is_method]
+        counts = {n for n in range(9) if any(name.takes(n - is_method) for name in known)}
         assert counts == (set(range(1, 9)) if form.unbounded and not is_method else set(taken))
 
 

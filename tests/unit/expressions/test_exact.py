@@ -26,7 +26,7 @@ RECORD: dict[str, Any] = {
 
 
 def value(text: str, record: dict[str, Any] | None = None) -> Any:
-    return exact(parse(text), lambda name: lambda found: found.get(name))(RECORD if record is None else record)
+    return exact(parse(text), lambda name: lambda record: record.get(name))(RECORD if record is None else record)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def value(text: str, record: dict[str, Any] | None = None) -> Any:
     ],
 )
 def test_the_value_of(text: str, expected: object) -> None:
-    found = value(text)
-    assert (found, type(found)) == (expected, type(expected))
+    answer = value(text)
+    assert (answer, type(answer)) == (expected, type(expected))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_smallest_integer_and_signs() -> None:
 )
 def test_what_costs_too_much_is_given_up_within_100_ms(text: str) -> None:
     record = {"xs": list(range(40_000)), "s": "a" * (1 << 20)}
-    evaluate = exact(parse(text), lambda name: lambda found: found.get(name))
+    evaluate = exact(parse(text), lambda name: lambda record: record.get(name))
     best = 9.0
     for _ in range(3):
         began = time.thread_time()
@@ -187,7 +187,7 @@ def test_what_costs_too_much_is_given_up_within_100_ms(text: str) -> None:
 
 
 def test_the_steps_of_one_evaluation_do_not_count_for_the_next() -> None:
-    evaluate = exact(parse("xs.all(x, x >= 0)"), lambda name: lambda found: found.get(name))
+    evaluate = exact(parse("xs.all(x, x >= 0)"), lambda name: lambda record: record.get(name))
     assert [evaluate({"xs": list(range(60_000))}) for _ in range(3)] == [True] * 3
 
 

@@ -34,5 +34,5 @@ def test_the_paths_and_roots_of(text: str, expected: set[str]) -> None:
 
 
 def test_a_chain_is_taken_apart_in_its_order() -> None:
-    assert [normal(each) for each in joined(parse("a && (b && c) && (d || e)"), "_&&_")] == ["a", "b", "c", "d || e"]
-    assert [normal(each) for each in joined(parse("a && b"), "_||_")] == ["a && b"]
+    assert [normal(part) for part in joined(parse("a && (b && c) && (d || e)"), "_&&_")] == ["a", "b", "c", "d || e"]
+    assert [normal(part) for part in joined(parse("a && b"), "_||_")] == ["a && b"]

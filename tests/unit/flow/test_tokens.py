@@ -102,7 +102,7 @@ def test_the_ledger_is_not_asked_before_it_may_have_more(
     mine.ask({b"k": 100})
     claims: list[object] = []
     claim = store.claim
-    monkeypatch.setattr(store, "claim", lambda *given: claims.append(given) or claim(*given))
+    monkeypatch.setattr(store, "claim", lambda *arguments: claims.append(arguments) or claim(*arguments))
     mine.ask({b"k": 100})
     assert claims == []
     clocks.now += mine.wait(b"k")
@@ -138,8 +138,8 @@ def test_a_process_that_is_always_slower_says_so(
 ) -> None:
     calls: list[object] = []
 
-    def fenced(*given: object) -> None:
-        calls.append(given)
+    def fenced(*arguments: object) -> None:
+        calls.append(arguments)
         raise Fenced("another")
 
     monkeypatch.setattr(store, "commit", fenced)
@@ -221,7 +221,7 @@ def test_leases_that_the_store_does_not_renew_end(
     mine, call = one_of(store, clocks, "p"), object()
     mine.admit({b"k": call})
 
-    def away(*given: object) -> None:
+    def away(*arguments: object) -> None:
         raise PersistenceError("away")
 
     monkeypatch.setattr(store, "commit", away)

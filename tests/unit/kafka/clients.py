@@ -29,13 +29,13 @@ def numbers(first: int, last: int) -> list[bytes]:
 
 def joined(bootstrap: str, group: str, topic: str, partitions: int = 1, **kafka: Any) -> KafkaInput:
     """A consumer that was assigned all partitions of the topic, none of them started."""
-    given: list[tuple[str, int]] = []
+    starts: list[tuple[str, int]] = []
     consumer = KafkaInput({"bootstrap.servers": bootstrap, **(kafka or COOPERATIVE)}, group, [topic], "tester")
 
     def complete() -> bool:
         assert consumer.poll(0.05) is None
-        given.extend(consumer.assigned())
-        return len(given) == partitions
+        starts.extend(consumer.assigned())
+        return len(starts) == partitions
 
     wait_until(complete, 30, "the assignment")
     return consumer
@@ -43,16 +43,16 @@ def joined(bootstrap: str, group: str, topic: str, partitions: int = 1, **kafka:
 
 def read(consumer: KafkaInput, count: int, timeout: float = 20) -> list[tuple[int, int]]:
     """(partition, offset) of the next `count` records, by poll and consume in turn."""
-    found: list[tuple[int, int]] = []
+    records: list[tuple[int, int]] = []
 
     def enough() -> bool:
         first = consumer.poll(0.05)
-        for record in [] if first is None else [first, *consumer.consume(min(50, count - len(found) - 1))]:
-            found.append((record.partition(), record.offset()))
-        return len(found) >= count
+        for record in [] if first is None else [first, *consumer.consume(min(50, count - len(records) - 1))]:
+            records.append((record.partition(), record.offset()))
+        return len(records) >= count
 
     wait_until(enough, timeout, f"{count} records")
-    return found
+    return records
 
 
 def failure(consumer: KafkaInput, timeout: float = 20) -> tuple[tuple[str, int], str, str]:
@@ -81,17 +81,17 @@ def everything(bootstrap: str, topic: str, partition: int, count: int, timeout: 
         {"bootstrap.servers": bootstrap, "group.id": "raw", "auto.offset.reset": "error", "enable.auto.commit": False}
     )
     consumer.assign([TopicPartition(topic, partition, 0)])
-    found: list[Any] = []
+    records: list[Any] = []
 
     def enough() -> bool:
-        found.extend(message for message in consumer.consume(count - len(found), 0.1) if message.error() is None)
-        return len(found) >= count
+        records.extend(message for message in consumer.consume(count - len(records), 0.1) if message.error() is None)
+        return len(records) >= count
 
     try:
         wait_until(enough, timeout, f"{count} messages in {topic}/{partition}")
     finally:
         consumer.close()
-    return found
+    return records
 
 
 def row(number: int, topic: str, value: bytes | None = b"v", partition: int = 0, key: bytes | None = b"k") -> OutboxRow:

@@ -22,7 +22,7 @@ def test_calls_share_one_thread_and_raise_what_they_raised() -> None:
     assert aside.run(lambda: seen.append(threading.get_ident()), 10)
     assert len(set(seen)) == 1
     aside.end()
-    wait_until(lambda: seen[0] not in {each.ident for each in threading.enumerate()}, what="the end of the thread")
+    wait_until(lambda: seen[0] not in {thread.ident for thread in threading.enumerate()}, what="the end of the thread")
 
 
 def test_a_call_that_does_not_return_is_left_behind_and_the_next_one_has_a_thread_of_its_own() -> None:
@@ -36,5 +36,5 @@ def test_a_call_that_does_not_return_is_left_behind_and_the_next_one_has_a_threa
     assert aside.run(lambda: seen.append(threading.get_ident()), 10)
     assert len(set(seen)) == 2
     over.set()
-    wait_until(lambda: seen[0] not in {each.ident for each in threading.enumerate()}, what="the end of the thread")
+    wait_until(lambda: seen[0] not in {thread.ident for thread in threading.enumerate()}, what="the end of the thread")
     aside.end()

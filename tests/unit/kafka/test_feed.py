@@ -60,11 +60,11 @@ def test_a_tail_takes_every_record_once_with_its_headers(broker: EmbeddedBroker)
     producer.produce("one", None, b"k", 0, headers=[("a", b"1"), ("b", None)])
     producer.flush(10)
     tail = Tail(broker.bootstrap, {"four": 4, "one": 1})
-    found = []
+    records = []
     while not tail.at_the_end():
-        found += tail.take(0.1)
-    assert sorted(read.value or b"" for read in found) == sorted([*numbers(0, 100) * 4, b""])
-    assert [(read.key, read.value, read.headers) for read in found if read.topic == "one"] == [
+        records += tail.take(0.1)
+    assert sorted(read.value or b"" for read in records) == sorted([*numbers(0, 100) * 4, b""])
+    assert [(read.key, read.value, read.headers) for read in records if read.topic == "one"] == [
         (b"k", None, [("a", b"1"), ("b", None)])
     ]
     tail.close()

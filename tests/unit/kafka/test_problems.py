@@ -46,8 +46,8 @@ def consumer() -> KafkaInput:
 )
 def test_errors_of_a_partition_are_its_failures(consumer: KafkaInput, code: int, name: str) -> None:
     consumer._sort(Bad(code))
-    [(place, found, text)] = consumer.failures()
-    assert (place, found) == (("t", 3), name)
+    [(place, error, text)] = consumer.failures()
+    assert (place, error) == (("t", 3), name)
     assert text.startswith("some reason (")
     assert consumer.failures() == []
 

@@ -16,13 +16,13 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_client_gets_only_settings_that_it_knows(protocol: str, caplog: pytest.LogCaptureFixture) -> None:
-    given = {
+    source = {
         **NOWHERE,
         **dict.fromkeys(settings.PRODUCER_ONLY & {"linger.ms", "batch.size", "batch.num.messages"}, 100),
     }
-    given |= {"fetch.min.bytes": 1, **PROTOCOLS[protocol]}
+    source |= {"fetch.min.bytes": 1, **PROTOCOLS[protocol]}
     with caplog.at_level(logging.DEBUG):
-        consumer, producer = KafkaInput(given, "g", ["t"], "m"), open_producer(given)
+        consumer, producer = KafkaInput(source, "g", ["t"], "m"), open_producer(source)
         wait_until(
             lambda: [consumer.poll(0.01), producer.poll(), len(caplog.records)][-1], what="a line of librdkafka's log"
         )

@@ -61,7 +61,7 @@ def in_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     complete = MemoryBuffer.complete_all
 
     def raises(self: MemoryBuffer, name: str, ends: Any) -> Any:
-        if any(f'"total":{BAD}'.encode() in (each.value or b"") for _, messages in ends for each in messages):
+        if any(f'"total":{BAD}'.encode() in (message.value or b"") for _, messages in ends for message in messages):
             raise ZeroDivisionError("secret 47")
         return complete(self, name, ends)
 
@@ -79,8 +79,8 @@ def driven(seconds: int = 60) -> tuple[list[Any], list[Any], list[str]]:
         for _ in range(seconds):
             driver.advance(1.0)
         dead = driver.dead_letters()
-        letters = [(each.headers["sluicegate-dead-offset"], each.reason, each.raw) for each in dead]
-        totals = sorted(each.value["total"] for each in driver.read("out"))
+        letters = [(letter.headers["sluicegate-dead-offset"], letter.reason, letter.raw) for letter in dead]
+        totals = sorted(output.value["total"] for output in driver.read("out"))
     assert "secret" not in str(lines)
     return totals, letters, [str(line["event"]) for line in lines]
 

@@ -208,7 +208,7 @@ def test_a_batch_reaches_as_far_as_receivers_remember() -> None:
 
 
 def test_rows_go_one_by_one_where_the_producer_has_no_other_way() -> None:
-    handed, heard = list[int](), list[object]()
+    handed, reports = list[int](), list[object]()
 
     class Single:
         def produce(self, row: OutboxRow, report: Callable[[str, str], None]) -> bool:
@@ -225,10 +225,10 @@ def test_rows_go_one_by_one_where_the_producer_has_no_other_way() -> None:
 
     class Told:
         def delivered(self, numbers: Sequence[int]) -> None:
-            heard.extend(numbers)
+            reports.extend(numbers)
 
         def refused(self, number: int, outcome: str, text: str) -> None:
-            heard.append((number, outcome, text))
+            reports.append((number, outcome, text))
 
     assert one_by_one(Single().produce, rows(1, 2, 3), Told()) == 2
-    assert (handed, heard) == ([1, 2], [1, (2, "denied", "why")])
+    assert (handed, reports) == ([1, 2], [1, (2, "denied", "why")])

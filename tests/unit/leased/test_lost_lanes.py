@@ -73,12 +73,12 @@ class Scene:
         return patch
 
     def lost(self) -> int:
-        found = self.dispatcher._parts.meter.snapshot()
-        return sum(int(value) for name, _, value in found if name == "lease_lost" and not isinstance(value, list))
+        samples = self.dispatcher._parts.meter.snapshot()
+        return sum(int(value) for name, _, value in samples if name == "lease_lost" and not isinstance(value, list))
 
     @property
     def written(self) -> list[int]:
-        return [int(each.v or b"") for each in self.log.order.get("t", ())]
+        return [int(message.v or b"") for message in self.log.order.get("t", ())]
 
 
 def not_renewed() -> Scene:
@@ -196,11 +196,11 @@ def test_marks_that_fail_while_the_process_stops_are_made_again() -> None:
     scene.turns()
     mark, failed = scene.store.outbox.mark, list[object]()
 
-    def fails_once(*given: Any) -> None:
+    def fails_once(*arguments: Any) -> None:
         if not failed:
-            failed.append(given)
+            failed.append(arguments)
             raise PersistenceError("a write conflict")
-        mark(*given)
+        mark(*arguments)
 
     scene.store.outbox.mark = fails_once  # type: ignore[method-assign]
     scene.producer.hold = False

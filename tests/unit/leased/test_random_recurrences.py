@@ -78,7 +78,7 @@ def moments(cron: Cron, begin: datetime) -> Iterator[datetime]:
     for at, wall, again in walls(cron.zone, begin):
         if before is not None and wall - before > MINUTE:
             left_out = [before + number * MINUTE for number in range(1, (wall - before) // MINUTE)]
-            yield from (at + (each - left_out[0]) for each in left_out if takes(cron, each))
+            yield from (at + (letter - left_out[0]) for letter in left_out if takes(cron, letter))
         if takes(cron, wall) and not (again and cron.hours is not None):
             yield at
         before = wall
@@ -90,7 +90,7 @@ def differs(seed: int) -> bool:
     begin = datetime.fromisoformat(day).replace(tzinfo=UTC) - 4 * DAY
     cron = a_cron(chance, zone)
     now = begin + timedelta(seconds=chance.randrange(8 * 86_400))
-    wanted = sorted({each for each in moments(cron, begin) if each > now})[:TIMES]
+    wanted = sorted({moment for moment in moments(cron, begin) if moment > now})[:TIMES]
     made, at, times = recurrence(cron.text), now, list[datetime]()
     for _ in range(TIMES):
         at = made.following(at, at)

@@ -11,11 +11,11 @@ from sluicegate.streams.contracts.recurring import recurrence
 
 
 def times(every: str, after: str, many: int) -> list[str]:
-    made, at, found = recurrence(every), datetime.fromisoformat(after), list[str]()
+    made, at, moments = recurrence(every), datetime.fromisoformat(after), list[str]()
     for _ in range(many):
         at = made.following(at, at)
-        found.append(at.astimezone(made.zone).isoformat(timespec="minutes"))
-    return found
+        moments.append(at.astimezone(made.zone).isoformat(timespec="minutes"))
+    return moments
 
 
 CRON = [

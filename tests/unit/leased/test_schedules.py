@@ -119,12 +119,12 @@ def test_an_agent_gets_each_time_once_whatever_dies(file: Path, more: tuple[str,
 
 
 def test_the_file_says_what_is_sent_and_where(file: Path) -> None:
-    said = CliRunner().invoke(main, ["check", str(file)]).stdout
-    assert "sends to reports.due at each time of `0 2 * * * Europe/Vienna` (nightly)" in said
+    output = CliRunner().invoke(main, ["check", str(file)]).stdout
+    assert "sends to reports.due at each time of `0 2 * * * Europe/Vienna` (nightly)" in output
 
 
 @pytest.mark.parametrize(
-    ("written", "instead", "said"),
+    ("written", "instead", "text"),
     [
         ("0 2 * * * Europe/Vienna", "0 2 * *", "schedules.nightly.every: '0 2 * *' recurs at no time; write a dur"),
         (
@@ -137,11 +137,11 @@ def test_the_file_says_what_is_sent_and_where(file: Path) -> None:
         ("app: shop\n", "app: shop\ntimeouts: false\n", "schedules: are sent as timeouts; leave out timeouts: false"),
     ],
 )
-def test_a_schedule_with_a_mistake_is_refused(tmp_path: Path, written: str, instead: str, said: str) -> None:
+def test_a_schedule_with_a_mistake_is_refused(tmp_path: Path, written: str, instead: str, text: str) -> None:
     path = tmp_path / "app.yaml"
     path.write_text(FILE.replace(written, instead, 1))
     problems = [str(problem) for problem in load(path, {}).problems]
-    assert [said in problem for problem in problems] == [True], problems
+    assert [text in problem for problem in problems] == [True], problems
 
 
 def test_an_app_writes_its_schedules_into_its_file(file: Path) -> None:

@@ -43,7 +43,7 @@ class Buffer:
     def insert_packs(self, name: str, packs: list[Pack], gate: Gate, progress: PositionMove) -> list[Any]:
         if progress.expected != self.stands:
             raise WatermarkMoved("moved", self.stands)
-        self.taken.append((progress.expected, progress.next, [each.items for each in packs]))
+        self.taken.append((progress.expected, progress.next, [pack.items for pack in packs]))
         self.stands = progress.next
         return []
 
@@ -91,7 +91,7 @@ def test_fires_that_wait_are_not_lost_with_a_record_that_is_refused(groups: Grou
     fire = Fire(b"k", 1, "limit", 0, 0, 1.0, 1.0, None, {})
     groups.events.append(fire)
     items = intake_of(Buffer()).read(groups, [record(1, b"{"), record(2)])
-    assert [each.value.offsets for each in items if not isinstance(each, Fire | Refused)] == [[2]]
+    assert [item.value.offsets for item in items if not isinstance(item, Fire | Refused)] == [[2]]
     assert [type(event) for event in groups.drain()] == [Fire, Refused]
 
 

@@ -32,7 +32,7 @@ class SlowPool:
         self._jobs.append((self._clock.monotonic() + seconds, job))
 
     def turn(self) -> None:
-        for due in [each for each in self._jobs if each[0] <= self._clock.monotonic()]:
+        for due in [job for job in self._jobs if job[0] <= self._clock.monotonic()]:
             self._jobs.remove(due)
             due[1]()
 
@@ -57,7 +57,7 @@ class Scene:
         self.store.outbox.add(None, rows, require_transaction=False)
 
     def _parts(self, number: int) -> DispatcherDependencies:
-        token, time = iter(f"{number}-{each}" for each in range(99)).__next__, self.clock.time
+        token, time = iter(f"{number}-{item}" for item in range(99)).__next__, self.clock.time
         producer, pool = LogProducer(self.log), self.pools[number]
         return DispatcherDependencies(
             *(self.store, lambda: None, "s", producer, self.clock, time),
@@ -74,7 +74,7 @@ class Scene:
 
     @property
     def most_copies(self) -> int:
-        return max(Counter(each.v for each in self.log.order.get("t", ())).values(), default=0)
+        return max(Counter(message.v for message in self.log.order.get("t", ())).values(), default=0)
 
 
 slow = pytest.mark.parametrize(("mark", "other"), [(2.5, 2.5), (3.0, TURN)], ids=["calls", "marks"])

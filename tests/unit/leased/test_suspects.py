@@ -60,10 +60,10 @@ def test_what_ends_its_process_is_a_dead_letter_in_the_end_and_no_other_is(attem
         offered(driver)
         times(driver, 40)
         [letter] = driver.dead_letters()
-        found = sorted(output.value["total"] for output in driver.read("out"))
+        totals = sorted(output.value["total"] for output in driver.read("out"))
     deaths = max(DEATHS, attempts)
     assert (letter.value["all"], letter.headers["sluicegate-dead-reason"]) == ([{"v": 3}], "handler-failed")
-    assert found == [0, 1, 2, 4, 5, 6, 7]
+    assert totals == [0, 1, 2, 4, 5, 6, 7]
     assert sharing.called[3] == COMPANY + deaths
     assert int(letter.headers["sluicegate-dead-attempts"]) == deaths
 

@@ -56,7 +56,7 @@ def sent_in(turns: int) -> tuple[list[bytes | None], int]:
         producer.taken = 0
         dispatcher.turn()
         clock.forward(TURN)
-    return [each.v for each in log.order.get("t", ())], store.outbox.count()
+    return [message.v for message in log.order.get("t", ())], store.outbox.count()
 
 
 def test_what_was_sent_within_the_lease_is_marked_and_the_rest_is_claimed_anew() -> None:
@@ -78,4 +78,8 @@ def test_rows_that_nothing_was_done_for_are_free_at_once() -> None:
     run.arrived(rows[:1])
     run.denied(rows[1], "why")
     made = run.outcomes(LaneBatch(-1, "token", None, rows), ())  # type: ignore[arg-type]
-    assert [(each.id, each.kind) for each in made or ()] == [("m1", "dispatched"), ("m2", "failed"), ("m3", "outage")]
+    assert [(message.id, message.kind) for message in made or ()] == [
+        ("m1", "dispatched"),
+        ("m2", "failed"),
+        ("m3", "outage"),
+    ]

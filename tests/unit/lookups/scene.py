@@ -54,4 +54,4 @@ def out(log: Log, topic: str = "out") -> list[Any]:
 def letters(log: Log) -> list[tuple[str | None, ...]]:
     """Offset, stage and reason of each dead letter."""
     names = ("offset", "stage", "reason")
-    return [tuple(header(each, f"sluicegate-dead-{name}") for name in names) for each in distinct(log, "dead")]
+    return [tuple(header(message, f"sluicegate-dead-{name}") for name in names) for message in distinct(log, "dead")]

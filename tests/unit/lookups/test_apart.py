@@ -57,9 +57,9 @@ def driving(agent: Agent, store: MemoryStore, log: Log, clock: ManualClock) -> D
 def test_a_call_outside_of_the_commit_gets_the_rows_and_no_session(
     log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
-    give(log, *[{"account": each} for each in ("a", "b", "a")])
+    give(log, *[{"account": name} for name in ("a", "b", "a")])
     driving(calling(), store, log, clock)
-    assert sorted(each["currency"] for each in out(log)) == ["EUR", "EUR", "USD"]
+    assert sorted(document["currency"] for document in out(log)) == ["EUR", "EUR", "USD"]
     assert handlers.sessions == [None] * 3
 
 
@@ -80,7 +80,7 @@ def test_having_without_an_answer_makes_a_dead_letter_and_no_call(
 
 
 def test_without_a_row_the_handler_is_not_called(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    give(log, *[{"account": each} for each in ("a", "c", "b")])
+    give(log, *[{"account": name} for name in ("a", "c", "b")])
     driver = driving(calling(replace(ACCOUNT, missing="dead-letter")), store, log, clock)
     assert len(out(log)) == 2
     assert letters(log) == [("1", "lookup", "lookup-missing")]
@@ -138,7 +138,7 @@ def failing(*_: object) -> None:
 
 def killed(log: Log, store: MemoryStore, clock: ManualClock, place: str) -> None:
     """A process dies there with work in hand, and another one goes on."""
-    give(log, *[{"account": each} for each in "aacba"])
+    give(log, *[{"account": letter} for letter in "aacba"])
     agent = calling(replace(ACCOUNT, missing="dead-letter"))
     failpoints.arm({"SLUICEGATE_FAILPOINTS": f"{place}=raise"})
     with suppress(failpoints.Failpoint):
@@ -153,7 +153,7 @@ def test_a_death_anywhere_repeats_and_loses_nothing(
     place: str, log: Log, store: MemoryStore, clock: ManualClock
 ) -> None:
     killed(log, store, clock, place)
-    assert sorted(each["currency"] for each in out(log)) == ["EUR", "EUR", "EUR", "USD"]
+    assert sorted(document["currency"] for document in out(log)) == ["EUR", "EUR", "EUR", "USD"]
     assert letters(log) == [("2", "lookup", "lookup-missing")]
 
 
@@ -177,7 +177,7 @@ TABLE, TOPIC = "table: accounts, column: id", "topic: accounts"
 
 
 def test_the_file_of_the_page_does_what_the_page_says(tmp_path: Path) -> None:
-    [shown] = [each for each in re.findall(r"```yaml\n(.*?)```", PAGE, re.S) if "service:notify" in each]
+    [shown] = [text for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S) if "service:notify" in text]
     steps = (
         "- send: {topic: customers, key: c-1, value: {mail: ann@example.com}}\n"
         "- send: {topic: orders, key: o-1, value: {customer_id: c-1}}\n"

@@ -15,8 +15,8 @@ DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "lookups.md").read_te
 
 def block(language: str) -> str:
     """The first of the page: the file with its tests, its tables and its handler."""
-    found, *_ = re.findall(rf"```{language}\n(?!agents:)(.*?)```", DOCUMENT, re.S)
-    return str(found)
+    text, *_ = re.findall(rf"```{language}\n(?!agents:)(.*?)```", DOCUMENT, re.S)
+    return str(text)
 
 
 @pytest.mark.parametrize("number", range(5))
@@ -26,9 +26,9 @@ def test_its_file_passes_its_own_tests_with_a_death_at_every_place(
     for name, language in (("shop.yaml", "yaml"), ("tables.sql", "sql"), ("bank.py", "python")):
         (tmp_path / name).write_text(block(language), encoding="utf-8")
     monkeypatch.delitem(sys.modules, "bank", raising=False)
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    verdict = play_with_crashes(found.app, found.cases[number], lambda done, total: None)
+    text = loaded(tmp_path / "shop.yaml")
+    assert text.app is not None, text.problems
+    verdict = play_with_crashes(text.app, text.cases[number], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 

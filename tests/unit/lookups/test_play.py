@@ -69,43 +69,43 @@ def loaded(folder: Path, steps: str, kind: str = "table", store: str = "sqlite:/
     [("table", "sqlite:///state.db"), ("table", "postgresql://localhost/db"), ("collection", "mongodb://localhost/db")],
 )
 def test_rows_of_a_test_survive_a_crash_anywhere(tmp_path: Path, kind: str, store: str) -> None:
-    found = load(loaded(tmp_path, STEPS, kind, store), {})
-    assert found.app is not None, found.problems
-    for case in found.cases:
-        verdict = play_with_crashes(found.app, case, lambda *_: None)
+    file = load(loaded(tmp_path, STEPS, kind, store), {})
+    assert file.app is not None, file.problems
+    for case in file.cases:
+        verdict = play_with_crashes(file.app, case, lambda *_: None)
         assert (verdict.failure, verdict.place) == (None, None)
         assert verdict.deaths > 5
 
 
 def test_a_setup_makes_real_tables(tmp_path: Path) -> None:
     steps = STEPS.replace("message:\n", "message:\n    - setup: tables.sql\n", 1)
-    found = load(loaded(tmp_path, steps), {})
-    assert found.app is not None
-    verdict = play_with_crashes(found.app, found.cases[0], lambda *_: None)
+    file = load(loaded(tmp_path, steps), {})
+    assert file.app is not None
+    verdict = play_with_crashes(file.app, file.cases[0], lambda *_: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 
 def test_a_row_may_come_later(tmp_path: Path) -> None:
-    found = load(loaded(tmp_path, WAITS, missing=", missing: {wait: 1m}"), {})
-    assert found.app is not None
-    verdict = play_with_crashes(found.app, found.cases[0], lambda *_: None)
+    file = load(loaded(tmp_path, WAITS, missing=", missing: {wait: 1m}"), {})
+    assert file.app is not None
+    verdict = play_with_crashes(file.app, file.cases[0], lambda *_: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 
 def test_a_row_that_the_table_does_not_take(tmp_path: Path) -> None:
     steps = STEPS.replace("message:\n", "message:\n    - setup: tables.sql\n", 1).replace("tier: 2", "teir: 2")
-    found = load(loaded(tmp_path, steps), {})
-    assert found.app is not None
-    failure = play(found.app, found.cases[0])
+    file = load(loaded(tmp_path, steps), {})
+    assert file.app is not None
+    failure = play(file.app, file.cases[0])
     assert failure is not None
     assert "the row of customers cannot be written" in failure.text
 
 
 def test_a_step_of_a_table_without_a_lookup(tmp_path: Path) -> None:
-    found = load(
+    file = load(
         loaded(tmp_path, STEPS.replace("table: customers", "table: costumers").replace("KIND: cust", "KIND: cost")), {}
     )
-    assert lines(found.problems, tmp_path)[0] == (
+    assert lines(file.problems, tmp_path)[0] == (
         "f.yaml:17:7: tests.a row is added to the message[0].row: is of a source that no lookup has; did you mean "
         "customers?"
     )

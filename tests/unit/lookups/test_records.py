@@ -46,7 +46,7 @@ def test_a_missing_row_is_a_dead_letter_of_the_record_as_it_came(
     run(enriching(replace(CUSTOMER, missing="dead-letter")), store, log, clock)
     assert letters(log) == [("0", "lookup", "lookup-missing")]
     assert distinct(log, "dead")[0].v == b'{"customer_id": "c-9"}'
-    assert [each["customer"]["name"] for each in out(log)] == ["Ann"]
+    assert [document["customer"]["name"] for document in out(log)] == ["Ann"]
 
 
 def test_a_record_that_its_row_makes_too_large_is_a_dead_letter_as_it_came(
@@ -57,7 +57,7 @@ def test_a_record_that_its_row_makes_too_large_is_a_dead_letter_as_it_came(
     assert [where for where, *_ in letters(log)] == ["0"]
     assert letters(log)[0][-1] == "too-large"
     assert distinct(log, "dead")[0].v == b'{"customer_id": "c-1", "pad": "%s"}' % (b"x" * 60)
-    assert [each["customer"]["name"] for each in out(log)] == ["Ann"]
+    assert [document["customer"]["name"] for document in out(log)] == ["Ann"]
 
 
 def test_the_message_key_is_a_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -83,14 +83,14 @@ def test_a_field_of_the_row_is_the_new_key(log: Log, store: MemoryStore, clock: 
 
 def test_routes_and_select_may_name_the_row(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     log.create("vip", 1)
-    give(log, *[{"id": n, "customer_id": each} for n, each in enumerate(("c-1", "c-2", "c-9"))])
+    give(log, *[{"id": n, "customer_id": name} for n, name in enumerate(("c-1", "c-2", "c-9"))])
     vip = Destination("vip", where="customer.tier == 2", select=(Selected("id"), Selected("who", "customer.name")))
     rest = Destination("out", where="customer == null || customer.tier < 2")
     run(replace(enriching(), to=None, routes=(vip, rest)), store, log, clock)
     assert out(log, "vip") == [{"id": 1, "who": "Bob"}]
     assert letters(log) == [("2", "expression", "expression-failed")]  # null has no tier: the first route fails
     assert distinct(log, "dead")[0].v == b'{"id": 2, "customer_id": "c-9"}'
-    assert [each["id"] for each in out(log)] == [0]
+    assert [document["id"] for document in out(log)] == [0]
 
 
 def test_two_lookups_of_one_message(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -139,7 +139,7 @@ def test_the_answers_of_routes_are_counted_once(log: Log, store: MemoryStore, cl
 def test_dropped_duplicates_are_not_looked_up(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     give(log, *[{"id": n // 2, "customer_id": "c-1"} for n in range(6)])
     run(enriching(dedupe=Deduplication("field", "id")), store, log, clock)
-    assert [each["id"] for each in out(log)] == [0, 1, 2]
+    assert [document["id"] for document in out(log)] == [0, 1, 2]
 
 
 def test_the_id_of_a_record_that_was_refused_after_its_lookup_may_come_again(
@@ -152,9 +152,9 @@ def test_the_id_of_a_record_that_was_refused_after_its_lookup_may_come_again(
     driver = run(agent, store, log, clock)
     assert letters(log) == [("0", "lookup", "lookup-missing"), ("1", "expression", "unrouted")]
     put(store, "customers", {name: {"name": "New", "tier": 5} for name in ("c-1", "c-2", "c-8")})
-    give(log, *[{"id": n, "customer_id": each} for n, each in ((1, "c-8"), (2, "c-1"), (3, "c-2"))])
+    give(log, *[{"id": n, "customer_id": name} for n, name in ((1, "c-8"), (2, "c-1"), (3, "c-2"))])
     driver.turns()
-    assert [each["id"] for each in out(log)] == [3, 1, 2]
+    assert [document["id"] for document in out(log)] == [3, 1, 2]
 
 
 # -- rows of the commit itself -----------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_nothing_of_the_first_try_is_kept(
     monkeypatch.setattr(store, "commit_with", twice)
     give(log, {"customer_id": "c-1"}, {"customer_id": "c-9"})
     run(enriching(), store, log, clock)
-    assert [each["customer"] for each in out(log)] == [{"name": "Ann", "tier": 8}, None]
+    assert [document["customer"] for document in out(log)] == [{"name": "Ann", "tier": 8}, None]
 
 
 def test_a_lookup_that_fails_stands_still_and_goes_on(
@@ -218,13 +218,13 @@ WAITS = replace(CUSTOMER, missing="wait", wait=30.0)
 
 
 def ids(log: Log) -> list[int]:
-    return [each["id"] for each in out(log)]
+    return [document["id"] for document in out(log)]
 
 
 def test_a_record_waits_for_its_row_and_nothing_passes_it(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     give(log, {"id": -1, "customer_id": "c-1"})
     driver = run(enriching(WAITS), store, log, clock)
-    give(log, *[{"id": n, "customer_id": each} for n, each in enumerate(("c-1", "c-9", "c-2"))])
+    give(log, *[{"id": n, "customer_id": name} for n, name in enumerate(("c-1", "c-9", "c-2"))])
     driver.turns()
     assert ids(log) == [-1, 0]  # what lies before it is committed
     assert driver.worker._owners["in", 0].claim.offset == 2
@@ -239,7 +239,7 @@ def test_a_record_waits_for_its_row_and_nothing_passes_it(log: Log, store: Memor
 
 
 def test_after_the_time_it_is_a_dead_letter(log: Log, store: MemoryStore, clock: ManualClock) -> None:
-    give(log, *[{"id": n, "customer_id": each} for n, each in enumerate(("c-9", "c-2", "c-8", "c-1"))])
+    give(log, *[{"id": n, "customer_id": name} for n, name in enumerate(("c-9", "c-2", "c-8", "c-1"))])
     driver = run(enriching(WAITS), store, log, clock)
     for _ in range(15):
         driver.later(2.1).turns()
@@ -268,7 +268,7 @@ def test_the_looks_become_rarer(log: Log, store: MemoryStore, clock: ManualClock
 def test_a_record_waits_where_a_commit_takes_all_or_nothing(
     log: Log, store: MemoryStore, clock: ManualClock, more: Any
 ) -> None:
-    give(log, *[{"id": n, "customer_id": each} for n, each in enumerate(("c-1", "c-9", "c-2"))])
+    give(log, *[{"id": n, "customer_id": name} for n, name in enumerate(("c-1", "c-9", "c-2"))])
     driver = run(enriching(WAITS, **more), store, log, clock)
     for _ in range(5):
         driver.later(2).turns()
@@ -281,5 +281,8 @@ def test_a_record_waits_where_a_commit_takes_all_or_nothing(
 def test_a_sample_asks_nothing_of_rows_that_it_does_not_read(log: Log) -> None:
     agent = replace(enriching(), to=None, routes=(Destination("out", where="customer.tier > 1"),), where="id > 1")
     give(log, {"id": 1}, {"id": 2})
-    number, found = sampled("app", agent, log.topics["in"][0], lambda partition: HeaderProof())
-    assert (number, [(each.clause, dict(each.outcomes)) for each in found]) == (2, [("where", {"false": 1, "true": 1})])
+    number, samples = sampled("app", agent, log.topics["in"][0], lambda partition: HeaderProof())
+    assert (number, [(sample.clause, dict(sample.outcomes)) for sample in samples]) == (
+        2,
+        [("where", {"false": 1, "true": 1})],
+    )

@@ -25,8 +25,8 @@ def sums(log: Log, *pairs: tuple[bytes, int]) -> None:
 def test_the_row_is_a_field_of_the_result(log: Log, store: MemoryStore, clock: ManualClock) -> None:
     sums(log, (b"a", 1), (b"c", 5), (b"a", 2), (b"c", 5))
     run(summing(), store, log, clock)
-    found = [(each["key"], each["total"], each["team"]) for each in out(log)]
-    assert found == [("a", 3, {"site": "Ulm"}), ("c", 10, None)]
+    results = [(document["key"], document["total"], document["team"]) for document in out(log)]
+    assert results == [("a", 3, {"site": "Ulm"}), ("c", 10, None)]
     assert [*out(log)[0]][-2:] == ["total", "team"]
 
 
@@ -42,7 +42,7 @@ def test_a_missing_row_is_a_dead_letter_of_the_result(log: Log, store: MemorySto
     run(summing(replace(TEAM, missing="dead-letter")), store, log, clock)
     assert letters(log) == [("0", "lookup", "lookup-missing")]
     assert out(log, "dead")[0]["total"] == 10
-    assert [each["key"] for each in out(log)] == ["a"]
+    assert [document["key"] for document in out(log)] == ["a"]
 
 
 def test_having_routes_and_select_see_the_row(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -59,7 +59,7 @@ def test_a_group_that_times_out_is_enriched_as_well(log: Log, store: MemoryStore
     sums(log, (b"a", 1))
     driver = run(summing(rule={"since_first": 30.0}), store, log, clock)
     driver.later(31).turns()
-    assert [(each["reason"], each["team"]) for each in out(log)] == [("timeout", {"site": "Ulm"})]
+    assert [(document["reason"], document["team"]) for document in out(log)] == [("timeout", {"site": "Ulm"})]
 
 
 @pytest.mark.parametrize(("on_timeout", "expected"), [("discard", []), ("dead-letter", [None])])
@@ -71,7 +71,7 @@ def test_a_group_that_times_out_without_a_result_is_not_looked_up(
     driver = run(summing(lookup, rule={"since_first": 30.0, "on_timeout": on_timeout}), store, log, clock)
     driver.later(31).turns()
     assert out(log) == []
-    assert [each.get("team") for each in out(log, "dead")] == expected
+    assert [document.get("team") for document in out(log, "dead")] == expected
     assert [reason for *_, reason in letters(log)] == ["timeout"] * len(expected)
 
 
@@ -110,13 +110,13 @@ def test_a_group_waits_for_its_row_and_nothing_passes_it(
     driver.turns()
     for _ in range(5):
         driver.later(2).turns()
-    assert [each["key"] for each in out(log)] == ["a"]
+    assert [document["key"] for document in out(log)] == ["a"]
     assert any(
         "the group: lookup team found no row" in reason for reason in driver.worker.reports.of(clock.now).reasons
     )
     put(store, "teams", {"b": {"site": "Bonn"}, "c": {"site": "Cham"}})
     driver.later(20).turns(10)
-    assert [each["key"] for each in out(log)] == ["a", "c", "b"]
+    assert [document["key"] for document in out(log)] == ["a", "c", "b"]
     assert letters(log) == []
 
 
@@ -129,7 +129,7 @@ def test_after_the_time_the_group_is_a_dead_letter(
     for _ in range(20):
         driver.later(2.1).turns()
     assert letters(log) == [("0", "lookup", "lookup-missing")]
-    assert [each["key"] for each in out(log)] == ["a"]
+    assert [document["key"] for document in out(log)] == ["a"]
 
 
 def test_a_group_that_waits_when_its_process_dies_waits_again(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -140,4 +140,4 @@ def test_a_group_that_waits_when_its_process_dies_waits_again(log: Log, store: M
     assert (out(log), letters(log)) == ([], [])
     put(store, "teams", {"c": {"site": "Cham"}})
     again.later(20).turns(10)
-    assert [(each["key"], each["team"]) for each in out(log)] == [("c", {"site": "Cham"})]
+    assert [(document["key"], document["team"]) for document in out(log)] == [("c", {"site": "Cham"})]

@@ -53,11 +53,11 @@ def result(
     text = (FILE + steps).replace("SOURCE", source).replace("MISSING", missing).replace("MORE", more)
     (folder / "shop.yaml").write_text(text.replace("STORE", "memory://" if source == TOPIC else "sqlite:///state.db"))
     (folder / "tables.sql").write_text("create table customers (id text primary key, name text);\n")
-    found = load(folder / "shop.yaml", {})
-    assert found.app is not None, [str(each) for each in found.problems]
+    file = load(folder / "shop.yaml", {})
+    assert file.app is not None, [str(problem) for problem in file.problems]
     if not crashes:
-        return play(found.app, found.cases[0])
-    verdict = play_with_crashes(found.app, found.cases[0], lambda done, total: None)
+        return play(file.app, file.cases[0])
+    verdict = play_with_crashes(file.app, file.cases[0], lambda done, total: None)
     assert verdict.failure is not None or verdict.deaths > 5
     return verdict.failure
 

@@ -28,7 +28,7 @@ def topic(log: Log, *rows: tuple[str, Any], partitions: int = 2) -> None:
 
 
 def prices(log: Log) -> list[Any]:
-    return [(each["item"] or {}).get("price") for each in out(log)]
+    return [(document["item"] or {}).get("price") for document in out(log)]
 
 
 def started(log: Log, store: MemoryStore, clock: ManualClock, lookup: Lookup = ITEM) -> Driver:
@@ -66,8 +66,8 @@ def feed() -> Feed:
 
 
 def table(feed: Feed, clock: ManualClock, **limits: int) -> TopicTable:
-    found = Lookup("item", "topic", "items", "sku", ("price",), **limits)
-    return TopicTable(found, lambda name: feed, clock.monotonic, 10_000)
+    lookup = Lookup("item", "topic", "items", "sku", ("price",), **limits)
+    return TopicTable(lookup, lambda name: feed, clock.monotonic, 10_000)
 
 
 def test_a_message_gets_the_newest_row_of_its_key(log: Log, store: MemoryStore, clock: ManualClock) -> None:
@@ -107,16 +107,16 @@ def test_no_partition_is_claimed_before_the_table_is_read_to_its_end(
 ) -> None:
     topic(log, ("a", {"price": 1}), ("b", {"price": 2}))
     give(log, {"sku": "a"}, {"sku": "b"})
-    held = {1}
+    partitions_held = {1}
     take, complete = LogTable.take, LogTable.complete
-    monkeypatch.setattr(LogTable, "take", lambda self: [r for r in take(self) if r.partition() not in held])
-    monkeypatch.setattr(LogTable, "complete", property(lambda self: not held and complete.fget(self)))  # type: ignore[attr-defined]
+    monkeypatch.setattr(LogTable, "take", lambda self: [r for r in take(self) if r.partition() not in partitions_held])
+    monkeypatch.setattr(LogTable, "complete", property(lambda self: not partitions_held and complete.fget(self)))  # type: ignore[attr-defined]
     driver = started(log, store, clock).turns(20)
     assert (out(log), store.partitions("app")) == ([], [])
     report = driver.worker.reports.of(clock.now)
     assert not report.ready
     assert "lookup item: topic items is read, 1 rows so far" in report.reasons
-    held.clear()
+    partitions_held.clear()
     driver.worker._tables._tables["item"]._feed.positions = [0, 0]  # type: ignore[union-attr]
     driver.turns()
     assert prices(log) == [1, 2]
@@ -142,7 +142,7 @@ def test_results_get_their_rows(log: Log, store: MemoryStore, clock: ManualClock
     topic(log, ("k", {"site": "Ulm"}))
     give(log, {"amount": 1}, {"amount": 2})
     Driver(summing(lookup), store, log, clock).give(0).turns()
-    assert [each["team"] for each in out(log)] == [{"site": "Ulm"}]
+    assert [document["team"] for document in out(log)] == [{"site": "Ulm"}]
 
 
 def test_a_record_that_is_no_row_changes_nothing(feed: Feed, clock: ManualClock) -> None:
@@ -255,9 +255,9 @@ def test_numbers_of_a_table_are_metrics(log: Log, store: MemoryStore, clock: Man
     topic(log, ("a", {"price": 1}), ("b", b"{"))
     driver = started(log, store, clock).turns().later(2)
     driver.turns()
-    found = {name: value for name, labels, value in driver.worker._parts.meter.snapshot() if name.startswith("table_")}
-    assert found.pop("table_bytes") > 100  # type: ignore[operator]
-    assert found == {"table_rows": 1, "table_lag_records": 0, "table_records_undecodable": 1}
+    values = {name: value for name, labels, value in driver.worker._parts.meter.snapshot() if name.startswith("table_")}
+    assert values.pop("table_bytes") > 100  # type: ignore[operator]
+    assert values == {"table_rows": 1, "table_lag_records": 0, "table_records_undecodable": 1}
 
 
 def test_a_field_that_the_file_does_not_name_may_be_anything(feed: Feed, clock: ManualClock) -> None:

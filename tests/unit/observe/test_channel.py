@@ -47,7 +47,7 @@ def test_a_full_pipe_drops_reports_and_keeps_the_rest_whole(ends: Ends) -> None:
             sent.append(number)
     assert 0 < len(sent) < 1000
     got: list[int] = []
-    reader = threading.Thread(target=lambda: got.extend(each.worker for each in received(read)))
+    reader = threading.Thread(target=lambda: got.extend(message.worker for message in received(read)))
     reader.start()
     wait_until(lambda: sender.send(report(1000)), what="room in the pipe")
     os.close(write)

@@ -20,7 +20,9 @@ class HourScene:
         self.board.keep(self.history)
 
     def report(self, metrics: list[Sample], *partitions: PartitionReport, pid: int = 1, worker: int = 0) -> None:
-        if self.board.status()["workers"] == [] or pid not in [each["pid"] for each in self.board.status()["workers"]]:
+        if self.board.status()["workers"] == [] or pid not in [
+            worker["pid"] for worker in self.board.status()["workers"]
+        ]:
             self.board.expect(("a", worker), pid)
         self.board.put(WorkerReport("a", worker, pid, self.now, True, (), partitions, None, metrics))
 
@@ -64,7 +66,7 @@ def test_what_was_given_up_is_one_error_for_each_reason_at_the_time_of_the_last(
         dead.count("records_dead", handler, reason="handler-failed")
         dead.count("records_dead", undecodable, reason="undecodable")
         scene.report(dead.snapshot(), PartitionReport("in", 0, "running", 1, 0))
-    errors = [(each["at"], each["error"], each["detail"]) for each in scene.history.document(0)["errors"]]
+    errors = [(error["at"], error["error"], error["detail"]) for error in scene.history.document(0)["errors"]]
     text = "{} given up in this run, with the reason {}: see the dead letters"
     assert errors == [
         (1000 + 4 * EVERY, "given up", text.format(3, "handler-failed")),
@@ -99,7 +101,7 @@ def test_a_new_process_counts_from_nothing_and_is_an_error() -> None:
         scene.now = 1000 + at
         scene.report(metered(records), pid=pid)
     assert scene.columns()["read"] == [0, 100 / EVERY, 30 / EVERY]
-    assert [each["error"] for each in scene.history.document(0)["errors"]] == ["restart"]
+    assert [error["error"] for error in scene.history.document(0)["errors"]] == ["restart"]
 
 
 def test_an_error_is_kept_once_and_again_when_it_comes_back() -> None:
@@ -109,7 +111,7 @@ def test_an_error_is_kept_once_and_again_when_it_comes_back() -> None:
         scene.now += 1
         scene.report([], partition)
     errors = scene.history.document(0)["errors"]
-    assert [(each["error"], len(each["detail"])) for each in errors] == [("gap", LONGEST)] * 2
+    assert [(error["error"], len(error["detail"])) for error in errors] == [("gap", LONGEST)] * 2
     assert errors[0]["at"] > errors[1]["at"]
 
 

@@ -61,13 +61,13 @@ def status(port: HttpPort, path: str) -> int:
 
 def test_calls_that_hang_leave_the_probes_alone(port: HttpPort, stuck: Stuck) -> None:
     hanging = [threading.Thread(target=status, args=(port, "/stuck")) for _ in range(CALLS)]
-    for each in hanging:
-        each.start()
+    for connection in hanging:
+        connection.start()
     wait_until(lambda: stuck.began == CALLS, what="calls that hang")
     assert (status(port, "/stuck"), status(port, "/livez")) == (503, 200)
     stuck.free.set()
-    for each in hanging:
-        each.join()
+    for connection in hanging:
+        connection.join()
     assert status(port, "/stuck?a=1") == 200
 
 

@@ -54,19 +54,19 @@ def test_counts_add_up_per_label() -> None:
     meter.count("fires", reason="count")
     meter.count("fires", 4, reason="count")
     meter.count("fires", reason="timeout")
-    found = values(text_of(report_of(meter)))
-    assert found['sluicegate_fires_total{agent="a",reason="count",worker="0"}'] == 5
-    assert found['sluicegate_fires_total{agent="a",reason="timeout",worker="0"}'] == 1
+    samples = values(text_of(report_of(meter)))
+    assert samples['sluicegate_fires_total{agent="a",reason="count",worker="0"}'] == 5
+    assert samples['sluicegate_fires_total{agent="a",reason="timeout",worker="0"}'] == 1
 
 
 def test_the_workers_of_all_agents_stand_side_by_side() -> None:
     one, two = Meter(), Meter()
     one.count("claims", 2)
     two.count("claims", 3)
-    found = values(text_of(report_of(one, "a", 0), report_of(two, "a", 1), report_of(two, "b", 0)))
-    assert found['sluicegate_claims_total{agent="a",worker="0"}'] == 2
-    assert found['sluicegate_claims_total{agent="a",worker="1"}'] == 3
-    assert found['sluicegate_claims_total{agent="b",worker="0"}'] == 3
+    samples = values(text_of(report_of(one, "a", 0), report_of(two, "a", 1), report_of(two, "b", 0)))
+    assert samples['sluicegate_claims_total{agent="a",worker="0"}'] == 2
+    assert samples['sluicegate_claims_total{agent="a",worker="1"}'] == 3
+    assert samples['sluicegate_claims_total{agent="b",worker="0"}'] == 3
 
 
 def test_a_histogram_counts_each_value_below_its_bound() -> None:
@@ -74,9 +74,9 @@ def test_a_histogram_counts_each_value_below_its_bound() -> None:
     for size in (1, 2, 10, 10_001):
         meter.observe("batch_records", size)
     meter.observe("batch_records", 100, times=5)
-    found = values(text_of(report_of(meter)))
+    samples = values(text_of(report_of(meter)))
     bucket = 'sluicegate_batch_records_bucket{agent="a",le="%s",worker="0"}'
-    assert [found[bucket % bound] for bound in ("1.0", "10.0", "50.0", "100.0", "10000.0", "+Inf")] == [
+    assert [samples[bucket % bound] for bound in ("1.0", "10.0", "50.0", "100.0", "10000.0", "+Inf")] == [
         1,
         3,
         3,
@@ -84,8 +84,8 @@ def test_a_histogram_counts_each_value_below_its_bound() -> None:
         8,
         9,
     ]
-    assert found['sluicegate_batch_records_count{agent="a",worker="0"}'] == 9
-    assert found['sluicegate_batch_records_sum{agent="a",worker="0"}'] == 1 + 2 + 10 + 10_001 + 500
+    assert samples['sluicegate_batch_records_count{agent="a",worker="0"}'] == 9
+    assert samples['sluicegate_batch_records_sum{agent="a",worker="0"}'] == 1 + 2 + 10 + 10_001 + 500
 
 
 def test_the_gauges_of_a_partition_come_from_its_report() -> None:
@@ -93,7 +93,7 @@ def test_the_gauges_of_a_partition_come_from_its_report() -> None:
         "t", 3, "running", 90, 100, groups=4, bytes=50, oldest=12.5, next_deadline=-1.5, unsent=6, unsent_age=2.0
     )
     row = structs.replace(row, read_age=7.5)
-    found = values(text_of(report_of(Meter(), partitions=[row])))
+    samples = values(text_of(report_of(Meter(), partitions=[row])))
     where = '{agent="a",partition="3",topic="t",worker="0"}'
     expected = {
         "open_groups": 4,
@@ -105,15 +105,15 @@ def test_the_gauges_of_a_partition_come_from_its_report() -> None:
         "consumer_lag_records": 10,
         "consumer_lag_seconds": 7.5,
     }
-    assert {name: found[f"sluicegate_{name}{where}"] for name in expected} == expected
+    assert {name: samples[f"sluicegate_{name}{where}"] for name in expected} == expected
 
 
 def test_a_deadline_to_come_is_no_lag_and_an_unknown_end_no_consumer_lag() -> None:
-    found = values(
+    samples = values(
         text_of(report_of(Meter(), partitions=[PartitionReport("t", 0, "running", offset=9, next_deadline=5.0)]))
     )
-    assert found['sluicegate_next_deadline_lag_seconds{agent="a",partition="0",topic="t",worker="0"}'] == 0
-    assert not [name for name in found if "consumer_lag" in name]
+    assert samples['sluicegate_next_deadline_lag_seconds{agent="a",partition="0",topic="t",worker="0"}'] == 0
+    assert not [name for name in samples if "consumer_lag" in name]
 
 
 def test_the_ages_of_a_worker_that_is_silent_go_on_and_its_deadline_passes() -> None:
@@ -140,23 +140,23 @@ def test_a_worker_is_ready_as_readyz_says() -> None:
         board.put(WorkerReport(agent, 0, 7, 0.0, ready))
     board.expect(("new", 0), 8)
     board.expect(("ended", 0), None)
-    found = values(exposition(board, Meter()).decode())
+    samples = values(exposition(board, Meter()).decode())
     expected = {"good": 1, "bad": 0, "new": 0, "ended": 0}
-    assert {agent: found[f'sluicegate_ready{{agent="{agent}",worker="0"}}'] for agent in expected} == expected
+    assert {agent: samples[f'sluicegate_ready{{agent="{agent}",worker="0"}}'] for agent in expected} == expected
 
 
 def test_at_the_end_of_its_partition_nobody_lags_however_old_the_last_record_is() -> None:
     row = PartitionReport("t", 0, "running", offset=9, high=9, read_age=500.0)
-    found = values(text_of(report_of(Meter(), partitions=[row])))
-    assert found['sluicegate_consumer_lag_seconds{agent="a",partition="0",topic="t",worker="0"}'] == 0
+    samples = values(text_of(report_of(Meter(), partitions=[row])))
+    assert samples['sluicegate_consumer_lag_seconds{agent="a",partition="0",topic="t",worker="0"}'] == 0
 
 
 def test_the_level_and_the_halted_partitions_are_gauges() -> None:
     rows = [PartitionReport("t", 0, "halted", error="store-wiped"), PartitionReport("t", 1, "running")]
-    found = values(text_of(report_of(Meter(), partitions=rows, level=("lossy", ["appendfsync everysec"]))))
-    assert found['sluicegate_halted_partitions{agent="a",worker="0"}'] == 1
+    samples = values(text_of(report_of(Meter(), partitions=rows, level=("lossy", ["appendfsync everysec"]))))
+    assert samples['sluicegate_halted_partitions{agent="a",worker="0"}'] == 1
     levels = {
-        name: found[f'sluicegate_level{{agent="a",level="{name}",worker="0"}}']
+        name: samples[f'sluicegate_level{{agent="a",level="{name}",worker="0"}}']
         for name in ("durable", "lossy", "volatile")
     }
     assert levels == {"durable": 0, "lossy": 1, "volatile": 0}
@@ -166,8 +166,8 @@ def test_the_supervisors_own_metrics_have_only_their_own_labels() -> None:
     own = Meter()
     own.set("build_info", 1, version="1.2")
     own.count("worker_restarts", agent="a", worker="2")
-    found = values(text_of(own=own))
-    assert found == {
+    samples = values(text_of(own=own))
+    assert samples == {
         'sluicegate_build_info{version="1.2"}': 1,
         'sluicegate_worker_restarts_total{agent="a",worker="2"}': 1,
     }

@@ -127,7 +127,7 @@ def of_otlp(request: ExportMetricsServiceRequest) -> Values:
     for metric in request.resource_metrics[0].scope_metrics[0].metrics:
         kind = metric.WhichOneof("data")
         for point in getattr(metric, kind).data_points:
-            labels = {each.key: each.value.string_value for each in point.attributes}
+            labels = {attribute.key: attribute.value.string_value for attribute in point.attributes}
             if kind == "histogram":
                 values |= of_histogram(metric.name, labels, point)
             else:
@@ -178,7 +178,9 @@ def test_a_collector_gets_what_prometheus_gets(collected: Any) -> None:
     [request] = received()  # at the end: the first interval is a minute
     assert of_otlp(request) == wanted
     assert len({name for name, _ in wanted}) > 60
-    resource = {each.key: each.value.string_value for each in request.resource_metrics[0].resource.attributes}
+    resource = {
+        attribute.key: attribute.value.string_value for attribute in request.resource_metrics[0].resource.attributes
+    }
     assert resource["service.name"] == "app"
     assert resource["service.instance.id"]
 

@@ -150,12 +150,12 @@ def test_spans_reach_a_collector_under_the_apps_name_or_the_one_that_is_set(
         spans.flush(20)
     [(path, body)] = received
     [resource] = ExportTraceServiceRequest.FromString(body).resource_spans
-    sent = [(each.name, each.start_time_unix_nano, each.end_time_unix_nano) for each in resource.scope_spans[0].spans]
+    sent = [(span.name, span.start_time_unix_nano, span.end_time_unix_nano) for span in resource.scope_spans[0].spans]
     assert path == "/v1/traces"
     assert sent == [("process in", 1_500_000_000, 2_000_000_000), ("send out", 1_500_000_000, 2_000_000_000)]
-    assert next(each.value.string_value for each in resource.resource.attributes if each.key == "service.name") == (
-        name or "app"
-    )
+    assert next(
+        attribute.value.string_value for attribute in resource.resource.attributes if attribute.key == "service.name"
+    ) == (name or "app")
 
 
 def test_spans_reach_a_collector_by_grpc(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,8 +115,8 @@ def test_the_reference_has_it(product: Copy) -> None:
 
 def test_python_has_it_and_the_rule_changes_with_it(product: Copy) -> None:
     *keywords, values = product.program(PYTHON).splitlines()
-    *found, digest, plain = json.loads(values)
-    assert found == [120.0, 7, 120, 7]
+    *document, digest, plain = json.loads(values)
+    assert document == [120.0, 7, 120, 7]
     assert digest != plain
     assert "    max_open: int | None" in keywords
     assert "    patience: FileDuration" in keywords

@@ -47,7 +47,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     copy.put(FILE, "LetterHeader(DEAD_APP", ENTRY)
     shown, value, names, documents = json.loads(copy.program(PROGRAM).splitlines()[-1])
     assert shown["error"]
-    return {each["name"]: each["value"] for each in shown["headers"]}, value, names, documents
+    return {header["name"]: header["value"] for header in shown["headers"]}, value, names, documents
 
 
 def test_dead_show_prints_them(result: Result) -> None:

@@ -63,7 +63,7 @@ class Agent:
         to = self.agent["to"]
         routes = to if isinstance(to, list) else [to]
         row: dict[str, Any] = {}
-        if any("where" in each or "select" in each for each in routes if each != "drop"):
+        if any("where" in route or "select" in route for route in routes if route != "drop"):
             fields = self.reader.row(self.reader.document(sent))
             row = {name: value for name, value in fields.items() if value is not None}
         elif (self.agent.get("dedupe") or {}).get("id") in ("e", "t"):

@@ -173,13 +173,13 @@ def _rule(random: Random, agent: Tree, windowed: bool) -> None:
             rule["timeout"] = after
             if random.random() < 0.3:
                 rule["on_timeout"] = random.choice(["discard", "dead-letter"])
-    kind = next((each for each in ("tumbling", "hopping", "session") if each in rule.get("window", {})), "")
+    kind = next((name for name in ("tumbling", "hopping", "session") if name in rule.get("window", {})), "")
     _ends(random, rule, kind)
     if ENDS.isdisjoint(rule):
         rule.pop("on_timeout", None)  # no group would have a result
     agent["aggregate"] = rule
     if random.random() < 0.3:
-        agent["having"] = random.choice([each for each in HAVING if _answers(each, rule)])
+        agent["having"] = random.choice([text for text in HAVING if _answers(text, rule)])
     agent["to"] = _routes(random, lambda chosen: _of_results(chosen, rule))
 
 
@@ -195,7 +195,7 @@ def _ends(random: Random, rule: Tree, kind: str) -> None:
         if random.random() < 0.4:
             rule["count"] = random.randint(1, 4)
         if random.random() < 0.4:
-            until = [each for each in UNTIL if NEEDS.get(each, "total") in rule["compute"] or each not in NEEDS]
+            until = [text for text in UNTIL if NEEDS.get(text, "total") in rule["compute"] or text not in NEEDS]
             fields: list[Any] = [{"field": "s", "equals": "end"}, {"field": "a", "equals": 3}]
             rule["until"] = random.choice([*until, *fields])
     if kind != "hopping":
@@ -239,7 +239,7 @@ def _routes(random: Random, document: Any) -> Any:
     routes: list[Any] = []
     for topic in random.sample(["out", "other", "third"], random.randint(2, 3)):
         select, where = document(random)
-        before = [each.get("where", "") for each in routes if "continue" not in each]
+        before = [route.get("where", "") for route in routes if "continue" not in route]
         if "" in before or where in before:
             continue  # nothing would reach it
         routes.append({"topic": topic, **select, **({"where": where} if where else {})})
@@ -262,7 +262,7 @@ def _of_results(random: Random, rule: Tree) -> tuple[Tree, str]:
     ]
     if "total" in names:
         selects.append({"select": {"sum2": "total + total", "timed_out": 'reason == "timeout"'}})
-    wheres = ["", *(each for each in HAVING if _answers(each, rule))]
+    wheres = ["", *(text for text in HAVING if _answers(text, rule))]
     return random.choice(selects), random.choice(wheres)
 
 
@@ -335,7 +335,7 @@ def _correlation(random: Random) -> Case:
     if legs["b"]["keep"] == "all" and random.random() < 0.6:
         rule["complete"] = "has(a) && size(b) >= 2"
     elif random.random() < 0.6:
-        rule["complete"] = random.choice([each for each in COMPLETE if "size" not in each])
+        rule["complete"] = random.choice([text for text in COMPLETE if "size" not in text])
     if random.random() < 0.3:
         rule["late"] = "skip"
     if random.random() < 0.3:

@@ -38,11 +38,11 @@ class Open:
 
     @property
     def first(self) -> int:
-        return min(each.sent.offset for each in self.records)
+        return min(record.sent.offset for record in self.records)
 
     @property
     def last(self) -> Counted:
-        return max(self.records, key=lambda each: each.sent.offset)
+        return max(self.records, key=lambda record: record.sent.offset)
 
 
 def values(rule: dict[str, Any], records: list[Counted]) -> Row:
@@ -52,11 +52,11 @@ def values(rule: dict[str, Any], records: list[Counted]) -> Row:
         if what == "count":
             made[name] = len(records)
         elif what == "collect":
-            made[name] = [each.document for each in records]
+            made[name] = [record.document for record in records]
         else:
             kind, source, most = parts(what)
-            by_offset = sorted(records, key=lambda each: each.sent.offset) if kind != "collect" else records
-            items = [value for each in by_offset if (value := each.row.get(source)) is not None]
+            by_offset = sorted(records, key=lambda record: record.sent.offset) if kind != "collect" else records
+            items = [value for record in by_offset if (value := record.row.get(source)) is not None]
             made[name] = counted(kind, items, most) if most or kind == "count_by" else reduced(kind, items)
     return made
 
@@ -121,7 +121,7 @@ class Groups:
         most = int(rule.get("max_bytes", "900000B").removesuffix("B"))
         if more > most:
             raise Refusal("too-large")
-        if name in self.open and more + sum(size(rule, each.sent) for each in self.open[name].records) > most:
+        if name in self.open and more + sum(size(rule, record.sent) for record in self.open[name].records) > most:
             self.end(name, "limit")
         if name not in self.open:
             if self.places() >= rule.get("max_groups", 1_000_000):

@@ -77,7 +77,7 @@ def sorted_by_topic(outputs: list[Output]) -> dict[str, list[str]]:
     made: dict[str, list[str]] = {}
     for topic in TOPICS:
         own = [output for output in outputs if output.topic == topic]
-        own.sort(key=(lambda each: str(each)) if topic == "dead" else (lambda each: str(each.key)))
+        own.sort(key=(lambda item: str(item)) if topic == "dead" else (lambda item: str(item.key)))
         made[topic] = [_text(output) for output in own]
     return made
 
@@ -122,7 +122,7 @@ def _forwarded(agent: dict[str, Any]) -> set[str]:
     routes = agent["to"] if isinstance(agent["to"], list) else [agent["to"]]
     if "aggregate" in agent or "correlate" in agent:
         return set()
-    return {each["topic"] for each in routes if each != "drop" and "select" not in each}
+    return {route["topic"] for route in routes if route != "drop" and "select" not in route}
 
 
 def difference(case: Case, file: Path) -> str:
@@ -152,17 +152,17 @@ def shrunk(case: Case, file: Path) -> Case:
 
 
 def _smaller(case: Case) -> list[Case]:
-    found = [replace(case, steps=[*case.steps[:at], *case.steps[at + 1 :]]) for at in range(len(case.steps))]
+    cases = [replace(case, steps=[*case.steps[:at], *case.steps[at + 1 :]]) for at in range(len(case.steps))]
     for at, step in enumerate(case.steps):
         for index in range(len(step) if isinstance(step, list) and len(step) > 1 else 0):
             fewer = [*step[:index], *step[index + 1 :]]  # type: ignore[index]
-            found.append(replace(case, steps=[*case.steps[:at], fewer, *case.steps[at + 1 :]]))
+            cases.append(replace(case, steps=[*case.steps[:at], fewer, *case.steps[at + 1 :]]))
     for name in case.agent:
         if name not in ("from", "to", "aggregate", "correlate"):
-            found.append(replace(case, agent={key: value for key, value in case.agent.items() if key != name}))
+            cases.append(replace(case, agent={key: value for key, value in case.agent.items() if key != name}))
     rule = case.agent.get("aggregate", {})
     for name in rule:
         if name not in ("compute", "window"):
             smaller = {key: value for key, value in rule.items() if key != name}
-            found.append(replace(case, agent={**case.agent, "aggregate": smaller}))
-    return found
+            cases.append(replace(case, agent={**case.agent, "aggregate": smaller}))
+    return cases

@@ -86,13 +86,13 @@ class Reader:
             return None
         source = dedupe["id"]
         if source == "key":
-            found = sent.key
+            key = sent.key
         elif source == "header:e":
-            found = sent.header
+            key = sent.header
         else:
-            found = self.id_in_value(sent, source)
-        if found:
-            return found
+            key = self.id_in_value(sent, source)
+        if key:
+            return key
         if dedupe.get("on_missing") == "accept" or not self.is_message(sent, source):
             return None
         raise Refusal("no-id")
@@ -158,7 +158,9 @@ class Reader:
         assert self.rule is not None
         lenient = self.rule.get("on_missing") == "ignore"
         names: dict[str, str] = {}
-        for kind, name, _ in (parts(each) for each in self.rule["compute"].values() if isinstance(each, dict)):
+        for kind, name, _ in (
+            parts(definition) for definition in self.rule["compute"].values() if isinstance(definition, dict)
+        ):
             kind = "optional" if lenient else "number" if kind in NUMBERS else "any"
             names[name] = "number" if "number" in (kind, names.get(name)) else kind
         if (by := self.agent.get("key")) is not None:

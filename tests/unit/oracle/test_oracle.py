@@ -38,13 +38,13 @@ def test_the_seeds_of_the_day_do_as_well(block: int, tmp_path: Path) -> None:
 def test_the_seeds_use_every_clause_and_most_results_are_no_dead_letters() -> None:
     """Else the comparison would say little."""
     cases = [case(seed) for seed in range(BLOCKS * EACH)]
-    clauses = {name for each in cases for name in each.agent}
-    rules = {name for each in cases for name in each.agent.get("aggregate", {})}
+    clauses = {name for case in cases for name in case.agent}
+    rules = {name for case in cases for name in case.agent.get("aggregate", {})}
     assert clauses == {"from", "where", "let", "dedupe", "key", "on_error", "aggregate", "having", "to", "correlate"}
     limits = {"max_items", "max_groups", "max_bytes", "on_full"}
     assert rules == {"compute", "count", "until", "timeout", "on_timeout", "window", "on_null", "on_missing", *limits}
-    sent = [by_plain_python(each) for each in cases]
-    dead = {text.split()[1] for each in sent for text in each["dead"]}
+    sent = [by_plain_python(case) for case in cases]
+    dead = {text.split()[1] for message in sent for text in message["dead"]}
     assert dead >= {"expression-failed", "no-id", "no-key", "missing-field", "wrong-type", "null-value", "undecodable"}
     assert dead >= {"bad-time", "late", "limit", "overflow", "timeout", "too-large", "unrouted"}
-    assert sum(bool(each["out"] or each["other"] or each["third"]) for each in sent) > len(sent) * 0.6
+    assert sum(bool(message["out"] or message["other"] or message["third"]) for message in sent) > len(sent) * 0.6

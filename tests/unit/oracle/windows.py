@@ -29,7 +29,7 @@ class Windows(Groups):
 
     def __post_init__(self) -> None:
         window = self.rule["window"]
-        kind = next(each for each in ("tumbling", "hopping", "session") if each in window)
+        kind = next(name for name in ("tumbling", "hopping", "session") if name in window)
         self.size, self.grace, self.every, self.offset = (
             1000 * int(window.get(name, "0s").removesuffix("s")) for name in (kind, "grace", "every", "offset")
         )
@@ -87,7 +87,7 @@ class Windows(Groups):
     def close(self, by: str) -> None:
         while over := [(at, self.open[name].first, name) for name, at in self.ends() if at <= self.watermark]:
             self.by = by
-            self.end(min(over, key=lambda each: each[:2])[2], "window")
+            self.end(min(over, key=lambda session: session[:2])[2], "window")
             self.by = ""
 
     def ends(self) -> list[tuple[Any, int]]:
@@ -155,7 +155,9 @@ class Hopping(Windows):
         for start in starts_open:
             group = self.open.setdefault((start, key), Open(counted.sent.now))
             group.records.append(counted)
-            group.records.sort(key=lambda each: (self.pane(self.time(each.row, each.sent.at)), each.sent.offset))
+            group.records.sort(
+                key=lambda record: (self.pane(self.time(record.row, record.sent.at)), record.sent.offset)
+            )
 
 
 @dataclass
@@ -165,10 +167,10 @@ class Sessions(Windows):
     times: dict[int, int] = field(default_factory=dict)
 
     def begin(self, group: Open) -> int:
-        return min(self.times[each.sent.offset] for each in group.records)
+        return min(self.times[record.sent.offset] for record in group.records)
 
     def last_time(self, group: Open) -> int:
-        return max(self.times[each.sent.offset] for each in group.records)
+        return max(self.times[record.sent.offset] for record in group.records)
 
     def closes(self, name: Any, group: Open) -> int:
         return self.last_time(group) + self.size + self.grace + 1

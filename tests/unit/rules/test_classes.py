@@ -50,8 +50,8 @@ def keys(model: type[BaseModel], path: str = "") -> Iterator[str]:
 def models(annotation: typing.Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    for each in typing.get_args(annotation):
-        yield from models(each)
+    for kind in typing.get_args(annotation):
+        yield from models(kind)
 
 
 def test_each_key_of_an_agent_is_in_a_class() -> None:
@@ -66,8 +66,8 @@ def test_a_key_that_is_new_in_the_file_is_found_missing() -> None:
 
 
 def test_the_rule_has_the_keys_of_every_class_but_those_of_the_file_and_of_topics() -> None:
-    outer = {name: found for name, found in OF_AN_AGENT.items() if "." not in name}
-    assert {name for name, found in outer.items() if found not in (FILE, TOPICS)} - {"repartition"} == {*KEYS}
+    outer = {name: part for name, part in OF_AN_AGENT.items() if "." not in name}
+    assert {name for name, kind in outer.items() if kind not in (FILE, TOPICS)} - {"repartition"} == {*KEYS}
 
 
 def test_the_classes_are_ordered_from_the_one_that_demands_most() -> None:
@@ -327,17 +327,19 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_class_of_a_change(tmp_path, name):
     one, other, kind = CASES[name]
-    found = both(tmp_path, one, other)
-    assert found
-    assert {each.kind for each in found} == {kind}
-    assert kind_of(found) == kind
+    differences = both(tmp_path, one, other)
+    assert differences
+    assert {difference.kind for difference in differences} == {kind}
+    assert kind_of(differences) == kind
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_way_back_is_a_change_of_the_same_keys(tmp_path, name):
     one, other, _ = CASES[name]
     there, back = both(tmp_path, one, other), both(tmp_path, other, one)
-    assert [(each.path, each.old, each.new) for each in there] == [(each.path, each.new, each.old) for each in back]
+    assert [(change.path, change.old, change.new) for change in there] == [
+        (change.path, change.new, change.old) for change in back
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -350,44 +352,47 @@ def test_only_the_class_of_the_file_leaves_the_digest(tmp_path, name):
 @pytest.mark.parametrize("name", CASES)
 def test_a_group_that_may_be_converted_has_the_same_slots(tmp_path, name):
     """What the store compares, and what `run` refuses to go on with. KEPT needs the old slots in other places."""
-    one, other = (agent(tmp_path, each) for each in CASES[name][:2])
-    found = changes(document(one), document(other))
-    if "convert" in policies_of(found) and kind_of(found) != KEPT:
+    one, other = (agent(tmp_path, text) for text in CASES[name][:2])
+    differences = changes(document(one), document(other))
+    if "convert" in policies_of(differences) and kind_of(differences) != KEPT:
         assert fingerprint(one) == fingerprint(other)
-        before, after = (Rule(each, formats.reads(each)).plan.blank for each in (one, other))
+        before, after = (Rule(agent, formats.reads(agent)).plan.blank for agent in (one, other))
         assert before == after
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[2] == KEPT])
 def test_what_is_kept_needs_no_slot_that_was_not_there(tmp_path, name):
     """A field of the new rule is one of the old rule under any name, or its plan needs no slot and no bag more."""
-    one, other = (agent(tmp_path, each) for each in CASES[name][:2])
-    held = {replace(each, name="") for each in one.aggregation.compute}
-    more = tuple(replace(each, name=f"new {each.name}") for each in other.aggregation.compute)
-    more = tuple(each for each in more if replace(each, name="") not in held)
+    one, other = (agent(tmp_path, text) for text in CASES[name][:2])
+    names = {replace(field, name="") for field in one.aggregation.compute}
+    more = tuple(replace(field, name=f"new {field.name}") for field in other.aggregation.compute)
+    more = tuple(reducer for reducer in more if replace(reducer, name="") not in names)
     together = replace(one, aggregation=replace(one.aggregation, compute=one.aggregation.compute + more))
-    before, after = (Rule(each, codec("json")).plan for each in (one, together))
+    before, after = (Rule(agent, codec("json")).plan for agent in (one, together))
     assert (after.blank, len(after.bags)) == (before.blank, len(before.bags))
 
 
 def test_the_changes_name_the_keys_and_both_values(tmp_path):
     one = "from: t\naggregate: {count: 100, timeout: {after: 30s}, compute: {n: {sum: a}}}\nto: {topic: o}"
     other = "from: t\nwhere: a>1\naggregate: {count: 50, timeout: {after: 10s}, compute: {n: {max: a}}}\nto: {topic: p}"
-    found = both(tmp_path, one, other)
-    assert [(each.path, each.old, each.new) for each in found] == [
+    differences = both(tmp_path, one, other)
+    assert [(difference.path, difference.old, difference.new) for difference in differences] == [
         ("aggregate.compute.n", {"sum": "a"}, {"max": "a"}),
         ("aggregate.count", 100, 50),
         ("aggregate.timeout.first", 30, 10),
         ("to.topic", "o", "p"),
         ("where", None, "a > 1"),
     ]
-    assert kind_of(found) == KEPT
-    assert policies_of(found) == POLICIES
+    assert kind_of(differences) == KEPT
+    assert policies_of(differences) == POLICIES
 
 
 def test_a_topic_that_is_removed_and_one_that_is_added_are_two_changes(tmp_path):
-    found = both(tmp_path, *CASES["a topic"][:2])
-    assert [(each.path, each.old, each.new) for each in found] == [("from", "u", None), ("from", None, "v")]
+    differences = both(tmp_path, *CASES["a topic"][:2])
+    assert [(difference.path, difference.old, difference.new) for difference in differences] == [
+        ("from", "u", None),
+        ("from", None, "v"),
+    ]
 
 
 def test_nothing_changed():
@@ -431,7 +436,7 @@ def test_the_policies_of_a_class(tmp_path, name):
     ids=["no code", "reduce", "a handler", "a codec"],
 )
 def test_the_code_of_an_older_revision_is_gone_where_there_is_code(tmp_path, functions, expected):
-    one, other = (f"from: t\nrevision: {each}\n{functions}" for each in (1, 2))
+    one, other = (f"from: t\nrevision: {number}\n{functions}" for number in (1, 2))
     assert policies_of(both(tmp_path, one, other)) == expected
 
 
@@ -458,9 +463,9 @@ def both(tmp_path, one: str, other: str) -> list[Change]:
 def agent(tmp_path, text: str):
     (tmp_path / "a.avsc").write_text(AVRO)
     (tmp_path / "b.avsc").write_text(AVRO.replace('"m"', '"o"'))
-    found = loaded(tmp_path, file_of(text) + REGISTRY)
-    assert found.problems == ()
-    return found.app.agents[0]
+    file = loaded(tmp_path, file_of(text) + REGISTRY)
+    assert file.problems == ()
+    return file.app.agents[0]
 
 
 HOPPING = "from: t\naggregate: {{window: {{hopping: 10m, every: 5m{}}}{}}}\nto: {{topic: o}}"

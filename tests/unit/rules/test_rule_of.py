@@ -155,19 +155,19 @@ BESIDES = {"writers", "registry", "subject", "register", "kind", "latest"}
 
 def test_the_tables_of_this_test_name_every_field():
     unchanged = {"name", "rekeys", "leg", "unrouted"}  # the name is not a value; the others have tests of their own
-    assert {each.name for each in fields(Agent)} - unchanged == {*RULE_FIELDS, *FILE_FIELDS}
+    assert {field.name for field in fields(Agent)} - unchanged == {*RULE_FIELDS, *FILE_FIELDS}
     for kind, table in ((Aggregation, AGGREGATE), (Destination, DESTINATION), (Handler, HANDLER), (OnError, ON_ERROR)):
         besides = {
             "converts",
             "hot_groups",
         }  # follows from the rest of the file; says where groups are, not what they are
-        assert {each.name for each in fields(kind)} - besides == {*table}
-    assert {each.name for each in fields(Deduplication)} == {*DEDUPE}
-    assert {each.name for each in fields(Window)} == {*WINDOW, "unit", "origins"}  # origins follow from the file
-    assert {each.name for each in fields(Correlation)} == {*CORRELATION}
-    assert {each.name for each in fields(DataDeadline)} == {*DEADLINE}
-    assert {each.name for each in fields(Lookup)} == {*LOOKUP, "wait", "max_rows", "max_table_bytes"}
-    assert {each.name for each in fields(Avro)} == {*AVRO, *BESIDES}
+        assert {field.name for field in fields(kind)} - besides == {*table}
+    assert {field.name for field in fields(Deduplication)} == {*DEDUPE}
+    assert {field.name for field in fields(Window)} == {*WINDOW, "unit", "origins"}  # origins follow from the file
+    assert {field.name for field in fields(Correlation)} == {*CORRELATION}
+    assert {field.name for field in fields(DataDeadline)} == {*DEADLINE}
+    assert {field.name for field in fields(Lookup)} == {*LOOKUP, "wait", "max_rows", "max_table_bytes"}
+    assert {field.name for field in fields(Avro)} == {*AVRO, *BESIDES}
 
 
 @pytest.mark.parametrize("name", RULE_FIELDS)
@@ -193,10 +193,13 @@ def test_any_other_field_changes_the_document_and_no_digest(name):
 @pytest.mark.parametrize(
     ("whole", "name", "value"),
     [
-        *((lambda each: replace(PLAIN, aggregation=each), name, value) for name, value in AGGREGATE.items()),
-        *((lambda each: replace(PLAIN, to=each), name, value) for name, value in DESTINATION.items()),
-        *((lambda each: replace(PLAIN, schema=each), name, value) for name, value in AVRO.items()),
-        *((lambda each: replace(PLAIN, dedupe=each), name, value) for name, value in DEDUPE.items()),
+        *(
+            (lambda aggregation: replace(PLAIN, aggregation=aggregation), name, value)
+            for name, value in AGGREGATE.items()
+        ),
+        *((lambda destination: replace(PLAIN, to=destination), name, value) for name, value in DESTINATION.items()),
+        *((lambda schema: replace(PLAIN, schema=schema), name, value) for name, value in AVRO.items()),
+        *((lambda dedupe: replace(PLAIN, dedupe=dedupe), name, value) for name, value in DEDUPE.items()),
     ],
 )
 def test_each_part_of_the_rule_changes_the_digest(whole, name, value):
@@ -206,7 +209,7 @@ def test_each_part_of_the_rule_changes_the_digest(whole, name, value):
         Avro: Avro(SCHEMA),
         Deduplication: Deduplication("header", "id"),
     }
-    parts = [each for kind, each in usual.items() if name in {f.name for f in fields(kind)} and _fits(whole, kind)]
+    parts = [part for kind, part in usual.items() if name in {f.name for f in fields(kind)} and _fits(whole, kind)]
     [part] = parts
     assert rule_of(whole(replace(part, **{name: value}))).digest != rule_of(whole(part)).digest
 
@@ -222,7 +225,8 @@ def test_each_part_of_a_lookup_changes_the_digest(name):
 def test_each_part_of_a_window_changes_the_digest(name):
     usual = Window(300.0, late="amend", gather=1.0, keep=1.0) if name in ("gather", "keep") else Window(300.0)
     one, other = (
-        replace(PLAIN, aggregation=Aggregation(window=each)) for each in (usual, replace(usual, **{name: WINDOW[name]}))
+        replace(PLAIN, aggregation=Aggregation(window=window))
+        for window in (usual, replace(usual, **{name: WINDOW[name]}))
     )
     assert rule_of(one).digest != rule_of(other).digest
 
@@ -230,31 +234,33 @@ def test_each_part_of_a_window_changes_the_digest(name):
 @pytest.mark.parametrize("name", DEADLINE)
 def test_each_part_of_a_deadline_from_the_data_changes_the_digest(name):
     usual = DataDeadline(after="time") if name == "after" else DataDeadline("at")
-    found = (usual, replace(usual, **{name: DEADLINE[name]}))
-    one, other = (replace(PLAIN, aggregation=Aggregation(deadline=each)) for each in found)
+    windows = (usual, replace(usual, **{name: DEADLINE[name]}))
+    one, other = (replace(PLAIN, aggregation=Aggregation(deadline=window)) for window in windows)
     assert rule_of(one).digest != rule_of(other).digest
 
 
 @pytest.mark.parametrize("name", CORRELATION)
 def test_each_part_of_a_correlation_changes_the_digest(name):
     usual = Correlation()
-    found = (usual, replace(usual, **{name: CORRELATION[name]}))
-    one, other = (replace(PLAIN, aggregation=Aggregation(correlation=each)) for each in found)
+    windows = (usual, replace(usual, **{name: CORRELATION[name]}))
+    one, other = (replace(PLAIN, aggregation=Aggregation(correlation=window)) for window in windows)
     assert rule_of(one).digest != rule_of(other).digest
 
 
 @pytest.mark.parametrize("name", ["size", "idle", "at_most", "max_ahead"])
 def test_each_part_of_the_time_of_a_correlation_changes_the_digest(name):
     usual = Window(300.0, kind="correlation")
-    found = (usual, replace(usual, **{name: WINDOW[name]}))
-    one, other = (replace(PLAIN, aggregation=Aggregation(correlation=Correlation(), window=each)) for each in found)
+    windows = (usual, replace(usual, **{name: WINDOW[name]}))
+    one, other = (
+        replace(PLAIN, aggregation=Aggregation(correlation=Correlation(), window=window)) for window in windows
+    )
     assert rule_of(one).digest != rule_of(other).digest
 
 
 @pytest.mark.parametrize("name", ["time", "idle", "max_ahead"])
 def test_the_agent_of_a_leg_has_its_time_in_its_digest(name):
     usual = Window(300.0, kind="correlation")
-    one, other = (replace(PLAIN, times=each) for each in (usual, replace(usual, **{name: WINDOW[name]})))
+    one, other = (replace(PLAIN, times=window) for window in (usual, replace(usual, **{name: WINDOW[name]})))
     assert rule_of(one).digest != rule_of(other).digest
 
 
@@ -265,9 +271,9 @@ def test_how_long_a_record_waits_for_its_row_is_part_of_the_rule():
 
 
 def _fits(whole, kind):
-    found = whole("here")
+    groups = whole("here")
     place = {"aggregation": Aggregation, "to": Destination, "schema": Avro, "dedupe": Deduplication}
-    return any(getattr(found, name) == "here" and each is kind for name, each in place.items())
+    return any(getattr(groups, name) == "here" and item is kind for name, item in place.items())
 
 
 @pytest.mark.parametrize(("kind", "table"), [("handler", HANDLER), ("on_error", ON_ERROR)])
@@ -306,7 +312,7 @@ def test_another_version_of_the_program_gives_the_same_digest(tmp_path):
     ids=["defaults", "a timeout", "where", "let", "the order of keys", "max_items", "a revision"],
 )
 def test_how_a_rule_is_written_changes_no_digest(tmp_path, one, other):
-    first, second = (_agent(tmp_path, each) for each in (one, other))
+    first, second = (_agent(tmp_path, agent) for agent in (one, other))
     assert rule_of(first) == rule_of(second)
 
 
@@ -320,7 +326,7 @@ def test_how_a_rule_is_written_changes_no_digest(tmp_path, one, other):
     ],
 )
 def test_another_order_or_another_kind_is_another_rule(tmp_path, one, other):
-    first, second = (_agent(tmp_path, f"aggregate: {{count: 2, {each}}}") for each in (one, other))
+    first, second = (_agent(tmp_path, f"aggregate: {{count: 2, {agent}}}") for agent in (one, other))
     assert rule_of(first).digest != rule_of(second).digest
 
 
@@ -335,7 +341,7 @@ def test_the_spaces_and_the_texts_of_a_schema_are_no_part_of_the_rule():
 
 
 def test_a_default_of_a_schema_is_part_of_the_rule_whatever_its_names_are():
-    one, other = (SCHEMA.replace('"long"', f'"long", "default": {{"doc": {each}}}') for each in (1, 2))
+    one, other = (SCHEMA.replace('"long"', f'"long", "default": {{"doc": {number}}}') for number in (1, 2))
     assert rule_of(replace(PLAIN, schema=Avro(one))).digest != rule_of(replace(PLAIN, schema=Avro(other))).digest
 
 
@@ -346,18 +352,18 @@ def test_a_schema_that_the_program_makes_of_the_computed_fields_is_no_part_of_th
 
 
 def test_the_folder_of_the_writers_schemas_is_no_part_of_the_rule():
-    one, other = (replace(PLAIN, schema=Avro(SCHEMA, writers=each)) for each in ("/one", "/other"))
+    one, other = (replace(PLAIN, schema=Avro(SCHEMA, writers=name)) for name in ("/one", "/other"))
     assert rule_of(one) == rule_of(other)
     assert document(one) != document(other)
 
 
 def test_the_registry_is_no_part_of_the_rule_and_the_subject_is():
     plain = Avro(SCHEMA, framing="confluent")
-    one, other = (replace(PLAIN, schema=replace(plain, registry=each)) for each in ("http://one", "http://other"))
+    one, other = (replace(PLAIN, schema=replace(plain, registry=name)) for name in ("http://one", "http://other"))
     assert rule_of(one) == rule_of(other)
-    by = [replace(plain, registry="http://one", subject=each) for each in ("totals-value", "{record}")]
+    by = [replace(plain, registry="http://one", subject=name) for name in ("totals-value", "{record}")]
     by.append(replace(by[0], register=True))
-    made = [rule_of(replace(PLAIN, to=Destination("totals", "avro", each))).digest for each in by]
+    made = [rule_of(replace(PLAIN, to=Destination("totals", "avro", field))).digest for field in by]
     assert len(set(made)) == 3
 
 
@@ -367,11 +373,11 @@ def test_what_cannot_be_parsed_has_no_rule():
 
 
 def test_a_document_is_json():
-    whole = replace(PLAIN, **{name: each for name, each in (RULE_FIELDS | FILE_FIELDS).items() if name != "to"})
+    whole = replace(PLAIN, **{name: value for name, value in (RULE_FIELDS | FILE_FIELDS).items() if name != "to"})
     assert msgspec.json.decode(msgspec.json.encode(document(whole))) == document(whole)
 
 
 def _agent(tmp_path, rule):
-    found = loaded(tmp_path, file_of(f"from: orders\n{rule}\nto: {{topic: totals}}"))
-    assert found.problems == ()
-    return found.app.agents[0]
+    file = loaded(tmp_path, file_of(f"from: orders\n{rule}\nto: {{topic: totals}}"))
+    assert file.problems == ()
+    return file.app.agents[0]

@@ -21,9 +21,9 @@ def test_an_agent_is_read_as_it_was_written_and_its_schemas_are_called_avro() ->
         text = agent_text(agent)
         assert agent_of(text) == agent
         tree = json.loads(text)
-        for each in (tree, *filter(None, [tree["to"]]), *tree["routes"]):
-            assert "schema" not in each
-            assert "avro" in each
+        for part in (tree, *filter(None, [tree["to"]]), *tree["routes"]):
+            assert "schema" not in part
+            assert "avro" in part
         assert tree["avro"]["schema"] == SCHEMA
 
 

@@ -32,11 +32,11 @@ class _Decoder(avro.io.BinaryDecoder):
 
     def _number(self, bits: int) -> int:
         begin = self.reader.tell()
-        found = super().read_long()
+        value = super().read_long()
         longest = -(-bits // 7)
-        if self.reader.tell() - begin > longest or not -(1 << (bits - 1)) <= found < 1 << (bits - 1):
+        if self.reader.tell() - begin > longest or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
             raise avro.errors.InvalidAvroBinaryEncoding("number")
-        return found
+        return value
 
 
 class _Reader(avro.io.DatumReader):
@@ -52,10 +52,10 @@ class _Reader(avro.io.DatumReader):
 def read(schema: Any, value: bytes) -> Any:
     """The datum that is the whole of `value`. Raises anything for bytes that are none."""
     stream = io.BytesIO(value)
-    found = _Reader(avro.schema.parse(json.dumps(schema))).read(_Decoder(stream))
+    answer = _Reader(avro.schema.parse(json.dumps(schema))).read(_Decoder(stream))
     if rest := stream.read():
         raise avro.errors.InvalidAvroBinaryEncoding(f"{len(rest)} bytes follow")
-    return found
+    return answer
 
 
 def written(schema: Any, value: Any) -> bytes:

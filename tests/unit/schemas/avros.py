@@ -114,15 +114,15 @@ def _unions(draw: st.DrawFn, depth: int) -> tuple[Any, st.SearchStrategy[Any]]:
     values: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
         "null": ("null", st.none()),
         "boolean": ("boolean", st.booleans()),
-        "number": (number, {each: of for each, of in PRIMITIVES[:6] if isinstance(each, str)}[number]),
+        "number": (number, {name: of for name, of in PRIMITIVES[:6] if isinstance(name, str)}[number]),
         "text": ("string", _text)
         if text == "string"
         else ({"type": "enum", "name": "N", "symbols": ["A", "B"]}, st.sampled_from("AB")),
         "record": draw(records(depth)) if depth > 0 else ("null", st.none()),
     }
     chosen = draw(st.lists(st.sampled_from(sorted(values)), min_size=1, max_size=4, unique=True))
-    order = [each for each in values if each in chosen and (each == "null" or values[each][0] != "null")]
-    branches = [values[each] for each in order] or [values["number"]]
+    order = [value for value in values if value in chosen and (value == "null" or values[value][0] != "null")]
+    branches = [values[number] for number in order] or [values["number"]]
     return [schema for schema, _ in branches], st.one_of([of for _, of in branches])
 
 
@@ -131,7 +131,7 @@ def records(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any
     fields = draw(st.lists(pairs(depth), min_size=1, max_size=4))
     made = [{"name": f"f{i}", "type": schema} for i, (schema, _) in enumerate(fields)]
     return {"type": "record", "name": "N", "fields": made}, st.fixed_dictionaries(
-        {f"f{i}": each for i, (_, each) in enumerate(fields)}
+        {f"f{i}": field for i, (_, field) in enumerate(fields)}
     )
 
 
@@ -145,7 +145,7 @@ def cases(draw: st.DrawFn) -> tuple[Any, Any]:
 def _named(schema: Any, numbers: Iterator[int]) -> Any:
     """With a name of its own for each type."""
     if isinstance(schema, list):
-        return [_named(each, numbers) for each in schema]
+        return [_named(branch, numbers) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     made = {key: _named(value, numbers) for key, value in schema.items()}
@@ -170,19 +170,19 @@ def damaged(written: bytes, data: st.DataObject) -> bytes:
 def judged_alike(schema: Any, value: bytes) -> None:
     """Bytes that are no datum for the judge are undecodable, and what is decoded is what the judge reads."""
     try:
-        found = by(schema).decode(value)
+        answer = by(schema).decode(value)
     except msgspec.DecodeError:
         return
     read = avro_judge.read(schema, value)
-    assert judged(read) == found
+    assert judged(read) == answer
 
 
 def judged(value: Any) -> Any:
     """The judge's value as a value of JSON, with the form that we give to times."""
     if isinstance(value, dict):
-        return {name: judged(each) for name, each in value.items()}
+        return {name: judged(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [judged(each) for each in value]
+        return [judged(part) for part in value]
     if isinstance(value, datetime):
         return _moment(value)
     if isinstance(value, time):

@@ -43,7 +43,7 @@ def _compiled(files: tuple[tuple[str, str], ...]) -> bytes:
 
 def descriptors(text: str = ORDER, **imports: str) -> bytes:
     """The set of file descriptors of `main.proto`; `imports` are the texts of `NAME.proto`."""
-    return _compiled((*((f"{name}.proto", each) for name, each in imports.items()), ("main.proto", text)))
+    return _compiled((*((f"{name}.proto", text) for name, text in imports.items()), ("main.proto", text)))
 
 
 def encoded(text: str = ORDER, **imports: str) -> str:

@@ -125,7 +125,7 @@ def test_records_of_other_ids_are_read_by_the_schema_in_the_file_of_their_id_fro
         by(SHOP, framing="confluent", schema_id=1, writers=str(tmp_path)),
         by(older, framing="confluent", schema_id=7),
     )
-    value = theirs.encode({name: each for name, each in ORDER.items() if name != "note"})
+    value = theirs.encode({name: text for name, text in ORDER.items() if name != "note"})
     assert ours_.decode(ours_.encode(ORDER)) == ORDER
     for text, why in [
         (None, "7, and there is no 7.avsc in writer_schemas"),
@@ -276,7 +276,7 @@ def test_a_frame_is_wanted_where_it_is_set_and_another_schema_id_is_refused() ->
 
 def test_what_is_no_number_of_json_is_null() -> None:
     value = avro_judge.written(of("double"), {"v": math.nan}), avro_judge.written(of("double"), {"v": math.inf})
-    assert [by(of("double")).decode(each) for each in value] == [{"v": None}, {"v": None}]
+    assert [by(of("double")).decode(part) for part in value] == [{"v": None}, {"v": None}]
 
 
 @pytest.mark.parametrize(

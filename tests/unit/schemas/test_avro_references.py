@@ -98,6 +98,6 @@ def test_an_endless_chain_of_references_is_refused() -> None:
     def endless(of: Any) -> Any:
         return SimpleNamespace(schema_str="{}", references=[reference(f"{of.subject}x", f"{of.subject}x")])
 
-    found = avro.referred(endless, SimpleNamespace(references=[reference("a", "a")]))
+    schemas = avro.referred(endless, SimpleNamespace(references=[reference("a", "a")]))
     with pytest.raises(ValueError, match="more than 200 references"):
-        avro.bundled('"int"', found)
+        avro.bundled('"int"', schemas)

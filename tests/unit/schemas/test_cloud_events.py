@@ -33,18 +33,18 @@ EVENT = {"specversion": "1.0", "id": "7", "source": "/shop", "type": "order"}
 
 
 def seen(message: KafkaMessage) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(document(message.value, [*message.headers.items()]))
-    return found
+    answer: dict[str, Any] = json.loads(document(message.value, [*message.headers.items()]))
+    return answer
 
 
 @given(ATTRIBUTES, DATA)
 def test_both_modes_of_the_sdk_are_read_as_one_document(attributes: dict[str, Any], data: dict[str, Any]) -> None:
     event = CloudEvent(dict(attributes), data)
     for message in (to_binary_event(event), to_structured_event(event)):
-        found = seen(message)
-        time = datetime.fromisoformat(found.pop("time"))
-        assert found.pop("data") == data
-        assert (found, time) == (_without(attributes, "time"), attributes["time"])
+        cloud_event = seen(message)
+        time = datetime.fromisoformat(cloud_event.pop("time"))
+        assert cloud_event.pop("data") == data
+        assert (cloud_event, time) == (_without(attributes, "time"), attributes["time"])
 
 
 @given(ATTRIBUTES, st.binary(min_size=1))
@@ -66,8 +66,8 @@ def test_text_is_text_and_no_data_is_none() -> None:
 
 @given(ATTRIBUTES, DATA, st.sampled_from(["binary", "structured"]))
 def test_the_sdk_reads_what_is_written(attributes: dict[str, Any], data: dict[str, Any], mode: str) -> None:
-    said = {**_without(attributes, "datacontenttype"), "time": attributes["time"].isoformat()}
-    value, headers = written(mode, said, json.dumps(data).encode())
+    answer = {**_without(attributes, "datacontenttype"), "time": attributes["time"].isoformat()}
+    value, headers = written(mode, answer, json.dumps(data).encode())
     event = from_kafka_event(KafkaMessage({name: text or b"" for name, text in headers}, None, value or b""))
     assert event.get_data() == data
     assert event.get_attributes() == {**attributes, "datacontenttype": "application/json"}
@@ -106,7 +106,7 @@ NO_EVENTS: dict[str, tuple[bytes | None, list[tuple[str, bytes | None]], str]] =
     **{
         f"binary without {name}": (
             b"{}",
-            [each for each in BINARY if each[0] != f"ce_{name}"],
+            [header for header in BINARY if header[0] != f"ce_{name}"],
             f"the mandatory attribute {name} is missing or empty",
         )
         for name in cloud_events.MANDATORY

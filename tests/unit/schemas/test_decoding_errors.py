@@ -29,14 +29,14 @@ def names(handler: ast.ExceptHandler) -> list[str]:
 
 
 def test_who_catches_what_msgspec_raises_catches_a_text_that_is_not_utf8() -> None:
-    found = [
+    problems = [
         f"{path.relative_to(HERE)}:{node.lineno}"
         for package in PACKAGES
         for path in sorted((HERE / package).rglob("*.py"))
         for node in narrow(path.read_text(encoding="utf-8"))
         if not any(str(path.relative_to(HERE)) == file and word in ast.unparse(node) for file, word in NO_BYTES)
     ]
-    assert found == []
+    assert problems == []
 
 
 def test_such_a_place_is_seen() -> None:

@@ -70,7 +70,7 @@ def test_every_result_keeps_to_its_schema(written: Log) -> None:
 def test_the_headers_of_every_result_keep_to_their_schema(written: Log) -> None:
     results = [texts(message) for message in written.topics["out"][0]]
     others = {MAC, FINAL, "traceparent", "sluicegate-replay", "sluicegate-replaces", *OF_WINDOWS}
-    assert {name for each in results for name in each} | others == {*HEADERS["properties"]}
+    assert {name for result in results for name in result} | others == {*HEADERS["properties"]}
     for result in results:
         jsonschema.validate(result, HEADERS)
 
@@ -131,10 +131,10 @@ def test_the_schema_itself_is_one(name: str) -> None:
 
 
 def fields(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((files("sluicegate.schemas") / "documents" / f"{name}.avsc").read_text())[
-        "fields"
-    ]
-    return found
+    schema_fields: list[dict[str, Any]] = json.loads(
+        (files("sluicegate.schemas") / "documents" / f"{name}.avsc").read_text()
+    )["fields"]
+    return schema_fields
 
 
 def test_the_avro_schema_of_a_result_has_its_fields_and_those_that_must_be_there_have_no_default() -> None:
@@ -180,6 +180,6 @@ def test_the_schema_of_a_dead_letter_has_each_reason_of_the_code() -> None:
     named = [(ast.unparse(call.func).rpartition(".")[2], call.args) for call in calls]
     words = [args[2] for name, args in named if name == "refuse" and len(args) > 2]
     words += [args[0] for name, args in named if name == "NoTime" and args]
-    found = {word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)}
-    assert {"late", "time-ahead", "bad-time", "no-time", "no-key"} <= found
-    assert found <= {*LETTER["properties"]["sluicegate-dead-reason"]["enum"]}
+    values = {word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)}
+    assert {"late", "time-ahead", "bad-time", "no-time", "no-key"} <= values
+    assert values <= {*LETTER["properties"]["sluicegate-dead-reason"]["enum"]}

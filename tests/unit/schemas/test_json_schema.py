@@ -73,7 +73,7 @@ def test_a_frame_is_taken_off_and_put_on() -> None:
 
 def test_no_schema_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(socket, "create_connection", lambda *each, **_: asked.append(each))
+    monkeypatch.setattr(socket, "create_connection", lambda *arguments, **_: asked.append(arguments))
     form = by({"$ref": "http://127.0.0.1:1/other.json"}, validate=True)
     with pytest.raises(msgspec.DecodeError, match="cannot be validated"):
         form.decode(b"{}")
@@ -120,10 +120,10 @@ class Registry:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    table, found = registry.SchemaTable(count(0, 10).__next__), Registry()
-    table.ask = found  # type: ignore[assignment]
+    table, registry_ = registry.SchemaTable(count(0, 10).__next__), Registry()
+    table.ask = registry_  # type: ignore[assignment]
     monkeypatch.setattr(registry, "table", lambda name: table)
-    return found
+    return registry_
 
 
 def framed(id: int, value: bytes = b'{"amount":1}') -> bytes:
@@ -204,8 +204,8 @@ AGAIN = {"type": "array", "items": {"$ref": "#"}, "maxItems": 1}
         ({"pattern": "^(a+)+$"}, "a" * 40 + "!", False),
         ({"patternProperties": {"^(a+)+$": False}}, {"a" * 40 + "!": 1}, True),
         ({"patternProperties": {"^(a+)+$": True}, "additionalProperties": False}, {"a" * 40 + "!": 1}, False),
-        ({"uniqueItems": True}, [[each] for each in range(20_000)], True),
-        ({"uniqueItems": True}, [[each % 19_999] for each in range(20_000)], False),
+        ({"uniqueItems": True}, [[number] for number in range(20_000)], True),
+        ({"uniqueItems": True}, [[number % 19_999] for number in range(20_000)], False),
         ({"anyOf": [{"type": "string"}, AGAIN, {**AGAIN, "minItems": 1}]}, nest(15), False),
         ({"oneOf": [{"type": "string"}, AGAIN, {**AGAIN, "minItems": 1}]}, nest(15), False),
         ({"$ref": "#"}, 1, False),

@@ -98,7 +98,7 @@ SET: dict[str, Any] = {
     "mask": st.just("a,bC"),
 }
 ONE = st.one_of(
-    *(st.fixed_dictionaries({name: each}) for name, each in (("a_text", TEXT), ("a_number", LONG), ("a_sub", SUB)))
+    *(st.fixed_dictionaries({name: text}) for name, text in (("a_text", TEXT), ("a_number", LONG), ("a_sub", SUB)))
 )
 VALUES = st.builds(
     lambda plain, some, one: {**plain, **some, **one},
@@ -118,9 +118,9 @@ def theirs(message: Any) -> Any:
 def as_numbers(value: Any, of: Any) -> Any:
     """64-bit integers of the library's JSON are text; where ours has a number, theirs is made one."""
     if isinstance(of, dict) and isinstance(value, dict):
-        return {name: as_numbers(each, of.get(name)) for name, each in value.items()}
+        return {name: as_numbers(part, of.get(name)) for name, part in value.items()}
     if isinstance(of, list) and isinstance(value, list) and len(of) == len(value):
-        return [as_numbers(each, other) for each, other in zip(value, of, strict=True)]
+        return [as_numbers(part, other) for part, other in zip(value, of, strict=True)]
     if isinstance(of, int) and not isinstance(of, bool) and isinstance(value, str):
         return int(value)
     return value
@@ -174,9 +174,9 @@ def test_any_bytes_are_a_value_or_undecodable_as_the_library_says(value: bytes) 
     ],
 )
 def test_values(set: dict[str, Any], read: dict[str, Any]) -> None:
-    found = FORM.decode(KIND(**set).SerializeToString())
-    assert {name: found[name] for name in read} == read
-    assert not {"a_text", "maybe", "sub", "at"} & {*found}
+    value = FORM.decode(KIND(**set).SerializeToString())
+    assert {name: value[name] for name in read} == read
+    assert not {"a_text", "maybe", "sub", "at"} & {*value}
 
 
 def test_an_any_has_its_type_and_one_of_an_unknown_type_is_undecodable() -> None:
@@ -355,9 +355,9 @@ def test_a_set_without_its_imports_is_said() -> None:
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
     text = 'syntax = "proto3"; import "part.proto"; message Whole { part.Part part = 1; }'
-    found = FileDescriptorSet.FromString(
+    files = FileDescriptorSet.FromString(
         descriptors(text, part='syntax = "proto3"; package part; message Part { int64 n = 1; }')
     )
-    del found.file[0]
+    del files.file[0]
     with pytest.raises(ValueError, match="is not a complete set of file descriptors"):
-        codec("protobuf", SchemaOptions(_base64(found.SerializeToString()), kind="PROTOBUF"))
+        codec("protobuf", SchemaOptions(_base64(files.SerializeToString()), kind="PROTOBUF"))

@@ -65,12 +65,12 @@ class Clock:
 
     def __init__(self, results: Iterable[Result]) -> None:
         exact = defaultdict[int, list[float]](list)
-        for each in results:
-            exact[each.first].append(each.opened)
-            if each.reason == "count":
-                exact[each.last].append(each.closed)
+        for result in results:
+            exact[result.first].append(result.opened)
+            if result.reason == "count":
+                exact[result.last].append(result.closed)
         self._offsets = sorted(exact)
-        self._bounds = [Bounds(min(exact[each]), max(exact[each]) + DIGITS) for each in self._offsets]
+        self._bounds = [Bounds(min(exact[offset]), max(exact[offset]) + DIGITS) for offset in self._offsets]
 
     def at(self, offset: int) -> Bounds:
         place = bisect_left(self._offsets, offset)
@@ -136,24 +136,24 @@ class OneKey:
 def figures(records: Iterable[Taken], results: Iterable[Result], count: int, after: float) -> list[int]:
     """How many are identical, changed, missing, extra and uncertain under this count and this timeout, if each record
     is in a published result."""
-    live = {each.first: each for each in results}
+    live = {result.first: result for result in results}
     clock, keys = Clock(live.values()), dict[bytes, OneKey]()
     owner = dict[int, bytes]()
     for record in records:
         owner[record.offset] = record.key
         keys.setdefault(record.key, OneKey(clock, count, after)).take(record)
-    end = max(each.closed for each in live.values()) - TURN
-    found = dict.fromkeys(("identical", "changed", "missing", "extra", "uncertain"), 0)
+    end = max(result.closed for result in live.values()) - TURN
+    counts = dict.fromkeys(("identical", "changed", "missing", "extra", "uncertain"), 0)
     for key in keys.values():
         key.finish(end)
         for new in key.results:
             old = live.pop(new.first, None)
             if not new.certain:
-                found["uncertain"] += 1
+                counts["uncertain"] += 1
             elif old is None:
-                found["missing"] += 1
+                counts["missing"] += 1
             else:
-                found["identical" if new[:4] == old[:4] else "changed"] += 1
+                counts["identical" if new[:4] == old[:4] else "changed"] += 1
     for first in live:
-        found["uncertain" if keys[owner[first]].doubts(first) else "extra"] += 1
-    return list(found.values())
+        counts["uncertain" if keys[owner[first]].doubts(first) else "extra"] += 1
+    return list(counts.values())

@@ -103,11 +103,11 @@ class Scene:
         return Shadowing(app, live, self.store, history, wanted, NoWatch()).compare(rule or live, only)
 
 
-def figures(found: Shadowed) -> dict[str, int]:
+def figures(shadowed: Shadowed) -> dict[str, int]:
     """Verdicts on results that are not 0."""
-    return {name: number for name, number in found.results.counts.items() if number}
+    return {name: number for name, number in shadowed.results.counts.items() if number}
 
 
-def all_identical(found: Shadowed) -> bool:
-    parts: Sequence[Any] = (found.results, found.dead, found.open)
+def all_identical(shadowed: Shadowed) -> bool:
+    parts: Sequence[Any] = (shadowed.results, shadowed.dead, shadowed.open)
     return all(number == 0 for part in parts for name, number in part.counts.items() if name != "identical")

@@ -44,12 +44,12 @@ def test_what_a_worker_published_is_identical_whatever_crashed(name: str, seed: 
     scene.play(200, kill=0.3, lag=lag)
     scene.feed("open", {"amount": 1})
     scene.turn()
-    found = scene.shadow()
-    assert all_identical(found), found.document()
-    assert found.records == sum(map(len, scene.log.topics["in"])) >= 200
-    assert found.results.counts["identical"] > 20
-    assert found.dead.counts["identical"] > 10
-    assert found.open.counts["identical"] > 0
+    comparison = scene.shadow()
+    assert all_identical(comparison), comparison.document()
+    assert comparison.records == sum(map(len, scene.log.topics["in"])) >= 200
+    assert comparison.results.counts["identical"] > 20
+    assert comparison.dead.counts["identical"] > 10
+    assert comparison.open.counts["identical"] > 0
 
 
 @pytest.mark.parametrize("lag", [0.0, 2.0])
@@ -58,11 +58,11 @@ def test_what_a_worker_published_is_identical_whatever_crashed(name: str, seed: 
 def test_where_groups_end_without_a_result_what_was_published_is_identical(name: str, seed: int, lag: float) -> None:
     scene = Scene(SILENT[name], partitions=2, seed=seed)
     scene.play(200, kill=0.3, lag=lag)
-    found = scene.shadow()
-    assert found.results.counts["identical"] == found.published > 5
-    assert figures(found).keys() <= {"identical", "uncertain"}
-    assert found.dead.counts["identical"] == sum(found.dead.counts.values()) > 10
-    assert {name for name, number in found.open.counts.items() if number} <= {"identical", "uncertain"}
+    comparison = scene.shadow()
+    assert comparison.results.counts["identical"] == comparison.published > 5
+    assert figures(comparison).keys() <= {"identical", "uncertain"}
+    assert comparison.dead.counts["identical"] == sum(comparison.dead.counts.values()) > 10
+    assert {name for name, number in comparison.open.counts.items() if number} <= {"identical", "uncertain"}
 
 
 def test_repeats_that_dedupe_drops_are_in_no_group() -> None:
@@ -70,9 +70,9 @@ def test_repeats_that_dedupe_drops_are_in_no_group() -> None:
     agent = an_agent(count=1, since_first=None, dedupe=Deduplication("field", "amount", horizon=10_000.0))
     scene = Scene(agent, partitions=2)
     scene.play(200, kill=0.3)
-    found = scene.shadow()
-    assert all_identical(found)
-    assert found.results.counts["identical"] == 8
+    comparison = scene.shadow()
+    assert all_identical(comparison)
+    assert comparison.results.counts["identical"] == 8
 
 
 def played(name: str = "both", seed: int = 7, records: int = 120) -> Scene:
@@ -84,8 +84,8 @@ def played(name: str = "both", seed: int = 7, records: int = 120) -> Scene:
 
 def of_reason(scene: Scene, reason: str) -> int:
     """The place in the topic of a result with this reason, from the middle of the topic."""
-    found = [i for i, m in enumerate(scene.log.topics["out"][0]) if dict(m.h)["sluicegate-reason"] == reason.encode()]
-    return found[len(found) // 2]
+    places = [i for i, m in enumerate(scene.log.topics["out"][0]) if dict(m.h)["sluicegate-reason"] == reason.encode()]
+    return places[len(places) // 2]
 
 
 @pytest.mark.parametrize("reason", ["count", "timeout"])
@@ -93,9 +93,9 @@ def test_a_result_that_is_gone_is_missing_and_nothing_else_is_doubted(reason: st
     scene = played()
     whole = figures(scene.shadow())["identical"]
     del scene.log.topics["out"][0][of_reason(scene, reason)]
-    found = scene.shadow()
-    assert figures(found) == {"identical": whole - 1, "missing": 1}
-    [example] = found.results.examples["missing"]
+    comparison = scene.shadow()
+    assert figures(comparison) == {"identical": whole - 1, "missing": 1}
+    [example] = comparison.results.examples["missing"]
     assert (example.live, example.key in "abcdef") == (None, True)
 
 
@@ -107,9 +107,9 @@ def test_a_result_with_another_content_is_changed(name: str) -> None:
     document[name] = 99
     place = scene.log.topics["out"][0].index(message)
     scene.log.topics["out"][0][place] = replace(message, v=json.dumps(document).encode())
-    found = scene.shadow()
-    assert found.results.counts["changed"] == 1
-    [example] = found.results.examples["changed"]
+    comparison = scene.shadow()
+    assert comparison.results.counts["changed"] == 1
+    [example] = comparison.results.examples["changed"]
     assert example.differs == (name,)
     assert example.live == example.new
 
@@ -118,13 +118,13 @@ def test_a_result_that_the_input_does_not_give_is_extra() -> None:
     scene = played("count")
     whole = figures(scene.shadow())["identical"]
     message = scene.log.topics["out"][0][of_reason(scene, "count")]
-    said = dict(message.h)
-    first = int(said["sluicegate-first"].rpartition(b"/")[2]) + 1
+    headers = dict(message.h)
+    first = int(headers["sluicegate-first"].rpartition(b"/")[2]) + 1
     published = scene.shadow().published
     _say(scene, message, first)
-    found = scene.shadow()
-    assert figures(found) == {"identical": whole, "extra": 1}
-    assert found.published == published + 1
+    comparison = scene.shadow()
+    assert figures(comparison) == {"identical": whole, "extra": 1}
+    assert comparison.published == published + 1
 
 
 def _say(scene: Scene, message: Any, first: int) -> None:
@@ -147,15 +147,15 @@ def test_two_messages_of_one_id_that_differ_are_changed_and_equal_repeats_are_no
     scene.log.append("out", 0, message.k, message.v, message.h)
     assert all_identical(scene.shadow())
     scene.log.append("out", 0, message.k, message.v.replace(b"3", b"4"), message.h)
-    found = scene.shadow()
-    assert found.results.examples["changed"][0].differs == ("repeats of one id",)
+    comparison = scene.shadow()
+    assert comparison.results.examples["changed"][0].differs == ("repeats of one id",)
 
 
 def test_a_timeout_before_its_time_is_changed() -> None:
     scene = played("timeout")
     later = replace(scene.agent, aggregation=replace(scene.agent.aggregation, since_first=2.5))  # type: ignore[type-var]
-    found = scene.shadow(rule=later, live=later)
-    early = found.results.examples["changed"]
+    comparison = scene.shadow(rule=later, live=later)
+    early = comparison.results.examples["changed"]
     assert {example.differs for example in early} == {("timeout before its time",)}
     assert scene.agent.aggregation is not None
 
@@ -167,12 +167,12 @@ def test_a_dead_letter_is_compared_by_its_record(gone: bool) -> None:
     if gone:
         del letters[3]
     else:
-        said = [(n, b"no-key" if n == "sluicegate-dead-reason" else v) for n, v in letters[3].h]
-        letters[3] = replace(letters[3], h=said)
-    found = scene.shadow()
+        headers = [(n, b"no-key" if n == "sluicegate-dead-reason" else v) for n, v in letters[3].h]
+        letters[3] = replace(letters[3], h=headers)
+    comparison = scene.shadow()
     verdict = "missing" if gone else "changed"
-    assert (found.dead.counts["identical"], found.dead.counts[verdict]) == (whole - 1, 1)
-    assert found.matches({"dead"}) == ["dead"]
+    assert (comparison.dead.counts["identical"], comparison.dead.counts[verdict]) == (whole - 1, 1)
+    assert comparison.matches({"dead"}) == ["dead"]
 
 
 def test_state_that_is_not_the_fold_of_the_input_is_found() -> None:
@@ -190,9 +190,9 @@ def test_state_that_is_not_the_fold_of_the_input_is_found() -> None:
     import msgspec
 
     row.claim = msgspec.structs.replace(row.claim, last=number)
-    found = scene.shadow()
-    assert found.open.counts == {"identical": 1, "changed": 1, "missing": 1, "extra": 0, "uncertain": 0}
-    assert found.open.examples["changed"][0].differs == ("total",)
+    comparison = scene.shadow()
+    assert comparison.open.counts == {"identical": 1, "changed": 1, "missing": 1, "extra": 0, "uncertain": 0}
+    assert comparison.open.examples["changed"][0].differs == ("total",)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -200,9 +200,9 @@ def test_a_range_within_the_history_is_identical_too(seed: int) -> None:
     scene = played(seed=seed, records=150)
     end = scene.log.high("in", 0)
     for begin, until in ((40, None), (end - 30, None), (20, 90), (0, 75)):
-        found = scene.shadow(wanted=ShadowRange(since=begin, until=until))
-        assert all_identical(found), (begin, until, found.document())
-        assert found.records == (until or end) - begin
+        comparison = scene.shadow(wanted=ShadowRange(since=begin, until=until))
+        assert all_identical(comparison), (begin, until, comparison.document())
+        assert comparison.records == (until or end) - begin
 
 
 def test_only_one_key_is_judged() -> None:
@@ -228,6 +228,6 @@ def test_an_added_field_needs_no_clock() -> None:
     scene = played()
     assert scene.agent.aggregation is not None
     compute = (*scene.agent.aggregation.compute, Reducer("most", "max", "amount"))
-    found = scene.shadow(rule=replace(scene.agent, aggregation=replace(scene.agent.aggregation, compute=compute)))
-    assert figures(found) == {"changed": found.published}
-    assert found.results.examples["changed"][0].differs == ("most",)
+    comparison = scene.shadow(rule=replace(scene.agent, aggregation=replace(scene.agent.aggregation, compute=compute)))
+    assert figures(comparison) == {"changed": comparison.published}
+    assert comparison.results.examples["changed"][0].differs == ("most",)

@@ -52,11 +52,11 @@ def test_what_a_handler_sent_is_identical_whatever_crashed(seed: int) -> None:
     scene = played(handled("result"), seed, 200, kill=0.3, lag=2.0)
     before = {topic: [len(part) for part in parts] for topic, parts in scene.log.topics.items()}
     made = len(handlers.calls)
-    found = called(scene)
-    assert all_identical(found), found.document()
-    assert len(handlers.calls) - made == found.results.counts["identical"] > 20
+    comparison = called(scene)
+    assert all_identical(comparison), comparison.document()
+    assert len(handlers.calls) - made == comparison.results.counts["identical"] > 20
     assert {topic: [len(part) for part in parts] for topic, parts in scene.log.topics.items()} == before
-    assert found.notes == []
+    assert comparison.notes == []
 
 
 def test_another_code_of_the_handler_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,10 +65,10 @@ def test_another_code_of_the_handler_is_changed(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         handlers, "result", lambda batch, send: send({"sum": 0 if batch.count < 4 else batch.value["total"]})
     )
-    found = called(scene)
-    assert figures(found).keys() == {"identical", "changed"}
-    assert sum(figures(found).values()) == whole
-    assert {each.differs for each in found.results.examples["changed"]} == {("sum",)}
+    comparison = called(scene)
+    assert figures(comparison).keys() == {"identical", "changed"}
+    assert sum(figures(comparison).values()) == whole
+    assert {example.differs for example in comparison.results.examples["changed"]} == {("sum",)}
     assert all_identical(scene.shadow())  # without the option nobody asks
 
 
@@ -76,9 +76,9 @@ def test_a_message_that_is_gone_is_found() -> None:
     scene = played(handled("result"))
     whole, messages = figures(called(scene))["identical"], scene.log.topics["out"][0]
     del messages[len(messages) // 2]
-    found = called(scene)
-    assert figures(found) == {"identical": whole - 1, "changed": 1}
-    assert found.results.examples["changed"][0].differs == ("output to out",)
+    comparison = called(scene)
+    assert figures(comparison) == {"identical": whole - 1, "changed": 1}
+    assert comparison.results.examples["changed"][0].differs == ("output to out",)
 
 
 def test_the_handler_fails_as_it_did() -> None:
@@ -88,12 +88,12 @@ def test_the_handler_fails_as_it_did() -> None:
     fails = {total: [ValueError("no")] * 500 for total in (4, 5, 6, 7, 8, 12)}
     handlers.fails.update(fails)
     scene.play(150)
-    assert any(dict(each.h)["sluicegate-dead-stage"] == b"handler" for each in scene.log.topics["dead"][0])
+    assert any(dict(letter.h)["sluicegate-dead-stage"] == b"handler" for letter in scene.log.topics["dead"][0])
     assert all_identical(called(scene))
     handlers.fails.clear()
-    found = called(scene)
-    assert figures(found).keys() == {"identical", "changed"}
-    assert {"topic", "reason of the dead letter"} <= {*found.results.examples["changed"][0].differs}
+    comparison = called(scene)
+    assert figures(comparison).keys() == {"identical", "changed"}
+    assert {"topic", "reason of the dead letter"} <= {*comparison.results.examples["changed"][0].differs}
 
 
 def test_bad_messages_leave_their_group_again() -> None:
@@ -101,9 +101,9 @@ def test_bad_messages_leave_their_group_again() -> None:
     scene = Scene(agent, partitions=2, seed=4)
     handlers.bad.update({10: "ten"})
     scene.play(150)
-    assert any("sluicegate-dead-item" in dict(each.h) for each in scene.log.topics["dead"][0])
-    found = called(scene)
-    assert all_identical(found), found.document()
+    assert any("sluicegate-dead-item" in dict(letter.h) for letter in scene.log.topics["dead"][0])
+    comparison = called(scene)
+    assert all_identical(comparison), comparison.document()
     handlers.bad.clear()
     assert figures(called(scene))["changed"] > 3
 
@@ -125,9 +125,9 @@ def test_an_outage_ends_the_command() -> None:
 
 
 def test_what_goes_to_another_topic_is_said() -> None:
-    found = called(played(handled("elsewhere")))
-    assert all_identical(found)
-    assert found.notes == ["what the handler sends to other is not compared: only `to` is read"]
+    comparison = called(played(handled("elsewhere")))
+    assert all_identical(comparison)
+    assert comparison.notes == ["what the handler sends to other is not compared: only `to` is read"]
 
 
 def test_without_the_option_it_is_said_that_handlers_are_not_called() -> None:
@@ -190,7 +190,7 @@ def test_each_record_of_a_sent_message_is_in_one_correction_whatever_kills_the_c
             corrector.run(store=MortalStore(scene.store, chance.randint(1, 9), chance.random() < 0.5))
             break
         except Killed:
-            if [each.state for each in replays.read(scene.store, "app", "sums")] == ["done"]:
+            if [replay.state for replay in replays.read(scene.store, "app", "sums")] == ["done"]:
                 break
     else:
         corrector.run()
@@ -217,7 +217,7 @@ def test_a_group_that_was_dropped_goes_to_no_handler() -> None:
     for number, key in enumerate("aabba"):
         scene.feed(key, {"id": number, "amount": 1})
     scene.turn()
-    group = next(each for each in open_groups(scene.store, "app", scene.agent) if each.key == b"a")
+    group = next(group for group in open_groups(scene.store, "app", scene.agent) if group.key == b"a")
     drop(scene.store, group, scene.agent, Person("anne", "", "token-of-anne"), LogProducer(scene.log))
     scene.driver.later(6.0)
     scene.settle()
@@ -237,7 +237,7 @@ def test_a_group_that_expires_without_a_result_goes_to_no_handler(policy: Litera
 
     assert 10 < live == [replay for _, replay in handlers.calls].count(True)
     assert all_identical(called(scene))
-    heads = [dict(each.h) for part in scene.log.topics["history"] for each in part]
+    heads = [dict(message.h) for part in scene.log.topics["history"] for message in part]
     ended = {head["sluicegate-id"]: head["sluicegate-reason"] for head in heads}
     assert [*ended.values()].count(b"count") == live < len(ended)
 

@@ -85,14 +85,14 @@ class Corrector:
 
     def documents(self) -> dict[str, tuple[Any, ...]]:
         """By id: key, offsets of the records by their ids, replaced ids. Repeats of one id are alike."""
-        found = dict[str, tuple[Any, ...]]()
+        ids = dict[str, tuple[Any, ...]]()
         for record in self.sent():
-            said = {name: value.decode() for name, value in record.headers()}
+            texts = {name: value.decode() for name, value in record.headers()}
             value = json.loads(record.value())
-            content = (value["key"], tuple(value.get("ids", ())), tuple(said["sluicegate-replaces"].split(",")))
-            assert found.setdefault(said["sluicegate-id"], content) == content
+            content = (value["key"], tuple(value.get("ids", ())), tuple(texts["sluicegate-replaces"].split(",")))
+            assert ids.setdefault(texts["sluicegate-id"], content) == content
             assert value["count"] == len(content[1])
-        return found
+        return ids
 
 
 class _Flushed(LogProducer):
@@ -126,11 +126,11 @@ def play(live: Agent, seed: int, records: int = 120) -> Scene:
 
 def results(scene: Scene) -> dict[str, tuple[str, list[int]]]:
     """By id: the key and the ids of the records."""
-    found = {}
+    outputs = {}
     for record in (record for part in scene.log.topics["out"] for record in part):
-        said, value = dict(record.headers()), json.loads(record.value())
-        found[said["sluicegate-id"].decode()] = (value["key"], value["ids"])
-    return found
+        headers, value = dict(record.headers()), json.loads(record.value())
+        outputs[headers["sluicegate-id"].decode()] = (value["key"], value["ids"])
+    return outputs
 
 
 def problems(corrector: Corrector, least: int = 0) -> Iterator[str]:
@@ -140,15 +140,15 @@ def problems(corrector: Corrector, least: int = 0) -> Iterator[str]:
         value = json.loads(record.value())
         amounts[value["id"]] = value["amount"]
     live, made = results(corrector.scene), corrector.documents()
-    holder = {each: name for name, (_, ids) in live.items() for each in ids}
-    wanted = sorted(each for each in holder if amounts[each] >= least)
-    if sorted(each for _, ids, _ in made.values() for each in ids) != wanted:
+    holder = {item: name for name, (_, ids) in live.items() for item in ids}
+    wanted = sorted(offset for offset in holder if amounts[offset] >= least)
+    if sorted(item for _, ids, _ in made.values() for item in ids) != wanted:
         yield "a record of a result is in no correction, or in two, or another one is"
     if set(live) != {name for _, _, replaced in made.values() for name in replaced}:
         yield "a result is not replaced, or another one is"
     replacing = defaultdict[str, int](int)
     for key, ids, replaced in made.values():
-        if not {holder[each] for each in ids} <= set(replaced):
+        if not {holder[item] for item in ids} <= set(replaced):
             yield f"{ids} does not name all results that share records with it"
         if any(live[name][0] != key for name in replaced):
             yield f"{ids} replaces a result of another key"
@@ -179,7 +179,7 @@ def test_each_record_of_a_result_is_in_one_correction_whatever_kills_the_command
             corrector.run(store=store)
             break
         except Killed:
-            if [each.state for each in replays.read(scene.store, "app", "sums")] == ["done"]:
+            if [replay.state for replay in replays.read(scene.store, "app", "sums")] == ["done"]:
                 break
     else:
         corrector.run()
@@ -220,10 +220,10 @@ def test_the_ends_of_a_range_cut_no_result() -> None:
         name
         for part in scene.log.topics["out"]
         for record in part
-        for said in [dict(record.headers())]
-        for name in [said["sluicegate-id"].decode()]
-        if int(said["sluicegate-first"].rpartition(b"/")[2]) >= 20
-        and int(said["sluicegate-last"].rpartition(b"/")[2]) < 45
+        for headers in [dict(record.headers())]
+        for name in [headers["sluicegate-id"].decode()]
+        if int(headers["sluicegate-first"].rpartition(b"/")[2]) >= 20
+        and int(headers["sluicegate-last"].rpartition(b"/")[2]) < 45
     }
     assert {name for _, _, replaced in corrector.documents().values() for name in replaced} == whole
 
@@ -241,7 +241,7 @@ def test_rows_that_were_sent_and_not_marked_are_not_sent_again() -> None:
 
 def own_partitions(scene: Scene) -> list[Partition]:
     """The partitions of replays in the store."""
-    return [each for each in scene.store.partitions("app") if each.agent.startswith("sums~")]
+    return [partition for partition in scene.store.partitions("app") if partition.agent.startswith("sums~")]
 
 
 def numbers(corrector: Corrector) -> list[int]:
@@ -338,12 +338,12 @@ def test_corrections_keep_to_the_schemas_of_results() -> None:
     ]
     reasons = set()
     for record in corrector.sent():
-        said = {name: value.decode() for name, value in record.headers()}
-        for schema, document in zip(schemas, (json.loads(record.value()), said), strict=True):
+        texts = {name: value.decode() for name, value in record.headers()}
+        for schema, document in zip(schemas, (json.loads(record.value()), texts), strict=True):
             jsonschema.validate(document, schema)
-        reasons.add((said["sluicegate-reason"], said["sluicegate-count"] == "0"))
-        assert said["sluicegate-replay"] == "1"
-        assert said["sluicegate-rule"] == rule_of(corrector.rule).short
+        reasons.add((texts["sluicegate-reason"], texts["sluicegate-count"] == "0"))
+        assert texts["sluicegate-replay"] == "1"
+        assert texts["sluicegate-rule"] == rule_of(corrector.rule).short
     assert reasons >= {("count", False), ("replay", False), ("replay", True)}
 
 
@@ -359,7 +359,7 @@ def test_an_abandoned_replay_leaves_no_rows_and_the_next_one_has_its_own_ids() -
     for part in corrector.scene.log.topics["mended"]:
         part.clear()
     corrector.run()
-    assert [each.state for each in replays.read(corrector.scene.store, "app", "sums")] == ["abandoned", "done"]
+    assert [replay.state for replay in replays.read(corrector.scene.store, "app", "sums")] == ["abandoned", "done"]
     assert first.isdisjoint(corrector.documents())
     assert list(problems(corrector)) == []
 
@@ -369,7 +369,7 @@ def test_the_command_says_how_many_records_are_refused() -> None:
     scene.feed("a", b"no JSON")
     corrector = Corrector(scene, rule(7, where="amount.less >= 4"))
     [refused, last] = summary(corrector.run(), "sums")
-    counted = sum(each.refused for each in replays.read(scene.store, "app", "sums")[0].corrected)
+    counted = sum(correction.refused for correction in replays.read(scene.store, "app", "sums")[0].corrected)
     assert counted > 0
     assert refused == f"{counted} records were refused by the rule. They are not written to dead again"
     assert last.startswith("replay 1 of sums: ")

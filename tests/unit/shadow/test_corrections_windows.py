@@ -33,8 +33,8 @@ def played(name: str, seed: int) -> Timed:
 
 def published(scene: Timed) -> dict[str, dict[str, object]]:
     """By id, the documents in `out`."""
-    topic = [each for part in scene.log.topics["out"] for each in part]
-    return {dict(each.h)["sluicegate-id"].decode(): json.loads(each.v) for each in topic}
+    topic = [message for part in scene.log.topics["out"] for message in part]
+    return {dict(message.h)["sluicegate-id"].decode(): json.loads(message.v) for message in topic}
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_under_a_rule_with_another_field_each_result_is_replaced_by_itself(name:
     scene = played(name, seed)
     corrector = Corrector(scene, changed(RULES[name]))
     corrector.run()
-    results, left = published(scene), Counter[str]()
+    results, rest = published(scene), Counter[str]()
     for record in corrector.sent():
-        said, document = dict(record.headers()), json.loads(record.value())
-        names = said["sluicegate-replaces"].decode().split(",")
-        left.update(names)
+        headers, document = dict(record.headers()), json.loads(record.value())
+        names = headers["sluicegate-replaces"].decode().split(",")
+        rest.update(names)
         assert document.pop("largest") == max(document["all"])
-        assert document in [results[each] for each in names]
-    assert left.keys() == results.keys()
+        assert document in [results[name] for name in names]
+    assert rest.keys() == results.keys()
 
 
 def spread(scene: Timed, corrector: Corrector) -> list[int]:
@@ -66,16 +66,16 @@ def test_under_other_windows_each_record_is_in_one_correction(window: dict[str, 
     scene = played("tumbling", seed)
     corrector = Corrector(scene, changed(RULES["tumbling"], **window))
     replay = corrector.run()
-    results, left = published(scene), set[str]()
+    results, rest = published(scene), set[str]()
     for record in corrector.sent():
-        left.update(dict(record.headers())["sluicegate-replaces"].decode().split(","))
-    assert left - {""} >= results.keys()
+        rest.update(dict(record.headers())["sluicegate-replaces"].decode().split(","))
+    assert rest - {""} >= results.keys()
     numbers = spread(scene, corrector)
     assert len(numbers) == len(set(numbers))
-    assert len(numbers) + sum(each.refused for each in replay.corrected) <= scene.count
-    known = {number for each in results.values() for number in each["all"]}  # type: ignore[attr-defined]
+    assert len(numbers) + sum(correction.refused for correction in replay.corrected) <= scene.count
+    known = {number for result in results.values() for number in result["all"]}  # type: ignore[attr-defined]
     lost = known - set(numbers)
-    assert len(lost) <= sum(each.refused for each in replay.corrected)
+    assert len(lost) <= sum(correction.refused for correction in replay.corrected)
 
 
 def test_twin_that_looks_at_offsets_alone_replaces_other_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_twin_that_looks_at_offsets_alone_replaces_other_windows(monkeypatch: py
     for seed in range(3):
         corrector = Corrector(played("tumbling", seed), changed(RULES["tumbling"]))
         corrector.run()
-        several += sum(b"," in dict(each.headers())["sluicegate-replaces"] for each in corrector.sent())
+        several += sum(b"," in dict(message.headers())["sluicegate-replaces"] for message in corrector.sent())
     assert several > 0
 
 
@@ -92,11 +92,11 @@ def test_the_document_of_a_result_of_which_nothing_is_left_names_its_window() ->
     scene = played("hopping", 1)
     corrector = Corrector(scene, replace(changed(RULES["hopping"]), where="n < 60"))
     corrector.run()
-    gone = [each for each in corrector.sent() if json.loads(each.value())["count"] == 0]
+    gone = [message for message in corrector.sent() if json.loads(message.value())["count"] == 0]
     results = published(scene)
     assert len(gone) > 5
     for record in gone:
-        said = dict(record.headers())
-        window = results[said["sluicegate-replaces"].decode()]["window"]
+        headers = dict(record.headers())
+        window = results[headers["sluicegate-replaces"].decode()]["window"]
         assert isinstance(window, dict)
-        assert said["sluicegate-window"].decode() == f"{window['start']}/{window['end']}"
+        assert headers["sluicegate-window"].decode() == f"{window['start']}/{window['end']}"

@@ -31,9 +31,9 @@ def test_correlations_by_the_clock_of_the_worker_are_identical(seed: int) -> Non
     agent = replace(agent, aggregation=replace(agent.aggregation, since_first=6.0, correlation=correlation))
     scene = Scene(agent, seed=seed)
     scene.correlate(150, test_correlate.LEGS)
-    found = scene.shadow()
-    assert all_identical(found), json.dumps(found.document(), indent=1)
-    assert found.results.counts["identical"] > 20
+    comparison = scene.shadow()
+    assert all_identical(comparison), json.dumps(comparison.document(), indent=1)
+    assert comparison.results.counts["identical"] > 20
 
 
 def by_time(seed: int, agent: Agent) -> tuple[Shadowed, test_correlate_by_time.Scene]:
@@ -58,9 +58,9 @@ def test_correlations_by_event_time_are_identical(seed: int, since: str) -> None
     assert agent.aggregation is not None
     assert agent.aggregation.correlation is not None
     correlation = replace(agent.aggregation.correlation, remember=100_000.0, since=since)  # type: ignore[arg-type]
-    found, scene = by_time(seed, replace(agent, aggregation=replace(agent.aggregation, correlation=correlation)))
-    assert all_identical(found), json.dumps(found.document(), indent=1)
-    assert found.results.counts["identical"] > 10
+    comparison, scene = by_time(seed, replace(agent, aggregation=replace(agent.aggregation, correlation=correlation)))
+    assert all_identical(comparison), json.dumps(comparison.document(), indent=1)
+    assert comparison.results.counts["identical"] > 10
     assert {by for *_, by in scene.results} >= {None, "event"}
 
 
@@ -83,9 +83,9 @@ def merged(seed: int) -> Shadowed:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_windows_over_a_rekeyed_topic_are_identical(seed: int) -> None:
-    found = merged(seed)
-    assert all_identical(found), json.dumps(found.document(), indent=1)
-    assert found.results.counts["identical"] > 10
+    comparison = merged(seed)
+    assert all_identical(comparison), json.dumps(comparison.document(), indent=1)
+    assert comparison.results.counts["identical"] > 10
 
 
 def test_twin_that_does_not_wait_for_all_origins_differs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,11 +56,11 @@ def played(kind: str, emit: str, some: str, seed: int, kill: float = 0.2) -> Sce
 @pytest.mark.parametrize("emit", EMITS)
 @pytest.mark.parametrize("kind", [*GROUPS, *WINDOWS])
 def test_early_results_are_identical_whatever_crashed(kind: str, emit: str, some: str) -> None:
-    found = played(kind, emit, some, 1).shadow()
+    comparison = played(kind, emit, some, 1).shadow()
     if some != "all" or emit == "no last one":  # when a group ended without a word is not known
-        found.open.counts["uncertain"] = found.results.counts["uncertain"] = 0
-    assert all_identical(found), found.document()
-    assert found.results.counts["identical"] > 10
+        comparison.open.counts["uncertain"] = comparison.results.counts["uncertain"] = 0
+    assert all_identical(comparison), comparison.document()
+    assert comparison.results.counts["identical"] > 10
 
 
 @pytest.mark.parametrize(("emit", "some"), [("every", "a route that drops"), ("count", "all"), ("change", "all")])
@@ -94,11 +94,11 @@ def test_after_a_rebuild_all_results_are_as_before(kind: str) -> None:
     scene.store = memory(scene.clock)
     [built, _] = rebuild(scene.agent, scene.store, scene.log, scene.clock)
     assert not built.built.decided
-    found = scene.shadow()
-    assert all_identical(found), found.document()
+    comparison = scene.shadow()
+    assert all_identical(comparison), comparison.document()
     scene.start()
     scene.play(60)
-    assert all_identical(found := scene.shadow()), found.document()
+    assert all_identical(comparison := scene.shadow()), comparison.document()
 
 
 def test_the_twin_that_counts_only_what_was_published_differs(monkeypatch: pytest.MonkeyPatch) -> None:

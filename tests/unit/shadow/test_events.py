@@ -61,10 +61,10 @@ def test_events_with_data_in_avro_are_shadowed_and_rebuilt(seed: int, tmp_path: 
     agent = an_agent(tmp_path)
     scene = Events(agent, codec(agent.format, agent.schema), seed)
     scene.play(120, kill=0.2)
-    found = scene.shadow()
-    assert all_identical(found), found.document()
-    assert found.results.counts["identical"] > 20
-    assert found.dead.counts["identical"] > 5
+    comparison = scene.shadow()
+    assert all_identical(comparison), comparison.document()
+    assert comparison.results.counts["identical"] > 20
+    assert comparison.dead.counts["identical"] > 5
     for key in "abc":
         scene.feed(key, {"amount": 2})
     scene.turn()

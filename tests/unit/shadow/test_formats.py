@@ -48,9 +48,9 @@ def an_agent_of(name: str, folder: Path) -> Agent:
 def test_results_in_any_format_are_identical(name: str, seed: int, tmp_path: Path) -> None:
     scene = Scene(an_agent_of(name, tmp_path), partitions=2, seed=seed)
     scene.play(150, kill=0.2)
-    found = scene.shadow()
-    assert all_identical(found), found.document()
-    assert found.results.counts["identical"] > 20
+    comparison = scene.shadow()
+    assert all_identical(comparison), comparison.document()
+    assert comparison.results.counts["identical"] > 20
     place = len(scene.log.topics["out"][0]) // 2
     message = scene.log.topics["out"][0][place]
     scene.log.topics["out"][0][place] = replace(message, v=(message.v or b"")[:-1] + b"?")

@@ -37,11 +37,11 @@ def test_what_a_worker_did_is_identical_whatever_crashed(kind: str, seed: int, l
     scene = played(JUDGED[kind], seed, 200, kill=0.3, lag=lag)
     scene.feed("open", {"amount": 1})
     scene.turn()
-    found = scene.shadow()
-    assert all_identical(found), found.document()
-    assert found.results.counts["identical"] > 20
-    assert found.dead.counts["identical"] > 10
-    assert found.open.counts["identical"] > 0
+    comparison = scene.shadow()
+    assert all_identical(comparison), comparison.document()
+    assert comparison.results.counts["identical"] > 20
+    assert comparison.dead.counts["identical"] > 10
+    assert comparison.open.counts["identical"] > 0
     assert scene.log.topics["history"] != [[], []]
 
 
@@ -58,11 +58,11 @@ def test_a_message_with_another_extent_is_changed(kind: str) -> None:
     scene = played(JUDGED[kind])
     whole, messages = figures(scene.shadow())["identical"], scene.log.topics["history"][0]
     place = len(messages) // 2
-    said = [(name, b"17" if name == "sluicegate-count" else value) for name, value in messages[place].h]
-    messages[place] = replace(messages[place], h=said)
-    found = scene.shadow()
-    assert figures(found) == {"identical": whole - 1, "changed": 1}
-    assert found.results.examples["changed"][0].differs == ("count",)
+    headers = [(name, b"17" if name == "sluicegate-count" else value) for name, value in messages[place].h]
+    messages[place] = replace(messages[place], h=headers)
+    comparison = scene.shadow()
+    assert figures(comparison) == {"identical": whole - 1, "changed": 1}
+    assert comparison.results.examples["changed"][0].differs == ("count",)
 
 
 def test_without_the_history_a_handler_is_refused() -> None:
@@ -83,8 +83,8 @@ def test_a_range_within_the_history_is_identical_too(seed: int) -> None:
     scene = played(JUDGED["handler"], seed, 150)
     end = min(scene.log.high("in", number) for number in (0, 1))
     for begin, until in ((20, None), (end - 15, None), (10, 40), (0, 50)):
-        found = scene.shadow(wanted=ShadowRange(since=begin, until=until))
-        assert all_identical(found), (begin, until, found.document())
+        comparison = scene.shadow(wanted=ShadowRange(since=begin, until=until))
+        assert all_identical(comparison), (begin, until, comparison.document())
 
 
 def test_a_failing_handler_changes_no_verdict() -> None:
@@ -93,7 +93,7 @@ def test_a_failing_handler_changes_no_verdict() -> None:
     scene = Scene(replace(agent, handler=replace(agent.handler, attempts=1)), partitions=2, seed=4)
     handlers.fails.update({total: [ValueError("no")] for total in (4, 5, 6, 7, 8, 12)})
     scene.play(150)
-    assert any(dict(each.h)["sluicegate-dead-stage"] == b"handler" for each in scene.log.topics["dead"][0])
+    assert any(dict(letter.h)["sluicegate-dead-stage"] == b"handler" for letter in scene.log.topics["dead"][0])
     assert all_identical(scene.shadow())
 
 
@@ -103,14 +103,14 @@ def test_a_group_that_was_dropped_is_identical_and_not_open(kind: str) -> None:
     for key in "aabba":
         scene.feed(key, {"amount": 5})
     scene.turn()
-    group = next(each for each in open_groups(scene.store, "app", scene.agent) if each.key == b"a")
+    group = next(group for group in open_groups(scene.store, "app", scene.agent) if group.key == b"a")
     drop(scene.store, group, scene.agent, Person("anne", "", "token-of-anne"), LogProducer(scene.log))
     for key in "aab":
         scene.feed(key, {"amount": 5})
     scene.settle()
-    found = scene.shadow()
-    assert all_identical(found), found.document()
-    reasons = [dict(each.h)["sluicegate-reason"] for each in scene.log.topics["history"][0]]
+    comparison = scene.shadow()
+    assert all_identical(comparison), comparison.document()
+    reasons = [dict(message.h)["sluicegate-reason"] for message in scene.log.topics["history"][0]]
     assert reasons[0] == b"drop"
 
 
@@ -119,9 +119,9 @@ def test_another_count_gives_the_figures_of_an_agent_without_a_handler() -> None
     rule = an_agent(count=4, since_first=2.0)
     new = an_agent(count=2, since_first=2.0)
     plain, handled = (played(agent, 5) for agent in (rule, JUDGED["handler"]))
-    wanted, found = plain.shadow(rule=new), handled.shadow(rule=replace(new, handler=JUDGED["handler"].handler))
-    assert figures(found) == figures(wanted)
-    assert figures(found)["changed"] > 10
+    wanted, comparison = plain.shadow(rule=new), handled.shadow(rule=replace(new, handler=JUDGED["handler"].handler))
+    assert figures(comparison) == figures(wanted)
+    assert figures(comparison)["changed"] > 10
 
 
 def test_the_history_is_no_part_of_the_rule() -> None:

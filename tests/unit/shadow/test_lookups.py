@@ -52,11 +52,11 @@ class Rows(Scene):
 def test_results_with_rows_are_identical_though_the_rows_changed(name: str, seed: int) -> None:
     scene = Rows(name, seed)
     scene.play(150, kill=0.2)
-    found = scene.shadow()
-    uncertain = found.results.counts["uncertain"]
-    found.results.counts["uncertain"] = 0
-    assert all_identical(found), found.document()
-    assert found.results.counts["identical"] > 20 > (0 if name == "having" else uncertain)
+    comparison = scene.shadow()
+    uncertain = comparison.results.counts["uncertain"]
+    comparison.results.counts["uncertain"] = 0
+    assert all_identical(comparison), comparison.document()
+    assert comparison.results.counts["identical"] > 20 > (0 if name == "having" else uncertain)
 
 
 def test_twin_without_the_rows_of_the_results_differs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,11 @@ def test_a_correction_has_the_rows_of_what_it_replaces() -> None:
     more = replace(rule, compute=(*rule.compute, Reducer("largest", "max", "amount")))
     corrector = Corrector(scene, replace(PLAIN, aggregation=more))
     corrector.run()
-    live = {dict(each.h)["sluicegate-id"].decode(): json.loads(each.v) for p in scene.log.topics["out"] for each in p}
+    live = {
+        dict(message.h)["sluicegate-id"].decode(): json.loads(message.v)
+        for p in scene.log.topics["out"]
+        for message in p
+    }
     assert len(corrector.sent()) == len(live)
     for record in corrector.sent():
         replaced = live[dict(record.headers())["sluicegate-replaces"].decode()]

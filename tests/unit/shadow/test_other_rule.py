@@ -15,16 +15,16 @@ Ended = dict[int, tuple[int, int, float]]
 def ended(scene: Scene, count: int) -> Ended:
     """By the first record of each group that is complete: its last record, its size and its sum."""
     groups: dict[bytes, list[tuple[int, float]]] = defaultdict(list)
-    found: Ended = {}
+    results: Ended = {}
     for record in scene.log.topics["in"][0]:
         amount = json.loads(record.v)["amount"]
         if amount is not None:
             group = groups[record.k]
             group.append((record.o, amount))
             if len(group) == count:
-                found[group[0][0]] = (record.o, count, sum(value for _, value in group))
+                results[group[0][0]] = (record.o, count, sum(value for _, value in group))
                 group.clear()
-    return found
+    return results
 
 
 @pytest.mark.parametrize("counts", [(6, 3), (3, 6), (4, 3), (2, 1)])

@@ -36,11 +36,11 @@ def due(group: Open, rule: Aggregation) -> float:
 def ended(scene: Scene, rule: Aggregation) -> Ended:
     """By the first record of each group that ended: its last record, its size, its reason and its sum."""
     groups: dict[bytes, Open] = {}
-    found: Ended = {}
+    results: Ended = {}
 
     def end(key: bytes, reason: str) -> None:
         group = groups.pop(key)
-        found[group.offsets[0]] = (group.offsets[-1], len(group.offsets), reason, group.total)
+        results[group.offsets[0]] = (group.offsets[-1], len(group.offsets), reason, group.total)
 
     def expire(now: float) -> None:
         for key in [key for key, group in groups.items() if due(group, rule) <= now]:
@@ -57,12 +57,12 @@ def ended(scene: Scene, rule: Aggregation) -> Ended:
         if rule.count and len(had.offsets) + 1 == rule.count:
             end(record.k, "count")
     expire(scene.clock.now + 1_700_000_000)
-    return found
+    return results
 
 
-def sent(agent: Agent, found: Ended) -> Ended:
+def sent(agent: Agent, groups: Ended) -> Ended:
     """The results that the rule's `having` lets through."""
-    return {first: each for first, each in found.items() if each[3] > 12} if agent.having else found
+    return {first: group for first, group in groups.items() if group[3] > 12} if agent.having else groups
 
 
 def truth(live: Ended, new: Ended) -> dict[str, set[int]]:
@@ -83,19 +83,19 @@ class Said(NamedTuple):
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> Said:
-    found = Said({}, set())
+def verdicts(monkeypatch: pytest.MonkeyPatch) -> Said:
+    verdicts = Said({}, set())
     count = ShadowJudge._count
 
     def noted(self, figures, verdict, key, live, new, differs=(), number=None):  # type: ignore[no-untyped-def]
         if figures is self.verdicts.results:
-            found.firsts.setdefault(verdict, set()).add((live or new).first)
+            verdicts.firsts.setdefault(verdict, set()).add((live or new).first)
         if verdict == "uncertain":
-            found.unsure.add(key)
+            verdicts.unsure.add(key)
         count(self, figures, verdict, key, live, new, differs, number)
 
     monkeypatch.setattr(ShadowJudge, "_count", noted)
-    return found
+    return verdicts
 
 
 def an_agent_of(count: int | None, first: float | None, last: float | None = None) -> Agent:
@@ -124,39 +124,41 @@ def compared(name: str, seed: int) -> tuple[dict[str, set[int]], dict[int, bytes
     assert live.aggregation is not None
     assert rule.aggregation is not None
     scene.shadow(rule)
-    found = truth(sent(live, ended(scene, live.aggregation)), sent(rule, ended(scene, rule.aggregation)))
-    return found, {record.o: record.k for record in scene.log.topics["in"][0]}
+    expected_verdicts = truth(sent(live, ended(scene, live.aggregation)), sent(rule, ended(scene, rule.aggregation)))
+    return expected_verdicts, {record.o: record.k for record in scene.log.topics["in"][0]}
 
 
-def wrong(expected: dict[str, set[int]], said: Said) -> dict[str, set[int]]:
-    return {verdict: found for verdict in expected if (found := said.firsts.get(verdict, set()) - expected[verdict])}
+def wrong(expected: dict[str, set[int]], verdicts: Said) -> dict[str, set[int]]:
+    return {
+        verdict: number for verdict in expected if (number := verdicts.firsts.get(verdict, set()) - expected[verdict])
+    }
 
 
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_certain_is_true_and_all_else_is_uncertain(name: str, seed: int, said: Said) -> None:
+def test_what_is_certain_is_true_and_all_else_is_uncertain(name: str, seed: int, verdicts: Said) -> None:
     expected, keys = compared(name, seed)
-    assert wrong(expected, said) == {}
+    assert wrong(expected, verdicts) == {}
     everything = set().union(*expected.values())
-    assert {keys[first] for first in everything - set().union(*said.firsts.values())} <= said.unsure
-    certain = sum(len(firsts) for verdict, firsts in said.firsts.items() if verdict != "uncertain")
+    assert {keys[first] for first in everything - set().union(*verdicts.firsts.values())} <= verdicts.unsure
+    certain = sum(len(firsts) for verdict, firsts in verdicts.firsts.items() if verdict != "uncertain")
     assert certain > len(everything) / 5 or "few groups" in name
 
 
-def test_twin_a_guess_that_is_called_certain_is_found(monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_twin_a_guess_that_is_called_certain_is_found(monkeypatch: pytest.MonkeyPatch, verdicts: Said) -> None:
     monkeypatch.setattr(Uncertainty, "is_unsure", lambda self, key, first: False)
     expected, _ = compared("a shorter timeout", 0)
-    assert wrong(expected, said)
+    assert wrong(expected, verdicts)
 
 
 def published(scene: Scene) -> list[Result]:
-    found = []
+    results = []
     for record in scene.log.topics["out"][0]:
-        said, value = dict(record.headers()), json.loads(record.value())
-        first, last = (int(said[f"sluicegate-{name}"].rpartition(b"/")[2]) for name in ("first", "last"))
+        headers, value = dict(record.headers()), json.loads(record.value())
+        first, last = (int(headers[f"sluicegate-{name}"].rpartition(b"/")[2]) for name in ("first", "last"))
         times = seconds(value["opened_at"]), seconds(value["closed_at"])
-        found.append(Result(first, last, value["count"], value["reason"], *times))
-    return found
+        results.append(Result(first, last, value["count"], value["reason"], *times))
+    return results
 
 
 def plans(seed: int, after: float = 3.0, new: float = 1.0) -> tuple[Shadowed, list[int]]:
@@ -166,9 +168,9 @@ def plans(seed: int, after: float = 3.0, new: float = 1.0) -> tuple[Shadowed, li
     scene.driver.later(10.0)
     scene.settle()
     records = [
-        Taken(each.o, each.k, each.timestamp()[1] / 1000)
-        for each in scene.log.topics["in"][0]
-        if json.loads(each.v)["amount"] is not None
+        Taken(record.o, record.k, record.timestamp()[1] / 1000)
+        for record in scene.log.topics["in"][0]
+        if json.loads(record.v)["amount"] is not None
     ]
     return scene.shadow(an_agent_of(6, new)), figures(records, published(scene), 6, new)
 
@@ -176,12 +178,12 @@ def plans(seed: int, after: float = 3.0, new: float = 1.0) -> tuple[Shadowed, li
 @pytest.mark.parametrize("timeouts", [(3.0, 1.0), (1.0, 3.0)])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_figure_of_another_timeout_is_that_of_another_program(timeouts: tuple[float, float], seed: int) -> None:
-    found, expected = plans(seed, *timeouts)
-    assert [found.results.counts[verdict] for verdict in VERDICTS] == expected
+    rebuilds, expected = plans(seed, *timeouts)
+    assert [rebuilds.results.counts[verdict] for verdict in VERDICTS] == expected
     assert min(expected[0], expected[1], expected[4]) > 0
 
 
 def test_twin_a_guess_that_is_called_certain_changes_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Uncertainty, "is_unsure", lambda self, key, first: False)
-    found, expected = plans(0)
-    assert [found.results.counts[verdict] for verdict in VERDICTS] != expected
+    rebuilds, expected = plans(0)
+    assert [rebuilds.results.counts[verdict] for verdict in VERDICTS] != expected

@@ -42,10 +42,10 @@ def played(name: str, seed: int = 0, kill: float = 0.0) -> Scene:
 @pytest.mark.parametrize("seed", range(3))
 def test_what_was_sent_on_is_identical_whatever_crashed(name: str, seed: int) -> None:
     scene = played(name, seed, kill=0.3)
-    found = scene.shadow()
-    assert all_identical(found), found.document()
-    assert found.results.counts["identical"] > 20
-    assert found.records == sum(map(len, scene.log.topics["in"]))
+    comparison = scene.shadow()
+    assert all_identical(comparison), comparison.document()
+    assert comparison.results.counts["identical"] > 20
+    assert comparison.records == sum(map(len, scene.log.topics["in"]))
     for since, until in ((0, 20), (17, 41), (30, None)):
         part = scene.shadow(wanted=ShadowRange(since=since, until=until))
         assert all_identical(part), part.document()
@@ -56,9 +56,9 @@ def test_a_message_that_is_gone_or_another_one_is_found() -> None:
     whole = figures(scene.shadow())["identical"]
     message = scene.log.topics["out"][0][5]
     scene.log.topics["out"][0][5] = replace(message, v=b'{"twice":-1}')
-    found = scene.shadow()
-    assert figures(found) == {"identical": whole - 1, "changed": 1}
-    assert found.results.examples["changed"][0].differs == ("twice",)
+    comparison = scene.shadow()
+    assert figures(comparison) == {"identical": whole - 1, "changed": 1}
+    assert comparison.results.examples["changed"][0].differs == ("twice",)
     scene = played("plain")
     del scene.log.topics["out"][0][5]
     assert figures(scene.shadow())["missing"] == 1
@@ -67,8 +67,8 @@ def test_a_message_that_is_gone_or_another_one_is_found() -> None:
 def test_another_route_changes_what_it_says() -> None:
     scene = played("routed")
     rule = replace(ROUTED, routes=(replace(ROUTED.routes[0], where="amount > 2.5"), ROUTED.routes[1]))
-    found = scene.shadow(rule)
-    assert figures(found).keys() == {"identical"}
+    comparison = scene.shadow(rule)
+    assert figures(comparison).keys() == {"identical"}
     rule = replace(ROUTED, where="default(amount, 0) != 1")
     assert figures(scene.shadow(rule)).keys() == {"identical", "missing", "extra"}
 
@@ -92,10 +92,10 @@ def test_a_correction_replaces_the_messages_of_its_record() -> None:
     corrector = Corrector(scene, rule)
     corrector.run()
     live = {
-        dict(each.h)["sluicegate-id"].decode(): each
+        dict(message.h)["sluicegate-id"].decode(): message
         for t in ("out", "large")
         for p in scene.log.topics[t]
-        for each in p
+        for message in p
     }
     replaced = list[str]()
     for record in corrector.sent():

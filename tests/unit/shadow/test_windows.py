@@ -107,11 +107,11 @@ class Timed(Scene):
 def test_what_a_worker_published_of_windows_is_identical_whatever_crashed(name: str, seed: int) -> None:
     scene = Timed(RULES[name], partitions=2, seed=seed)
     scene.play(random.Random(seed).randint(120, 200), kill=0.2)
-    found = scene.shadow()
-    found.open.counts["uncertain"] -= found.open.counts["uncertain"] if "having" in name else 0
-    assert all_identical(found), json.dumps(found.document(), indent=1)
-    assert found.results.counts["identical"] > 10
-    assert found.records == sum(map(len, scene.log.topics["in"]))
+    comparison = scene.shadow()
+    comparison.open.counts["uncertain"] -= comparison.open.counts["uncertain"] if "having" in name else 0
+    assert all_identical(comparison), json.dumps(comparison.document(), indent=1)
+    assert comparison.results.counts["identical"] > 10
+    assert comparison.records == sum(map(len, scene.log.topics["in"]))
 
 
 FEW = {"few groups": {"max_groups": 2}, "few items": {"max_items": 2}}
@@ -124,8 +124,8 @@ def test_limits_end_windows_where_they_did(kind: str, few: str) -> None:
     assert rule.aggregation is not None
     scene = Timed(replace(rule, aggregation=replace(rule.aggregation, **FEW[few])), seed=31)
     scene.play(200, kill=0.2)
-    found = scene.shadow()
-    assert all_identical(found), json.dumps(found.document(), indent=1)
+    comparison = scene.shadow()
+    assert all_identical(comparison), json.dumps(comparison.document(), indent=1)
 
 
 @pytest.mark.parametrize("name", ["silence", "limits", "late results"])
@@ -135,12 +135,12 @@ def test_twin_without_what_is_known_of_the_clock_differs(name: str, monkeypatch:
     else:
         monkeypatch.setattr(stops, "cuts", lambda published, begin, live: ())
     rule = {"limits": "tumbling with few groups", "late results": "tumbling, late amend", "silence": "hopping"}[name]
-    found = []
+    all_identicals = []
     for seed in range(4):
         scene = Timed(RULES[rule], partitions=2, seed=seed)
         scene.play(150)
-        found.append(all_identical(scene.shadow()))
-    assert not all(found)
+        all_identicals.append(all_identical(scene.shadow()))
+    assert not all(all_identicals)
 
 
 def test_a_range_that_does_not_begin_with_the_agent_is_refused() -> None:
@@ -156,8 +156,11 @@ def test_wherever_the_range_ends_what_lies_in_it_is_identical(name: str) -> None
     scene = Timed(RULES[name], seed=5)
     scene.play(90)
     for end in range(0, scene.log.high("in", 0), 3):
-        found = scene.shadow(wanted=ShadowRange(since=0, until=end))
-        assert found.results.counts["changed"] == found.results.counts["extra"] == 0, (end, found.document())
+        comparison = scene.shadow(wanted=ShadowRange(since=0, until=end))
+        assert comparison.results.counts["changed"] == comparison.results.counts["extra"] == 0, (
+            end,
+            comparison.document(),
+        )
 
 
 def test_a_result_that_is_gone_or_has_another_content_is_found() -> None:
@@ -168,9 +171,9 @@ def test_a_result_that_is_gone_or_has_another_content_is_found() -> None:
     place = len(results) // 2
     message = results[place]
     results[place] = replace(message, v=json.dumps(json.loads(message.v) | {"total": -1}).encode())
-    found = scene.shadow().results
-    assert (found.counts["identical"], found.counts["changed"]) == (whole - 1, 1)
-    assert found.examples["changed"][0].differs == ("total",)
+    outputs = scene.shadow().results
+    assert (outputs.counts["identical"], outputs.counts["changed"]) == (whole - 1, 1)
+    assert outputs.examples["changed"][0].differs == ("total",)
     del results[place]
     assert scene.shadow().results.counts["missing"] == 1
 
@@ -181,7 +184,7 @@ def test_a_record_that_a_limit_refused_moved_no_watermark() -> None:
         scene.feed(key, {"n": 1, "at": round(1000 * (EPOCH + second))})
     scene.turn()
     scene.settle()
-    assert [dict(each.h)["sluicegate-dead-reason"] for each in scene.log.topics["dead"][0]] == [b"limit"]
+    assert [dict(letter.h)["sluicegate-dead-reason"] for letter in scene.log.topics["dead"][0]] == [b"limit"]
     assert all_identical(scene.shadow())
 
 
@@ -189,19 +192,24 @@ def test_a_record_that_a_limit_refused_moved_no_watermark() -> None:
 def test_where_windows_may_have_closed_without_a_word_what_differs_is_uncertain(name: str) -> None:
     scene = Timed(replace(RULES[name], having="count > 2"), seed=9)
     scene.play(150, kill=0.2)
-    found = scene.shadow()
-    assert found.results.counts["identical"] > 5
-    assert found.results.counts["missing"] == found.results.counts["extra"] == found.results.counts["changed"] == 0
+    comparison = scene.shadow()
+    assert comparison.results.counts["identical"] > 5
+    assert (
+        comparison.results.counts["missing"]
+        == comparison.results.counts["extra"]
+        == comparison.results.counts["changed"]
+        == 0
+    )
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "tumbling that is never idle"])
 @pytest.mark.parametrize("seed", range(5))
 def test_where_a_limit_may_have_ended_a_window_without_a_result_what_differs_is_uncertain(kind: str, seed: int) -> None:
-    found = limited(kind, 2, "count > 1", seed).shadow()
-    for part in (found.results, found.dead, found.open):
+    comparison = limited(kind, 2, "count > 1", seed).shadow()
+    for part in (comparison.results, comparison.dead, comparison.open):
         assert part.counts["missing"] == part.counts["extra"] == part.counts["changed"] == 0
-    assert found.results.counts["identical"] > 5
-    assert found.results.counts["uncertain"] > 0
+    assert comparison.results.counts["identical"] > 5
+    assert comparison.results.counts["uncertain"] > 0
 
 
 @pytest.mark.parametrize(("most", "having"), [(50, "count > 1"), (2, "count > 0"), (1, "count > 0")])

@@ -55,7 +55,7 @@ REFUSED = {
 
 
 def problems(reducer: str, tmp_path: Any, **more: str) -> list[str]:
-    return [str(each) for each in loaded(tmp_path, HEAD.replace("REDUCER", reducer)).problems]
+    return [str(problem) for problem in loaded(tmp_path, HEAD.replace("REDUCER", reducer)).problems]
 
 
 @pytest.mark.parametrize("reducer", REFUSED)
@@ -91,20 +91,20 @@ def test_a_reducer_with_a_number_is_written_as_the_file_has_it_and_restored_from
 
 
 def test_check_says_what_they_compute() -> None:
-    said = [phrase(reducer) for reducer in OPTIONAL]
-    assert said == ["the last 3 of ms", "how many records have each name", "the standard deviation of ms"]
+    phrases = [phrase(reducer) for reducer in OPTIONAL]
+    assert phrases == ["the last 3 of ms", "how many records have each name", "the standard deviation of ms"]
 
 
 def test_the_types_of_their_results_in_avro_and_in_a_description() -> None:
     agent = an_agent(Aggregation(count=3, compute=(*OPTIONAL, *SKETCHES)))
-    fields = {each["name"]: each for each in json.loads(formats.result_schema(agent))["fields"]}
+    fields = {field["name"]: field for field in json.loads(formats.result_schema(agent))["fields"]}
     assert fields["y"]["type"] == {"type": "map", "values": "long"}
     assert fields["x"]["type"]["type"] == "array"
     assert fields["z"]["type"] == ["null", "double"]
     assert fields["p"]["type"] == ["null", "double"]
     assert fields["a"]["type"] == "long"
     entry = fields["t"]["type"]["items"]
-    assert [(each["name"], each["type"]) for each in entry["fields"]] == [
+    assert [(field["name"], field["type"]) for field in entry["fields"]] == [
         ("value", "string"),
         ("count", "long"),
         ("error", "long"),
@@ -115,7 +115,7 @@ def test_the_types_of_their_results_in_avro_and_in_a_description() -> None:
 
 def test_an_expression_may_ask_a_result_for_the_number_of_a_value(tmp_path: Any) -> None:
     having = HEAD.replace("    to: out", "    having: 'has(x.paid) && x[\"paid\"] > 1'\n    to: out")
-    assert [str(each) for each in loaded(tmp_path, having.replace("REDUCER", "{count_by: name}")).problems] == []
+    assert [str(problem) for problem in loaded(tmp_path, having.replace("REDUCER", "{count_by: name}")).problems] == []
     wrong = having.replace('x["paid"] > 1', 'x["paid"] == "1"')
     [problem] = loaded(tmp_path, wrong.replace("REDUCER", "{count_by: name}")).problems
     assert "f.yaml:" in str(problem)

@@ -15,11 +15,11 @@ REDUCERS = {"variance", "stddev", "count_by", "percentile", "approx_distinct", "
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path) -> None:
     text, *_ = re.findall(r"```yaml\n(app: .*?)```", DOCUMENT, re.S)
     (tmp_path / "shop.yaml").write_text(text, encoding="utf-8")
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    assert found.cases
-    for case in found.cases:
-        verdict = play_with_crashes(found.app, case, lambda done, total: None)
+    file = loaded(tmp_path / "shop.yaml")
+    assert file.app is not None, file.problems
+    assert file.cases
+    for case in file.cases:
+        verdict = play_with_crashes(file.app, case, lambda done, total: None)
         assert (verdict.failure, verdict.place) == (None, None)
 
 

@@ -53,10 +53,10 @@ def test_a_percentile_is_at_most_0_8_percent_nearer_to_zero(name: str) -> None:
     for many in (1, 2, 99, 1000):
         items = [DISTRIBUTIONS[name](chance) for _ in range(many)]
         for p in (0, 50, 99, 99.9, 100):
-            found, wanted = computed(of_percentile(p), items, chance), exact(items, p)
-            assert abs(wanted) * (1 - 1 / 128) <= abs(found) <= abs(wanted)
-            assert found * wanted >= 0
-            assert merged(of_percentile(p), cut(items, chance)) == found
+            value, wanted = computed(of_percentile(p), items, chance), exact(items, p)
+            assert abs(wanted) * (1 - 1 / 128) <= abs(value) <= abs(wanted)
+            assert value * wanted >= 0
+            assert merged(of_percentile(p), cut(items, chance)) == value
 
 
 def test_integers_up_to_255_are_exact() -> None:
@@ -88,8 +88,8 @@ def test_numbers_of_every_size_double_the_error_and_not_the_buckets() -> None:
     error = 2.0 ** (bag.shift - quantiles.FINE)
     for value in items[:500]:
         bucket = quantiles._joined(quantiles.bucket_of(value), bag.shift)
-        found = abs(quantiles.value_of(bucket, bag.shift))
-        assert found <= abs(value) < found * max(1 + error, 2 ** (error + 1))
+        answer = abs(quantiles.value_of(bucket, bag.shift))
+        assert answer <= abs(value) < answer * max(1 + error, 2 ** (error + 1))
     again = form.empty()
     form.extend(again, chance.sample(form.items(bag), len(bag)))
     assert (again.counts, again.shift) == (bag.counts, bag.shift)
@@ -134,18 +134,18 @@ def test_the_number_of_different_values_is_within_five_percent(many: int) -> Non
         for number in range(many):
             item = cardinality.register_of(f"{start} {number}")
             ranks[item >> 6] = max(ranks.get(item >> 6, 0), item & 63)
-        found = cardinality.estimate(Counter(ranks.values()))
-        assert abs(found - many) <= many * 0.05
-        counts[start] = round(found)
+        value = cardinality.estimate(Counter(ranks.values()))
+        assert abs(value - many) <= many * 0.05
+        counts[start] = round(value)
     assert abs(sum(counts.values()) / 5 - many) <= many * 0.03
 
 
 def test_repeats_and_the_order_change_nothing_and_parts_hold_the_same_as_the_whole() -> None:
     chance = random.Random(2)
     items = [f"value {chance.randint(0, 2_000)}" for _ in range(4_000)]
-    found = computed(ABOUT, items, chance)
-    assert abs(found - len(set(items))) <= 100
-    assert merged(ABOUT, cut(chance.sample(items, len(items)), chance)) == found
+    value = computed(ABOUT, items, chance)
+    assert abs(value - len(set(items))) <= 100
+    assert merged(ABOUT, cut(chance.sample(items, len(items)), chance)) == value
 
 
 def test_registers_of_every_value_have_a_bounded_size() -> None:
@@ -173,11 +173,11 @@ def test_many_values_are_ranked_within_the_error(seed: int) -> None:
     chance = random.Random(seed)
     items = [f"v{int(chance.paretovariate(0.6))}" for _ in range(4_000)]
     counts = Counter(items)
-    for found in (computed(of_top(3), items, chance), merged(of_top(3), cut(items, chance))):
-        assert 0 < found[0]["error"] <= len(items) / 101
-        for entry in found:
+    for item in (computed(of_top(3), items, chance), merged(of_top(3), cut(items, chance))):
+        assert 0 < item[0]["error"] <= len(items) / 101
+        for entry in item:
             assert entry["count"] <= counts[entry["value"]] <= entry["count"] + entry["error"]
-        assert {entry["value"] for entry in found} == {value for value, _ in counts.most_common(3)}
+        assert {entry["value"] for entry in item} == {value for value, _ in counts.most_common(3)}
 
 
 def test_very_many_values_are_bounded_and_their_bytes_are_counted() -> None:
@@ -206,12 +206,12 @@ def test_a_compacted_log_holds_the_same_group_and_the_same_bytes(
     turned = Turned(an_agent(Aggregation(count=len(items), compute=(reducer,))))
     whole = Turned(an_agent(Aggregation(count=len(items), compute=(reducer,))))
     for number, value in enumerate(documents(items)):
-        for each in (turned, whole):
-            each.accept([record(number, KEY, value)], 1.0)
-            each.commit(1.0)
+        for fold in (turned, whole):
+            fold.accept([record(number, KEY, value)], 1.0)
+            fold.commit(1.0)
         turned.restore()
         form = whole.rule.plan.bags[0].form
-        bags = [each.groups.bags[KEY][0] for each in (turned, whole) if KEY in each.groups.bags]
+        bags = [fold.groups.bags[KEY][0] for fold in (turned, whole) if KEY in fold.groups.bags]
         assert not bags or encode(form.items(bags[0])) == encode(form.items(bags[1]))
     assert turned.dropped
     assert turned.fires == whole.fires

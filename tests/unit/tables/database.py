@@ -99,7 +99,7 @@ def _answer(rows: list[Row]) -> dict[str, Any]:
     exact, many = [Fraction(amount) for amount in amounts], len(amounts)
     total, mean = sum(exact), sum(exact) / many
     whole = all(type(amount) is int for amount in amounts)
-    variance = float(sum((each - mean) ** 2 for each in exact) / (many - 1)) if many > 1 else None
+    variance = float(sum((value - mean) ** 2 for value in exact) / (many - 1)) if many > 1 else None
     assert isfinite(total)
     return {
         "orders": many,

@@ -67,7 +67,7 @@ class Half:
             self.last += 1
             self.log[self.last] = entry
         if keep_from is not None:
-            self.log, self.first = {n: each for n, each in self.log.items() if n >= keep_from}, keep_from
+            self.log, self.first = {n: record for n, record in self.log.items() if n >= keep_from}, keep_from
         self.offset = offset
 
 
@@ -96,7 +96,7 @@ class Scene:
                 *((self._keep, half, number) for number, half in enumerate(self.tables)),
                 *((self._add, half, number) for number, half in enumerate(self.totals)),
             ]
-            waiting = [each for each in open_ if each[1].offset < len(self._log(each[0], each[2]))]
+            waiting = [group for group in open_ if group[1].offset < len(self._log(group[0], group[2]))]
             if not waiting:
                 return
             step, half, number = random.choice(waiting)

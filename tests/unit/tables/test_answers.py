@@ -61,5 +61,5 @@ def test_a_result_is_made_of_the_changes_of_its_group() -> None:
     ]
     span = OffsetSpan(("by-customer", 0), 0, 3)
     entry = ExplainedOutput("totals/0/3", "id", "fire", "totals", "early", 1, b"ann", span)
-    told = explained("app", SECOND, entry, span, log, 0)
-    assert (told.offsets, told.notes) == ([0, 1, 2, 3], [])
+    explanation = explained("app", SECOND, entry, span, log, 0)
+    assert (explanation.offsets, explanation.notes) == ([0, 1, 2, 3], [])

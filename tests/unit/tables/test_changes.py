@@ -52,7 +52,10 @@ def put(shop: TestDriver, op: str, id: int, customer: Any, amount: Any, **more: 
 
 
 def newest(shop: TestDriver) -> dict[str, tuple[Any, ...]]:
-    return {each.key: (each.value["n"], each.value["spent"], each.value["ids"]) for each in shop.sent("totals")}
+    return {
+        message.key: (message.value["n"], message.value["spent"], message.value["ids"])
+        for message in shop.sent("totals")
+    }
 
 
 def reasons(shop: TestDriver) -> list[str]:
@@ -76,7 +79,10 @@ def test_an_update_in_its_group_is_one_result(tmp_path: Path) -> None:
     with driver(tmp_path) as shop:
         put(shop, "c", 1, "a", 3)
         put(shop, "u", 1, "a", 5)
-        results = [(each.value["spent"], each.value["revision"], each.value["final"]) for each in shop.sent("totals")]
+        results = [
+            (message.value["spent"], message.value["revision"], message.value["final"])
+            for message in shop.sent("totals")
+        ]
         assert results == [(3, 1, False), (5, 2, False)]
 
 
@@ -189,9 +195,9 @@ def test_rows_and_groups_that_are_not_in_memory_count(tmp_path: Path, hot: int) 
             put(shop, "r", id, f"c{id % 4}", id)
         for id in range(0, 12, 2):
             put(shop, "u", id, "c1", id + 100)
-        told = {each.key: (each.value["n"], each.value["spent"]) for each in shop.sent("totals")}
+        headers = {message.key: (message.value["n"], message.value["spent"]) for message in shop.sent("totals")}
         evens = sum(range(0, 12, 2))
-        assert told == {"c0": (0, 0), "c2": (0, 0), "c1": (9, 1 + 5 + 9 + evens + 600), "c3": (3, 3 + 7 + 11)}
+        assert headers == {"c0": (0, 0), "c2": (0, 0), "c1": (9, 1 + 5 + 9 + evens + 600), "c3": (3, 3 + 7 + 11)}
 
 
 AVRO = {
@@ -237,7 +243,7 @@ def test_a_name_that_no_row_has_is_found_in_the_schema(tmp_path: Path) -> None:
     (tmp_path / "orders.avsc").write_text(json.dumps(AVRO))
     text = HEAD.replace("AGGREGATE", "").replace("key: customer", "key: custommer")
     (tmp_path / "app.yaml").write_text(text + "    format: avro\n    schema: orders.avsc\n    where: ammount > 1\n")
-    problems = "\n".join(each.message for each in loading.load(tmp_path / "app.yaml", {}).problems)
+    problems = "\n".join(problem.message for problem in loading.load(tmp_path / "app.yaml", {}).problems)
     assert "custommer" in problems
     assert "ammount" in problems
 
@@ -272,7 +278,7 @@ def test_a_rule_that_the_rows_fit_goes_on(tmp_path: Path) -> None:
         shop.deploy(tmp_path / "other.yaml")
         put(shop, "u", 1, "a", 5)
         put(shop, "c", 2, "a", 6)
-        assert [each.value.get("mean") for each in shop.sent("totals")][-2:] == [5.0, 5.5]
+        assert [message.value.get("mean") for message in shop.sent("totals")][-2:] == [5.0, 5.5]
 
 
 def test_no_person_ends_a_group_of_a_table(tmp_path: Path) -> None:
@@ -312,7 +318,7 @@ def test_with_every_a_change_is_told_later_and_a_group_that_comes_again_is_anoth
         put(shop, "c", 1, "a", 6)
         shop.advance(10)
         names = ("n", "spent", "revision", "final", "reason")
-        assert [tuple(each.value[name] for name in names) for each in shop.sent("totals")] == [
+        assert [tuple(message.value[name] for name in names) for message in shop.sent("totals")] == [
             (1, 4, 1, False, "early"),
             (1, 5, 2, False, "early"),
             (0, 0, 3, True, "empty"),
@@ -325,7 +331,7 @@ def test_with_count_each_so_many_changes_are_told(tmp_path: Path) -> None:
     with TestDriver(tmp_path / "app.yaml") as shop:
         for amount in (1, 2, 3, 4, 5):
             put(shop, "u", 1, "a", amount)
-        assert [(each.value["count"], each.value["spent"]) for each in shop.sent("totals")] == [(1, 2), (1, 4)]
+        assert [(message.value["count"], message.value["spent"]) for message in shop.sent("totals")] == [(1, 2), (1, 4)]
 
 
 def test_a_handler_gets_each_result_and_the_last_one(tmp_path: Path) -> None:
@@ -335,7 +341,9 @@ def test_a_handler_gets_each_result_and_the_last_one(tmp_path: Path) -> None:
     with driver(tmp_path, more="    handler: table_handlers:told\n") as shop:
         put(shop, "c", 1, "a", 3)
         put(shop, "u", 1, "b", 3)
-        sent = sorted((each.value["key"], each.value["n"], each.value["final"]) for each in shop.sent("totals"))
+        sent = sorted(
+            (message.value["key"], message.value["n"], message.value["final"]) for message in shop.sent("totals")
+        )
         assert sent == [("a", 0, True), ("a", 1, False), ("b", 1, False)]
 
 
@@ -345,7 +353,7 @@ def test_rows_are_added_to_results(tmp_path: Path) -> None:
         shop.send("owners", {"name": "Ann"}, "a")
         put(shop, "c", 1, "a", 3)
         shop.send("orders", change("d", None), "1")
-        assert [(each.value["n"], each.value["owner"]) for each in shop.sent("totals")] == [
+        assert [(message.value["n"], message.value["owner"]) for message in shop.sent("totals")] == [
             (1, {"name": "Ann"}),
             (0, {"name": "Ann"}),
         ]

@@ -17,9 +17,9 @@ CASES = [(0, number) for number in range(5)] + [(1, 0), (2, 0)]
 @pytest.mark.parametrize(("file", "number"), CASES)
 def test_its_files_pass_their_own_tests_with_a_death_at_every_place(tmp_path: Path, file: int, number: int) -> None:
     (tmp_path / "shop.yaml").write_text(FILES[file], encoding="utf-8")
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    verdict = play_with_crashes(found.app, found.cases[number], lambda done, total: None)
+    outcome = loaded(tmp_path / "shop.yaml")
+    assert outcome.app is not None, outcome.problems
+    verdict = play_with_crashes(outcome.app, outcome.cases[number], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 
@@ -28,7 +28,7 @@ def test_a_table_that_changes_is_converted(tmp_path: Path, policy: str, wrong: i
     text = FILES[0].replace("    aggregate:", f"    on_change: {policy}\n    aggregate:", 1)
     (tmp_path / "shop.yaml").write_text(text, encoding="utf-8")
     problems = loaded(tmp_path / "shop.yaml").problems
-    assert [each.key.rpartition(".")[2] for each in problems] == ["on_change"] * wrong
+    assert [problem.key.rpartition(".")[2] for problem in problems] == ["on_change"] * wrong
 
 
 def test_no_case_is_left_out() -> None:

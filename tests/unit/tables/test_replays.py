@@ -40,9 +40,9 @@ def test_what_both_halves_wrote_is_identical(emit: str, having: str) -> None:
     for seed in SEEDS:
         working = played(seed, emit, having)
         for number, half in enumerate(working.halves):
-            found = working.shadow(half)
-            assert all_identical(found), (seed, half.name, found.document())
-            many[number] += found.results.counts["identical"]
+            comparison = working.shadow(half)
+            assert all_identical(comparison), (seed, half.name, comparison.document())
+            many[number] += comparison.results.counts["identical"]
     assert min(many) > 10
 
 
@@ -66,8 +66,8 @@ def test_another_statistic_changes_the_results_and_no_end() -> None:
     rule = working.halves[1]
     assert rule.aggregation is not None
     fewer = replace(rule, aggregation=replace(rule.aggregation, compute=rule.aggregation.compute[:3]))
-    found = working.shadow(rule, fewer)
-    assert figures(found) == {"changed": figures(working.shadow(rule))["identical"]}
+    comparison = working.shadow(rule, fewer)
+    assert figures(comparison) == {"changed": figures(working.shadow(rule))["identical"]}
 
 
 @pytest.mark.parametrize("half", [0, 1])
@@ -95,7 +95,7 @@ def test_a_rebuilt_store_is_the_lost_one_and_goes_on(emit: str, having: str) -> 
         rows = working.rows()
         working.lose()
         for half in working.halves:
-            unsent += sum(len(each.built.decided) for each in working.rebuild(half))
+            unsent += sum(len(plan.built.decided) for plan in working.rebuild(half))
         assert working.rows() == rows == {key for key, row in working.database.rows.items() if is_grouped(row)}, seed
         working.start()
         working.play()

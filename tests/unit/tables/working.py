@@ -99,12 +99,12 @@ class Working:
 
     def newest(self) -> dict[str, dict[str, Any]]:
         """The newest results of the keys that have rows."""
-        names = {each.name for each in self.halves[1].aggregation.compute}  # type: ignore[union-attr]
+        names = {field.name for field in self.halves[1].aggregation.compute}  # type: ignore[union-attr]
         last = {message.k: msgspec.json.decode(message.v or b"") for message in distinct(self.log, "totals")}
         return {
-            key.decode(): in_order({name: each[name] for name in names})
-            for key, each in last.items()
-            if key is not None and not each["final"]
+            key.decode(): in_order({name: result[name] for name in names})
+            for key, result in last.items()
+            if key is not None and not result["final"]
         }
 
     def shadow(self, half: Agent, rule: Agent | None = None, wanted: ShadowRange = ALL) -> Shadowed:
@@ -116,6 +116,6 @@ class Working:
         history, producer = LogHistory(self.log, f"app.{half.name}"), LogProducer(self.log)
         plans = Plans(self.app, half, self.store, history, producer, wanted)
         planned = plans.plan(self.clock.now + EPOCH, lambda text: None)
-        for each in planned:
-            plans.carry_out(each, ANNE)
+        for plan in planned:
+            plans.carry_out(plan, ANNE)
         return planned

@@ -46,10 +46,10 @@ def text_of(steps: str, head: str = HEAD) -> str:
 def the_case(folder: Path, steps: str, head: str = HEAD) -> tuple[App, Case]:
     path = folder / "flights.yaml"
     path.write_text(text_of(steps, head))
-    found = loaded(path)
-    assert found.app is not None, [str(problem) for problem in found.problems]
-    (case,) = found.cases
-    return found.app, case
+    file = loaded(path)
+    assert file.app is not None, [str(problem) for problem in file.problems]
+    (case,) = file.cases
+    return file.app, case
 
 
 def played(folder: Path, steps: str, head: str = HEAD) -> Failure | None:

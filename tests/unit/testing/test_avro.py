@@ -69,9 +69,9 @@ def _folder(tmp_path: Path) -> Path:
 
 def test_the_file_s_own_tests_write_and_read_by_its_schemas(tmp_path: Path) -> None:
     assert played(_folder(tmp_path), STEPS, FILE) is None
-    said = played(tmp_path, STEPS.replace("amount: 3.5}", "amount: 4.5}"), FILE)
-    assert said is not None
-    assert "amount is 3.5" in str(said)
+    output = played(tmp_path, STEPS.replace("amount: 3.5}", "amount: 4.5}"), FILE)
+    assert output is not None
+    assert "amount is 3.5" in str(output)
 
 
 def test_a_death_at_any_place_changes_nothing(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_is_no_number_and_what_does_not_decode_is_a_dead_letter_that_says_w
     assert nan != whole
     for value in (nan, whole[:6], whole + b"\x00", None):
         driver.send("in", value, key="k")
-    letters = [(each.reason, each.headers["sluicegate-dead-error"], each.raw) for each in driver.dead_letters()]
+    letters = [(letter.reason, letter.headers["sluicegate-dead-error"], letter.raw) for letter in driver.dead_letters()]
     assert letters == [
         ("missing-field", "Expected `int | float`, got `null` - at `$.amount`", nan),
         ("undecodable", "field amount ends too early", whole[:6]),
@@ -174,7 +174,7 @@ def test_a_handler_gets_values_like_those_of_json_or_of_its_type(concurrency: in
 def test_a_record_that_is_not_of_the_handler_s_type_is_a_dead_letter() -> None:
     driver = handled("see_strict")
     driver.send("in", an_order(2.5), key="k")
-    assert [(each.reason, each.headers["sluicegate-dead-stage"]) for each in driver.dead_letters()] == [
+    assert [(letter.reason, letter.headers["sluicegate-dead-stage"]) for letter in driver.dead_letters()] == [
         ("undecodable", "decode")
     ]
     assert seen == []
@@ -186,7 +186,7 @@ def test_duplicates_are_found_by_a_field() -> None:
     for note in ("1", "1", None, "2"):
         driver.send("in", an_order(1, note=note), key="k")
     assert [output.value["total"] for output in driver.read("out")] == [2.0]
-    assert [each.reason for each in driver.dead_letters()] == ["no-id"]
+    assert [letter.reason for letter in driver.dead_letters()] == ["no-id"]
 
 
 WIDER = Avro(json.dumps({**SHOP, "fields": [{"name": "v", "type": "int", "default": 1}, *SHOP["fields"]]}))

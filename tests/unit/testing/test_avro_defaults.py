@@ -86,6 +86,6 @@ def test_check_refuses_a_default_that_is_no_value_of_its_type_and_names_the_fiel
     (folder / "new.avsc").write_text(NEW.replace('"default": 3600000', '"default": 86400000'))
     (folder / "case.yaml").write_text(FILE.replace("tests:\n", "").replace("    writer_schema: old.avsc\n", line))
     done = CliRunner().invoke(main, ["check", str(folder / "case.yaml")])
-    said = " ".join(done.output.split())
+    text = " ".join(done.output.split())
     assert done.exit_code == 2
-    assert "the default of shop.Order.clock is not a value of its type: has a time that is not of one day" in said
+    assert "the default of shop.Order.clock is not a value of its type: has a time that is not of one day" in text

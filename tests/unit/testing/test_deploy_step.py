@@ -68,11 +68,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_rule_is_deployed_in_the_middle_of_a_test(folder: Path) -> None:
-    found = loaded(folder / "app.yaml")
-    assert found.app is not None
-    verdicts = [play_with_crashes(found.app, case, lambda *_: None) for case in found.cases]
-    assert [each.failure for each in verdicts] == [None, None, None]
-    assert all(each.deaths > 20 and each.lost > 5 for each in verdicts)
+    file = loaded(folder / "app.yaml")
+    assert file.app is not None
+    verdicts = [play_with_crashes(file.app, case, lambda *_: None) for case in file.cases]
+    assert [verdict.failure for verdict in verdicts] == [None, None, None]
+    assert all(verdict.deaths > 20 and verdict.lost > 5 for verdict in verdicts)
 
 
 def test_twin_a_row_that_does_not_name_the_earlier_groups_fails_the_test(
@@ -87,18 +87,18 @@ def test_twin_a_row_that_does_not_name_the_earlier_groups_fails_the_test(
         self.owner.source = self.owner.source and replace(self.owner.source, older=())
 
     monkeypatch.setattr(Takeover, "_begin", forgetful)
-    found = loaded(folder / "app.yaml")
-    assert found.app is not None
-    verdict = play_with_crashes(found.app, found.cases[0], lambda *_: None)
+    file = loaded(folder / "app.yaml")
+    assert file.app is not None
+    verdict = play_with_crashes(file.app, file.cases[0], lambda *_: None)
     assert verdict.failure is not None
 
 
 def test_what_deploy_refuses_fails_at_its_line(folder: Path) -> None:
     (folder / "app.yaml").write_text(OLD + TESTS.replace("open: finish", "open: convert"))
     (folder / "new.yaml").write_text(NEW.replace("{max: amount}", "{last: amount}"))
-    found = loaded(folder / "app.yaml")
-    assert found.app is not None
-    failure = play(found.app, found.cases[0])
+    file = loaded(folder / "app.yaml")
+    assert file.app is not None
+    failure = play(file.app, file.cases[0])
     assert failure is not None
     assert (failure.line, "they cannot go on under the new rule" in failure.text) == (13, True)
 
@@ -113,7 +113,7 @@ def test_the_driver_deploys(folder: Path) -> None:
     with TestDriver(folder / "app.yaml") as driver:
         driver.send("orders", {"amount": 1}, "ann", times=2)
         driver.deploy("new.yaml", open="finish")
-        assert [(each.key, each.count) for each in driver.groups("baskets")] == [("ann", 2)]
+        assert [(event.key, event.count) for event in driver.groups("baskets")] == [("ann", 2)]
         driver.send("orders", {"amount": 5}, "ann")
         [result] = driver.read("baskets")
         assert result.value["total"] == 7

@@ -33,7 +33,7 @@ def test_a_full_group_comes_out_once_and_decoded() -> None:
     assert output.raw is not None
     assert output.raw.startswith(b'{"key":"a"')
     assert driver.read("out") == []
-    assert [each.id for each in driver.sent("out")] == [output.id]
+    assert [message.id for message in driver.sent("out")] == [output.id]
 
 
 def test_a_group_fires_at_its_deadline_and_not_before() -> None:

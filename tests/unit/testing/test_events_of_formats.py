@@ -18,7 +18,7 @@ ORDER = {
     "protobuf": "format: protobuf, schema: order.desc, message: Order",
     "json-schema": "format: json-schema, schema: order.json, validate: true",
 }
-RESULT = {name: each.replace("order", "result").replace("Order", "Result") for name, each in ORDER.items()}
+RESULT = {name: text.replace("order", "result").replace("Order", "Result") for name, text in ORDER.items()}
 HEAD = """\
 app: shop
 kafka: {bootstrap.servers: "${BROKER}"}
@@ -52,7 +52,7 @@ def sent(mode: str, id: str, amount: float, topic: str = "in") -> str:
 
 
 def head(*agents: str) -> str:
-    return HEAD.replace("AGENTS", "\n".join(f"  agent{number}: {{{each}}}" for number, each in enumerate(agents)))
+    return HEAD.replace("AGENTS", "\n".join(f"  agent{number}: {{{agent}}}" for number, agent in enumerate(agents)))
 
 
 def passes(folder: Path, file: str, steps: str) -> None:
@@ -69,9 +69,9 @@ def passes(folder: Path, file: str, steps: str) -> None:
 
 def driver(folder: Path, file: str) -> TestDriver:
     (folder / "app.yaml").write_text(file.partition("tests:")[0].replace("${BROKER}", "embedded"))
-    found = load(folder / "app.yaml", {})
-    assert found.app is not None, [str(each) for each in found.problems]
-    return TestDriver(found.app)
+    outcome = load(folder / "app.yaml", {})
+    assert outcome.app is not None, [str(problem) for problem in outcome.problems]
+    return TestDriver(outcome.app)
 
 
 @pytest.mark.parametrize("form", ORDER)
@@ -181,8 +181,8 @@ def test_inline_json_is_no_avro(folder: Path) -> None:
 )
 def test_what_check_says(agent: str, problem: str, folder: Path) -> None:
     (folder / "app.yaml").write_text(head(agent).partition("tests:")[0].replace("${BROKER}", "embedded"))
-    found = load(folder / "app.yaml", {})
-    assert problem in "\n".join(each.message for each in found.problems), found.problems
+    file = load(folder / "app.yaml", {})
+    assert problem in "\n".join(problem.message for problem in file.problems), file.problems
 
 
 def test_an_avro_schema_that_is_made_has_the_types_of_the_data(folder: Path) -> None:
@@ -195,7 +195,7 @@ def test_an_avro_schema_that_is_made_has_the_types_of_the_data(folder: Path) -> 
     )
     [to] = made.app.agents[0].outputs
     assert to.schema is not None
-    types = {each["name"]: each["type"] for each in json.loads(to.schema.schema)["fields"]}
+    types = {field["name"]: field["type"] for field in json.loads(to.schema.schema)["fields"]}
     assert types["most"] == ["null", "double"]
     assert types["at"] == ["null", "long"]
     assert types["who"] == ["null", {"type": "string", "contentMediaType": "application/json"}]

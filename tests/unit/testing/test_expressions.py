@@ -189,7 +189,7 @@ def test_the_file_of_the_page_does_what_its_tests_say(tmp_path: Path) -> None:
     ],
 )
 def test_a_forwarder_of_the_page_does_what_its_tests_say(title: str, tmp_path: Path) -> None:
-    [shown] = [each for each in re.findall(r"```yaml\n(.*?)```", PAGE, re.S) if f"  {title}:\n" in each]
+    [shown] = [text for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.S) if f"  {title}:\n" in text]
     head, _, steps = shown.partition(f"  {title}:\n")
     verdict = crashed(tmp_path, textwrap.dedent(steps), f"{head}  it:\n".replace("localhost:9092", '"${BROKER}"'))
     assert (verdict.failure, verdict.place) == (None, None)
@@ -197,8 +197,8 @@ def test_a_forwarder_of_the_page_does_what_its_tests_say(title: str, tmp_path: P
 
 def test_the_declared_fields_of_the_page_are_those_that_its_expressions_use(tmp_path: Path) -> None:
     _, shown, *_ = re.findall(r"```yaml\n(app: .*?)```", PAGE, re.S)
-    found = loaded(tmp_path, shown)
-    assert (found.problems, found.warnings) == ((), ())
+    file = loaded(tmp_path, shown)
+    assert (file.problems, file.warnings) == ((), ())
     misspelt = loaded(tmp_path, shown.replace("where: status", "where: stats"))
     assert "no field stats in fields" in str(misspelt.problems)
 

@@ -37,11 +37,11 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(file: Path) -> None:
-    found = loaded(file)
-    assert found.app is not None, found.problems
-    [case] = found.cases
-    assert play(found.app, case) is None
-    assert play_with_crashes(found.app, case, lambda done, total: None).failure is None
+    outcome = loaded(file)
+    assert outcome.app is not None, outcome.problems
+    [case] = outcome.cases
+    assert play(outcome.app, case) is None
+    assert play_with_crashes(outcome.app, case, lambda done, total: None).failure is None
 
 
 def test_its_table_names_every_key() -> None:

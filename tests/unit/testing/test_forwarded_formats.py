@@ -67,9 +67,9 @@ def passes(folder: Path, head: str, steps: str) -> None:
 
 def driver(folder: Path, head: str) -> TestDriver:
     (folder / "app.yaml").write_text(head.partition("tests:")[0].replace("${BROKER}", "embedded"))
-    found = load(folder / "app.yaml", {})
-    assert found.app is not None, [str(each) for each in found.problems]
-    return TestDriver(found.app)
+    outcome = load(folder / "app.yaml", {})
+    assert outcome.app is not None, [str(problem) for problem in outcome.problems]
+    return TestDriver(outcome.app)
 
 
 def options(reads: str) -> SchemaOptions | None:
@@ -244,9 +244,9 @@ def test_what_check_says_of_a_schema_of_the_output(folder: Path, reads: str, wri
     more = [*AVRO["fields"], {"name": "more", "type": "long"}]
     (folder / "more.avsc").write_text(json.dumps(AVRO | {"fields": more}))
     (folder / "app.yaml").write_text(file(READS[reads], writes).partition("tests:")[0].replace("${BROKER}", "embedded"))
-    found = load(folder / "app.yaml", {})
-    assert [str(each) for each in found.problems if problem not in str(each)] == []
-    assert bool(found.problems) == bool(problem)
+    outcome = load(folder / "app.yaml", {})
+    assert [str(item) for item in outcome.problems if problem not in str(item)] == []
+    assert bool(outcome.problems) == bool(problem)
 
 
 def test_what_is_written_anew_is_part_of_the_rule(folder: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_forwarded_avro_value_is_decoded_and_one_of_select_is_json() -> None:
     assert (output.value, output.raw) == ({"n": 7}, codec("avro", AVRO).encode({"n": 7}))
     selected = driver(Destination("out", select=(Selected("n"),)), format="avro", schema=AVRO)
     selected.send("in", {"n": 7})
-    assert [each.raw for each in selected.read("out")] == [b'{"n":7}']
+    assert [output.raw for output in selected.read("out")] == [b'{"n":7}']
 
 
 @pytest.mark.parametrize("place", ["before-commit", "after-commit", "acked-not-recorded"])
@@ -72,9 +72,9 @@ def test_each_record_is_read_once_wherever_the_process_dies(place: Any, delivery
 def test_an_agent_of_the_file_reads_what_is_forwarded_with_the_schema_of_the_forwarder(tmp_path: Path) -> None:
     (tmp_path / "price.avsc").write_text(json.dumps(PRICE))
     (tmp_path / "app.yaml").write_text(FILE)
-    found = loaded(tmp_path / "app.yaml")
-    assert (found.problems, found.app is not None) == ((), True)
-    made = TestDriver(found.app)
+    file = loaded(tmp_path / "app.yaml")
+    assert (file.problems, file.app is not None) == ((), True)
+    made = TestDriver(file.app)
     for number in (7, 30):
         made.send("in", {"n": number}, key="k")
     assert [output.value["total"] for output in made.read("sums")] == [30]

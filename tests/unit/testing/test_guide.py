@@ -17,9 +17,9 @@ def test_its_tests_pass_on_the_readme_s_file_with_smaller_baskets(tmp_path: Path
     (shop, _) = re.findall(r"```yaml\n(.*?)```", readme, re.S)
     tests, _ = re.findall(r"```yaml\n(.*?)```", GUIDE, re.S)
     (tmp_path / "shop.yaml").write_text(shop.replace("count: 100 ", "count: 2 ") + tests, encoding="utf-8")
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    assert [play(found.app, case) for case in found.cases] == [None]
+    file = loaded(tmp_path / "shop.yaml")
+    assert file.app is not None, file.problems
+    assert [play(file.app, case) for case in file.cases] == [None]
 
 
 def test_it_names_every_call_of_the_driver_and_every_step() -> None:

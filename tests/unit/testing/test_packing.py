@@ -41,49 +41,51 @@ def record(offset: int, value: bytes | None = b"v", headers: Headers | None = No
 
 
 def a_run(*records: tuple[str, KeptRecord]) -> RecordRun:
-    items = [encode_item((each.offset(), each.k, each.v, each.h or None, each.at)) for _, each in records]
-    return RecordRun([each.offset() for _, each in records], [group for group, _ in records], items, [], [])
+    items = [encode_item((record.offset(), record.k, record.v, record.h or None, record.at)) for _, record in records]
+    return RecordRun([record.offset() for _, record in records], [group for group, _ in records], items, [], [])
 
 
 def entries(made: Any) -> list[Entry]:
-    return [Entry(each.first, each.first, PACK, each.data, (), each.group) for each in made]
+    return [Entry(case.first, case.first, PACK, case.data, (), case.group) for case in made]
 
 
 def test_what_is_packed_comes_out_as_it_was_whole_or_one_by_one() -> None:
-    given = [("a", record(7)), ("b", record(8, None, [])), ("a", record(9, b"w"))]
-    made = packs(a_run(*given), COMMON)
-    assert [(each.group, each.first, each.items) for each in made] == [("a", "id/3/7", 2), ("b", "id/3/8", 1)]
+    headers = [("a", record(7)), ("b", record(8, None, [])), ("a", record(9, b"w"))]
+    made = packs(a_run(*headers), COMMON)
+    assert [(case.group, case.first, case.items) for case in made] == [("a", "id/3/7", 2), ("b", "id/3/8", 1)]
     single = packed(record(11), "id", 1.5)
-    for held in (entries(made), singles(made)):
-        found = unpacked([*held, Entry("k", "c", "", single)])
-        assert [each.origin for each in found] == [RecordOrigin("in", "id", 3, offset) for offset in (7, 9, 8, 11)]
-        assert [(each.offset(), each.value(), each.taken_at) for each in found] == [
+    for item in (entries(made), singles(made)):
+        records = unpacked([*item, Entry("k", "c", "", single)])
+        assert [record.origin for record in records] == [
+            RecordOrigin("in", "id", 3, offset) for offset in (7, 9, 8, 11)
+        ]
+        assert [(message.offset(), message.value(), message.taken_at) for message in records] == [
             (number, value, 1.5) for number, value in enumerate([b"v", b"w", None, b"v"])
         ]
-        assert [each.real for each in found] == [given[0][1], given[2][1], given[1][1], record(11)]
-    assert [each.idempotency_key for each in singles(made)] == ["id/3/7", "id/3/7+1", "id/3/8"]
+        assert [record.real for record in records] == [headers[0][1], headers[2][1], headers[1][1], record(11)]
+    assert [entry.idempotency_key for entry in singles(made)] == ["id/3/7", "id/3/7+1", "id/3/8"]
 
 
 def test_large_records_and_small_counts_are_cut_into_packs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_records, "PACK_BYTES", 100)
     run = a_run(*(("a", record(offset, b"v" * 60)) for offset in range(7)))
     made = packs(run, COMMON)
-    assert [each.items for each in made] == [2, 2, 2, 1]
-    assert len({each.first for each in made}) == 4
-    assert [each.origin.offset for each in unpacked(entries(made))] == list(range(7))
+    assert [case.items for case in made] == [2, 2, 2, 1]
+    assert len({case.first for case in made}) == 4
+    assert [record.origin.offset for record in unpacked(entries(made))] == list(range(7))
     monkeypatch.setattr(shared_records, "PACK_BYTES", 100_000)
-    assert [[each.items for each in packs(run, COMMON, most)] for most in (3, 7)] == [[3, 3, 1], [7]]
+    assert [[pack.items for pack in packs(run, COMMON, most)] for most in (3, 7)] == [[3, 3, 1], [7]]
 
 
 def test_a_pack_ends_with_the_record_that_ends_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(*((group, record(offset, b"v" * 60)) for offset, group in enumerate("aababbaa")))._replace(
         ends=[3, 9, 5]
     )
-    found = [(each.group, each.first, each.items, each.ends) for each in packs(run, COMMON)]
-    assert found == [("a", "id/3/0", 3, True), ("b", "id/3/2", 3, True), ("a", "id/3/6", 2, False)]
+    tuples = [(pack.group, pack.first, pack.items, pack.ends) for pack in packs(run, COMMON)]
+    assert tuples == [("a", "id/3/0", 3, True), ("b", "id/3/2", 3, True), ("a", "id/3/6", 2, False)]
     monkeypatch.setattr(shared_records, "PACK_BYTES", 100)
-    assert [each.ends for each in packs(run, COMMON)] == [False, True, False, True, False]
-    assert [each.ends for each in singles(packs(run, COMMON))] == [*[False, False, True] * 2, False, False]
+    assert [pack.ends for pack in packs(run, COMMON)] == [False, True, False, True, False]
+    assert [entry.ends for entry in singles(packs(run, COMMON))] == [*[False, False, True] * 2, False, False]
 
 
 def test_an_insert_has_so_many_records_bytes_and_packs_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,10 +113,10 @@ def test_records_are_packed_as_they_are_read_and_what_cannot_be_used_is_refused(
     )
     groups = Groups(Rule(agent, codec("json")))
     values = (b'{"k":"a"}', b"{", b'{"k":"b"}', None, b'{"k":"%s"}' % (b"c" * 999))
-    given = [record(offset, value, [] if offset == 3 else None) for offset, value in enumerate(values, 1)]
-    run = Packing("b", Gate(9), buffer, lambda: 1.5).read(groups, given)
+    records = [record(offset, value, [] if offset == 3 else None) for offset, value in enumerate(values, 1)]
+    run = Packing("b", Gate(9), buffer, lambda: 1.5).read(groups, records)
     assert (run.offsets, run.groups) == ([1, 3], ["a", "b"])
-    assert [each.real for each in unpacked(entries(packs(run, COMMON)))] == [given[0], given[2]]
+    assert [record.real for record in unpacked(entries(packs(run, COMMON)))] == [records[0], records[2]]
     assert [(event.record.offset(), event.reason) for event in groups.drain() if isinstance(event, Refused)] == [
         (2, "undecodable"),
         (4, "null-value"),
@@ -150,11 +152,11 @@ class AtOnce:
 
     def begin(self, call: Any, then: Any, failed: Any) -> None:
         try:
-            found = call()
+            answer = call()
         except PersistenceError as error:
             failed(error)
         else:
-            then(found)
+            then(answer)
 
     def turn(self) -> int:
         return 0

@@ -55,7 +55,7 @@ def schema(folder: Path, head: str) -> dict[str, object]:
     app = load(folder / "app.yaml", {}).app
     assert app is not None
     [avro] = [to.schema for to in app.agents[0].outputs if to.schema]
-    return {each["name"]: each["type"] for each in json.loads(avro.schema)["fields"]}
+    return {field["name"]: field["type"] for field in json.loads(avro.schema)["fields"]}
 
 
 TEXT = {"type": "string", "contentMediaType": "application/json"}

@@ -89,7 +89,7 @@ def test_partitions_and_workers_fill_one_group_of_a_key() -> None:
     assert (first.key, first.value["total"], first.value["reason"], first.value["count"]) == ("k", 3, "count", 3)
     assert (first.headers["sluicegate-first"], first.headers["sluicegate-last"]) == ("in/0/0", "in/2/0")
     assert (second.headers["sluicegate-first"], second.headers["sluicegate-last"]) == ("in/3/0", "in/1/1")
-    assert {each.headers["sluicegate-rule"] for each in (first, second)} == {rule_of(an_app().agents[0]).short}
+    assert {entry.headers["sluicegate-rule"] for entry in (first, second)} == {rule_of(an_app().agents[0]).short}
 
 
 def test_what_came_within_the_time_fires_without_another_record() -> None:
@@ -165,8 +165,8 @@ def test_a_group_that_times_out_goes_where_the_file_says(policy: Any, topic: str
     with TestDriver(an_app(replace(RULE, on_timeout=policy))) as driver:
         feed(driver, 1)
         driver.advance(31.0)
-        found = driver.dead_letters()
-        assert ([output.topic for output in found], driver.read("out")) == ([topic] if topic else [], [])
+        letters = driver.dead_letters()
+        assert ([output.topic for output in letters], driver.read("out")) == ([topic] if topic else [], [])
 
 
 def test_without_a_count_the_limit_ends_a_group() -> None:

@@ -108,7 +108,9 @@ def test_a_group_that_ends_in_parts_has_no_early_result_of_all_of_them() -> None
             driver.advance(10.5)
         assert told(driver) == [(1, "early", 1, False), (2, "early", 2, False)]
         driver.advance(60.0)
-        results = [(each.value["count"], each.value["reason"], each.value["final"]) for each in driver.read("out")]
+        results = [
+            (output.value["count"], output.value["reason"], output.value["final"]) for output in driver.read("out")
+        ]
         assert results == [(2, "limit", True), (1, "timeout", True)]
 
 

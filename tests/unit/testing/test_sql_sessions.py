@@ -76,14 +76,14 @@ class Shop:
         return self.folder / "shop.yaml"
 
     def play(self, steps: str = STEPS, store: str = "${STORE}", **renamed: str) -> Failure | None:
-        found = loaded(self.write(steps, store, **renamed))
-        assert found.app is not None, found.problems
-        return play(found.app, found.cases[0])
+        file = loaded(self.write(steps, store, **renamed))
+        assert file.app is not None, file.problems
+        return play(file.app, file.cases[0])
 
     def crashed(self) -> CaseVerdict:
-        found = loaded(self.write())
-        assert found.app is not None, found.problems
-        return play_with_crashes(found.app, found.cases[0], lambda done, total: None)
+        file = loaded(self.write())
+        assert file.app is not None, file.problems
+        return play_with_crashes(file.app, file.cases[0], lambda done, total: None)
 
 
 @pytest.fixture
@@ -185,8 +185,8 @@ def test_a_setup_that_cannot_be_had_is_named(setup: str, sql: str, text: str, sh
 
 
 def test_a_setup_stands_first(shop: Shop) -> None:
-    found = loaded(shop.write("- advance: 1s\n- setup: orders.sql\n"))
-    assert [str(each).partition(": ")[2] for each in found.problems] == [
+    file = loaded(shop.write("- advance: 1s\n- setup: orders.sql\n"))
+    assert [str(problem).partition(": ")[2] for problem in file.problems] == [
         "tests.it[1].setup: comes after another step; begin the test with it"
     ]
 
@@ -210,9 +210,9 @@ def test_a_setup_stands_first(shop: Shop) -> None:
 def test_a_session_that_a_test_does_not_have_says_what_is_possible(
     function: str, store: str, text: str, shop: Shop
 ) -> None:
-    found = loaded(shop.write("- send: {topic: orders, value: {id: a, amount: 3}}\n", store, enter=function))
-    assert found.app is not None, found.problems
-    with TestDriver(found.app) as driver:
+    file = loaded(shop.write("- send: {topic: orders, value: {id: a, amount: 3}}\n", store, enter=function))
+    assert file.app is not None, file.problems
+    with TestDriver(file.app) as driver:
         driver.send("orders", {"id": "a", "amount": 3})
         [letter] = driver.dead_letters()
     assert text in str(letter.headers["sluicegate-dead-error"])

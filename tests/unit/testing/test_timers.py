@@ -179,10 +179,10 @@ def test_completed_groups_schedule_too() -> None:
 def test_what_cannot_be_meant_is_refused_in_words() -> None:
     with TestDriver(an_app("wrong")) as driver:
         driver.send("in", {}, key="k")
-        said = [output.value for output in driver.read("out")]
+        values = [output.value for output in driver.read("out")]
         needs = "schedule() needs `after`, a time from 0 on, or `at`, and not both"
         zone = "schedule(): `at` is a datetime with a time zone, from 1970 on"
-        assert said == [needs] * 5 + [zone] * 2 + ["schedule() of 2000001 bytes: a message may have 998976"]
+        assert values == [needs] * 5 + [zone] * 2 + ["schedule() of 2000001 bytes: a message may have 998976"]
 
 
 def reminded(way: str, deaths: Deaths) -> list[Any]:

@@ -58,13 +58,13 @@ def file_of(rule: str, reader: str) -> str:
 
 def outcome(path: Path, *wrong: bytes) -> tuple[list[list[int]], list[tuple[str | None, bytes | None]], list[bytes]]:
     """The values of `v` in each result, the dead letters with reason and bytes, and the bytes of the wrong records."""
-    sent = [b'{"v":1,%b,"x":%b}' % (AT.encode(), each) for each in wrong]
+    sent = [b'{"v":1,%b,"x":%b}' % (AT.encode(), text) for text in wrong]
     with TestDriver(path, partitions=1) as shop:
         for value in (*sent, *(f'{{"v":{v},{AT}}}'.encode() for v in (2, 3))):
             shop.send("orders", value, key="k")
         shop.advance("1h")
-        results = [[row["v"] for row in each.value["rows"]] for each in shop.read("pairs")]
-        return results, [(each.reason, each.raw) for each in shop.dead_letters()], sent
+        results = [[row["v"] for row in output.value["rows"]] for output in shop.read("pairs")]
+        return results, [(letter.reason, letter.raw) for letter in shop.dead_letters()], sent
 
 
 COMBINED = [
@@ -79,7 +79,7 @@ def test_what_no_reader_can_read_is_refused_at_intake(rule: str, reader: str, tm
     path = tmp_path / "shop.yaml"
     path.write_text(file_of(rule, reader))
     results, letters, wrong = outcome(path, *WRONG.values())
-    assert letters == [("undecodable", each) for each in wrong]
+    assert letters == [("undecodable", text) for text in wrong]
     assert results == [[2, 3]] * (2 if rule == "hopping" else 1)
 
 
@@ -107,11 +107,13 @@ NAMED = {
 def test_a_field_that_cannot_be_read_is_not_a_missing_field(reader: str, tmp_path: Path) -> None:
     path = tmp_path / "shop.yaml"
     path.write_text(HEAD + NAMED[reader])
-    wrong = [b'{"v":1,"x":%b}' % each for each in WRONG.values()]
+    wrong = [b'{"v":1,"x":%b}' % text for text in WRONG.values()]
     with TestDriver(path, partitions=1) as shop:
         for value in wrong:
             shop.send("orders", value, key="k")
-        assert [(each.reason, each.raw) for each in shop.dead_letters()] == [("undecodable", each) for each in wrong]
+        assert [(letter.reason, letter.raw) for letter in shop.dead_letters()] == [
+            ("undecodable", text) for text in wrong
+        ]
         assert shop.read("pairs") == []
 
 
@@ -124,8 +126,8 @@ def test_a_name_that_is_not_utf8_beside_a_field_that_a_row_replaces(tmp_path: Pa
         shop.put_row("customers", "ann", {"name": "Ann"})
         shop.send("orders", wrong, key="k")
         shop.send("orders", {"x": "ann", "customer": 1}, key="k")
-        assert [(each.reason, each.raw) for each in shop.dead_letters()] == [("undecodable", wrong)]
-        assert [each.value for each in shop.read("pairs")] == [{"x": "ann", "customer": {"name": "Ann"}}]
+        assert [(letter.reason, letter.raw) for letter in shop.dead_letters()] == [("undecodable", wrong)]
+        assert [output.value for output in shop.read("pairs")] == [{"x": "ann", "customer": {"name": "Ann"}}]
 
 
 BY_ID = "    dedupe: {id: x, horizon: 1h, on_missing: accept}\n"
@@ -143,13 +145,15 @@ DEDUPED = {
 def test_an_id_that_cannot_be_read_is_no_missing_id(rule: str, tmp_path: Path) -> None:
     path = tmp_path / "shop.yaml"
     path.write_text(HEAD + DEDUPED[rule])
-    wrong = [b'{"v":1,%b,"x":%b}' % (AT.encode(), each) for each in WRONG.values()]
+    wrong = [b'{"v":1,%b,"x":%b}' % (AT.encode(), text) for text in WRONG.values()]
     with TestDriver(path, partitions=1) as shop:
         for value in (*wrong, *(b'{"v":2,%b}' % AT.encode(),) * 2, *(b'{"v":3,%b,"x":7}' % AT.encode(),) * 2):
             shop.send("orders", value, key="k")
         shop.advance("1h")
-        assert [(each.reason, each.raw) for each in shop.dead_letters()] == [("undecodable", each) for each in wrong]
-        counted = sum(each.value.get("n", 1) for each in shop.read("pairs"))
+        assert [(letter.reason, letter.raw) for letter in shop.dead_letters()] == [
+            ("undecodable", text) for text in wrong
+        ]
+        counted = sum(output.value.get("n", 1) for output in shop.read("pairs"))
     assert counted == 3  # two without an id, and one of the two with the same id
 
 

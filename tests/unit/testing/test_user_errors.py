@@ -129,7 +129,7 @@ def test_a_handler(name: str, shop: Shop) -> None:
     assert letter.headers["sluicegate-dead-error"] == "the handler raised ValueError: no customer Bob"
     assert letter.headers["sluicegate-dead-where"] == "shop.py:19 in check"
     failed = [event for event in shop.said if event["event"] == "handler.failed"]
-    assert [(each["error"], each["raised_at"]) for each in failed] == [
+    assert [(failure["error"], failure["raised_at"]) for failure in failed] == [
         ("ValueError: no customer <value>", "shop.py:19 in check")
     ] * 2
     assert "Bob" not in shop.logged()
@@ -179,13 +179,13 @@ def test_an_isolated_message_says_where(shop: Shop) -> None:
         driver.advance(5)
         [letter] = driver.dead_letters()
     assert letter.reason == "bad-item"
-    said = "the handler raised ValueError: no customer Bob (shop.py:19 in check)"
-    assert letter.headers["sluicegate-dead-error"] == said
+    text = "the handler raised ValueError: no customer Bob (shop.py:19 in check)"
+    assert letter.headers["sluicegate-dead-error"] == text
     assert "Bob" not in shop.logged()
 
 
 def test_the_twin_that_logs_the_message_as_it_is_shows_the_value(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causes, "masked", lambda said, payload: said)
+    monkeypatch.setattr(causes, "masked", lambda text, payload: text)
     with shop.driver(AGENTS["handler"]) as driver:
         driver.send("in", {"name": "Bob"}, key="k")
     assert "Bob" in shop.logged()

@@ -51,9 +51,9 @@ def test_windows_go_together_with(kind: str, tmp_path: Path) -> None:
     more, (first, second) = KINDS[kind]
     tests = TESTS.replace("FIRST", first).replace("SECOND", second)
     (tmp_path / "shop.yaml").write_text(HEAD + more + tests)
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    verdict = play_with_crashes(found.app, found.cases[0], lambda done, total: None)
+    file = loaded(tmp_path / "shop.yaml")
+    assert file.app is not None, file.problems
+    verdict = play_with_crashes(file.app, file.cases[0], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 
@@ -67,9 +67,9 @@ def test_a_handler_gets_the_window(more: str, tmp_path: Path) -> None:
         "def handle(value, send):\n"
         '    send({"total": value["total"], "by": value["window"]["closed_by"]}, key=value["key"])\n'
     )
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    verdict = play_with_crashes(found.app, found.cases[0], lambda done, total: None)
+    file = loaded(tmp_path / "shop.yaml")
+    assert file.app is not None, file.problems
+    verdict = play_with_crashes(file.app, file.cases[0], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 

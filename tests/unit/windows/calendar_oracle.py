@@ -30,14 +30,14 @@ def first(day: date, unit: str, week_starts: int) -> date:
 def boundaries(zone: str, unit: str, week_starts: int, middle: int) -> list[int]:
     """The milliseconds at which a wall clock shows another unit for the first time."""
     days, place, latest = REACH[unit], ZoneInfo(zone), date.min
-    found, begin = [], middle // QUARTER * QUARTER
+    ints, begin = [], middle // QUARTER * QUARTER
     for at in range(begin - days * 86_400, begin + days * 86_400, QUARTER):
         shown = datetime.fromtimestamp(at, UTC).astimezone(place).date()
         if shown > latest:
             if first(shown, unit, week_starts) > latest:
-                found.append(1_000 * at)
+                ints.append(1_000 * at)
             latest = shown
-    return found[1:]
+    return ints[1:]
 
 
 @dataclass

@@ -58,7 +58,7 @@ class HoppingOracle:
         self.partly += unclosed != windows
         records = self.taken.setdefault(step.key, [])
         records.append(Taken(offset, step.time, step.amount, step.now, unclosed))
-        if sum(self.part(each) == self.part(records[-1]) for each in records) == self.most:
+        if sum(self.part(record) == self.part(records[-1]) for record in records) == self.most:
             self.end(step.key, "limit", "")
 
     def passed(self, time: int) -> None:
@@ -72,12 +72,12 @@ class HoppingOracle:
 
     def open(self) -> list[tuple[int, int, bytes]]:
         """(start, first offset, key) of each open window."""
-        found: dict[tuple[int, bytes], int] = {}
+        numbers: dict[tuple[int, bytes], int] = {}
         for key, records in self.taken.items():
             for record in records:
                 for start in record.windows:
-                    found.setdefault((start, key), record.offset)
-        return sorted((start, first, key) for (start, key), first in found.items())
+                    numbers.setdefault((start, key), record.offset)
+        return sorted((start, first, key) for (start, key), first in numbers.items())
 
     def look(self, now: float) -> None:
         """The owner's clock: windows that are over since `idle` in a silent partition, and keys that are too old."""
@@ -97,8 +97,8 @@ class HoppingOracle:
 
     def end(self, key: bytes, reason: str, by: str) -> None:
         """All windows of the key."""
-        for start, _, each in self.open():
-            if each == key:
+        for start, _, session in self.open():
+            if session == key:
                 self.fire(key, start, reason, by)
 
     def fire(self, key: bytes, start: int, reason: str, by: str) -> None:

@@ -56,7 +56,7 @@ class AmendOracle(Oracle):
         """What happens at a lower watermark comes first."""
         closes = {start: self.end_of(start) + self.grace for start, _ in (*self.open, *self.kept)}
         moments, watermark = {*closes.values(), *(at + self.keep for at in closes.values())}, self.watermark
-        for moment in sorted(each for each in moments if each <= watermark):
+        for moment in sorted(moment for moment in moments if moment <= watermark):
             self.watermark = moment
             super().close(by)
             self.end_kept()
@@ -123,16 +123,16 @@ class NewSessionOracle(SessionOracle):
     def late(self, offset: int, step: Step) -> None:
         assert step.key is not None
         sessions = self.added.setdefault(step.key, [])
-        touched = [each for each in sessions if each.begin - self.gap <= step.time <= each.end + self.gap]
-        touched.sort(key=lambda each: min(each.records))
+        touched = [session for session in sessions if session.begin - self.gap <= step.time <= session.end + self.gap]
+        touched.sort(key=lambda session: min(session.records))
         self.began[offset] = step.now
         one = touched[0] if touched else Session(step.now)
         one.records.append((offset, step.time, step.amount))
         if not touched:
             sessions.append(one)
-        for each in touched[1:] if len(one.records) < self.most else ():
-            one.records += each.records
-            sessions.remove(each)
+        for session in touched[1:] if len(one.records) < self.most else ():
+            one.records += session.records
+            sessions.remove(session)
         if len(one.records) >= self.most:
             self.results.append(one.result(step.key, self.gap, "limit", ""))
             sessions.remove(one)
@@ -140,9 +140,9 @@ class NewSessionOracle(SessionOracle):
     def look(self, now: float) -> None:
         super().look(now)
         for key, sessions in self.added.items():
-            for each in [each for each in sessions if self.since(each) + self.gather <= now]:
-                sessions.remove(each)
-                self.results.append(each.result(key, self.gap, "window", "late"))
+            for session in [session for session in sessions if self.since(session) + self.gather <= now]:
+                sessions.remove(session)
+                self.results.append(session.result(key, self.gap, "window", "late"))
 
     def since(self, session: Session) -> float:
         return min(self.began[offset] for offset, *_ in session.records)

@@ -102,17 +102,17 @@ class SessionOracle:
         if step.left_out:
             return
         sessions = self.open.setdefault(step.key, [])
-        touched = [each for each in sessions if each.begin - self.gap <= step.time <= each.end + self.gap]
+        touched = [session for session in sessions if session.begin - self.gap <= step.time <= session.end + self.gap]
         if not touched and step.time + self.gap + self.grace < self.watermark:
             self.late(offset, step)
             return
         self.reopened |= any(
-            each.key == step.key and each.start - self.gap <= step.time <= each.end for each in self.results
+            result.key == step.key and result.start - self.gap <= step.time <= result.end for result in self.results
         )
         if not touched:
             touched = [Session(step.now)]
             sessions += touched
-        touched.sort(key=lambda each: min(each.records, default=(0,)))
+        touched.sort(key=lambda session: min(session.records, default=(0,)))
         self.add(step, offset, touched)
 
     def late(self, offset: int, step: Step) -> None:
@@ -129,12 +129,12 @@ class SessionOracle:
         one, *others = touched
         one.records.append((offset, step.time, step.amount))
         one.seen = step.now
-        amounts = [amount for each in touched for *_, amount in each.records]
+        amounts = [amount for session in touched for *_, amount in session.records]
         ends = self.until is not None and self.until(step.amount, amounts)
         if ends or len(one.records) < min(self.most, self.complete):
-            for each in others:
-                one.records += each.records
-                self.open[step.key].remove(each)
+            for other in others:
+                one.records += other.records
+                self.open[step.key].remove(other)
         if len(one.records) >= self.complete:
             self.end(step.key, one, "count", "")
         elif ends:
@@ -144,24 +144,24 @@ class SessionOracle:
 
     def look(self, now: float) -> None:
         """The owner's clock: sessions that are over since `idle` in a silent partition, and those that are too old."""
-        over = [self.closes(each) for sessions in self.open.values() for each in sessions]
+        over = [self.closes(session) for sessions in self.open.values() for session in sessions]
         over = [closes for closes in over if closes <= self.silent_until(now)]
         if over:
             self.watermark = max(over)
             self.close("idle")
         for key, sessions in self.open.items():
-            for each in [each for each in sessions if each.seen + self.at_most <= now]:
-                self.end(key, each, "window", "at_most")
+            for session in [session for session in sessions if session.seen + self.at_most <= now]:
+                self.end(key, session, "window", "at_most")
 
     def silent_until(self, now: float) -> float:
         """Silence closes the sessions that close at this watermark or before."""
         return (now - self.idle) * 1000 if now >= self.seen + self.idle else -inf
 
     def close(self, by: str) -> None:
-        over = [(key, each) for key, sessions in self.open.items() for each in sessions]
-        for key, each in sorted(over, key=lambda one: (one[1].end, min(one[1].records))):
-            if self.closes(each) <= self.watermark:
-                self.end(key, each, "window", by)
+        over = [(key, session) for key, sessions in self.open.items() for session in sessions]
+        for key, session in sorted(over, key=lambda one: (one[1].end, min(one[1].records))):
+            if self.closes(session) <= self.watermark:
+                self.end(key, session, "window", by)
 
     def end(self, key: bytes, session: Session, reason: str, by: str) -> None:
         self.open[key].remove(session)

@@ -27,7 +27,7 @@ class Taken(NamedTuple):
 
 def values_of(amounts: list[float]) -> tuple[Any, ...]:
     """A sum is rounded once."""
-    total = float(sum(map(Fraction, amounts))) if any(type(each) is float for each in amounts) else sum(amounts)
+    total = float(sum(map(Fraction, amounts))) if any(type(amount) is float for amount in amounts) else sum(amounts)
     mean = float(total / len(amounts))
     many = len(set(amounts))
     return (len(amounts), total, min(amounts), max(amounts), mean, amounts[0], amounts[-1], many, amounts)
@@ -67,21 +67,21 @@ class SlidingOracle:
         else:
             self.watermark = mark
             records.append(Taken(offset, step.time, step.amount if self.parts == 1 else step.amount / self.parts))
-            within = sorted((each for each in records if each.time <= step.time), key=in_time)
+            within = sorted((record for record in records if record.time <= step.time), key=in_time)
             if self.size or not self.last:
-                within = [each for each in within if step.time - self.size <= each.time]
+                within = [record for record in within if step.time - self.size <= record.time]
             if self.last:
                 within = within[-self.last :]
             start = within[0].time if self.last else step.time - self.size
             within.sort()
-            values = values_of([each.amount for each in within])
+            values = values_of([record.amount for record in within])
             self.results.append(SlidingResult(step.key, start, step.time, within[0].offset, offset, values))
 
     def kept(self, records: list[Taken], watermark: int) -> list[Taken]:
         """The records of a key that a record which comes, or the newest of those that came, may have in its window."""
         least, kept = watermark - self.grace, []
         for record in records:
-            behind = [each for each in records if in_time(each) > in_time(record) and each.time <= least]
+            behind = [item for item in records if in_time(item) > in_time(record) and item.time <= least]
             in_size = record.time >= least - self.size or (not self.size and self.last)
             by_number = not self.last or record.time > least or len(behind) < self.last
             if in_size and by_number:

@@ -31,16 +31,16 @@ ORIGIN = "sums.repartition/in"
 def test_each_open_session_is_among_those_that_close_and_those_of_its_key(seed: int, most: int) -> None:
     """With few bytes a session is fired for room while a record makes one of two."""
     chance = random.Random(seed)
-    found = open_windows(Window(1.0, kind="session", grace=5.0), compute=ALL, max_bytes=most)
-    assert isinstance(found, SessionGroups)
+    groups = open_windows(Window(1.0, kind="session", grace=5.0), compute=ALL, max_bytes=most)
+    assert isinstance(groups, SessionGroups)
     for offset in range(60):
         key, time, amount = chance.choice([b"a", b"b"]), chance.randrange(20_000), chance.choice([1, 111_111])
-        found.accept([record(offset, key, time, amount)], 100.0)
+        groups.accept([record(offset, key, time, amount)], 100.0)
         closing = {
-            each for _, first, each in found._order if each in found.states and found.states[each][FIRST] == first
+            name for _, first, name in groups._order if name in groups.states and groups.states[name][FIRST] == first
         }
-        assert closing >= {*found.states}
-        assert sorted(each for names in found.sessions.values() for each in names) == sorted(found.states)
+        assert closing >= {*groups.states}
+        assert sorted(name for names in groups.sessions.values() for name in names) == sorted(groups.states)
 
 
 LIMITS = ({}, {"max_items": 4}, {"max_groups": 3}, {"max_bytes": 30}, {"max_buffered_bytes": 60, "max_bytes": 60})
@@ -51,33 +51,33 @@ LIMITS = ({}, {"max_items": 4}, {"max_groups": 3}, {"max_bytes": 30}, {"max_buff
 def test_a_record_is_in_as_many_results_as_it_has_open_windows(seed: int, limits: dict[str, int]) -> None:
     """Limits end all windows of a key, and its next record makes further results."""
     chance = random.Random(seed)
-    found = open_windows(Window(4.0, kind="hopping", every=1.0, grace=1.0, max_ahead=1e9), compute=ALL, **limits)
-    assert isinstance(found, HoppingGroups)
+    groups = open_windows(Window(4.0, kind="hopping", every=1.0, grace=1.0, max_ahead=1e9), compute=ALL, **limits)
+    assert isinstance(groups, HoppingGroups)
     expected = watermark = 0
     for offset in range(120):
         time = 100 * offset + chance.randrange(8_000)
         watermark = max(watermark, time)
         expected += sum(start + 5_000 > watermark for start in range(time // 1_000 * 1_000, time - 4_000, -1_000))
-        found.accept([record(offset, chance.choice([b"a", b"b"]), time, chance.choice([1, 111_111]))], 0.0)
-        closing = {(each, closes) for closes, _, each in found._order}
-        assert sorted(name(pane, key) for key, panes in found.panes.items() for pane in panes) == sorted(found.states)
+        groups.accept([record(offset, chance.choice([b"a", b"b"]), time, chance.choice([1, 111_111]))], 0.0)
+        closing = {(key, closes) for closes, _, key in groups._order}
+        assert sorted(name(pane, key) for key, panes in groups.panes.items() for pane in panes) == sorted(groups.states)
         assert closing >= {
-            (oldest, found.span(oldest, found.states[oldest]).closes)
-            for oldest in (name(panes[0], key) for key, panes in found.panes.items())
+            (oldest, groups.span(oldest, groups.states[oldest]).closes)
+            for oldest in (name(panes[0], key) for key, panes in groups.panes.items())
         }
-    found.accept([record(200, b"c", 1_000_000, 1)], 0.0)
-    assert sum(event.count for event in found.events if isinstance(event, Fire)) == expected
-    assert len(found.states) == 1
+    groups.accept([record(200, b"c", 1_000_000, 1)], 0.0)
+    assert sum(event.count for event in groups.events if isinstance(event, Fire)) == expected
+    assert len(groups.states) == 1
 
 
 def test_a_session_is_noted_once_when_its_heap_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (closing, sessions):
         monkeypatch.setattr(module, "STALE", 3)
-    found = open_windows(Window(60.0, kind="session", grace=1000.0), max_items=10)
+    groups = open_windows(Window(60.0, kind="session", grace=1000.0), max_items=10)
     for offset in range(500):
-        found.accept([record(offset, b"k", 1_000, 1)], 100.0)
-    ended = sum(fire.count for fire in found.events)  # type: ignore[union-attr]
-    assert ended + sum(state[COUNT] for state in found.states.values()) == 500
+        groups.accept([record(offset, b"k", 1_000, 1)], 100.0)
+    ended = sum(fire.count for fire in groups.events)  # type: ignore[union-attr]
+    assert ended + sum(state[COUNT] for state in groups.states.values()) == 500
 
 
 def test_windows_make_room_in_an_earlier_version_that_fills_it() -> None:
@@ -113,6 +113,6 @@ def test_explain_finds_the_window_of_a_re_keyed_record_by_the_time_it_was_re_key
 ) -> None:
     """Not by the time at which it was written again."""
     headers = [("sluicegate-agent", b"sums.repartition"), ("sluicegate-origin", b"in/0/7"), ("sluicegate-time", time)]
-    found = LogRecord("by", 0, 0, b"k", b'{"amount":1}', headers, at=700_000)
+    log_record = LogRecord("by", 0, 0, b"k", b'{"amount":1}', headers, at=700_000)
     rule = Rule(an_agent(Window(60.0, origins=(ORIGIN,))), codec("json"))
-    assert window_of(rule)(found) == start
+    assert window_of(rule)(log_record) == start

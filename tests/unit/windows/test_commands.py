@@ -71,8 +71,8 @@ def test_shadow_takes_windows_and_correlations() -> None:
 
 
 def a_leg(offset: int, second: int, key: bytes = b"k") -> LogRecord:
-    said = {"agent": "order", "origin": f"orders/0/{offset}", "time": str(1_000 * second)}
-    headers = [(f"sluicegate-{name}", text.encode()) for name, text in said.items()]
+    document = {"agent": "order", "origin": f"orders/0/{offset}", "time": str(1_000 * second)}
+    headers = [(f"sluicegate-{name}", text.encode()) for name, text in document.items()]
     return LogRecord("in", 0, offset, key, b'{"order":{"id":1}}', headers)
 
 

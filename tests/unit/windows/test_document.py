@@ -21,18 +21,18 @@ CASES = [(number, case) for number, many in enumerate((4, 2, 2, 2, 2, 3, 2, 1)) 
 @pytest.mark.parametrize(("number", "case"), CASES)
 def test_its_files_pass_their_own_tests_with_a_death_at_every_place(tmp_path: Path, number: int, case: int) -> None:
     (tmp_path / "shop.yaml").write_text(FILES[number], encoding="utf-8")
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    verdict = play_with_crashes(found.app, found.cases[case], lambda done, total: None)
+    file = loaded(tmp_path / "shop.yaml")
+    assert file.app is not None, file.problems
+    verdict = play_with_crashes(file.app, file.cases[case], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 
 def test_no_test_of_its_files_is_left_out(tmp_path: Path) -> None:
-    found = []
+    findings = []
     for number, text in enumerate(FILES):
         (tmp_path / "shop.yaml").write_text(text, encoding="utf-8")
-        found += [(number, case) for case in range(len(loaded(tmp_path / "shop.yaml").cases))]
-    assert found == CASES
+        findings += [(number, case) for case in range(len(loaded(tmp_path / "shop.yaml").cases))]
+    assert findings == CASES
 
 
 def test_its_table_names_every_key() -> None:

@@ -16,10 +16,10 @@ DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "early-results.md").r
 @pytest.mark.parametrize("case", range(3))
 def test_its_file_passes_its_own_tests_with_a_death_at_every_place(tmp_path: Path, case: int) -> None:
     (tmp_path / "shop.yaml").write_text(FILE, encoding="utf-8")
-    found = loaded(tmp_path / "shop.yaml")
-    assert found.app is not None, found.problems
-    assert len(found.cases) == 3
-    verdict = play_with_crashes(found.app, found.cases[case], lambda done, total: None)
+    file = loaded(tmp_path / "shop.yaml")
+    assert file.app is not None, file.problems
+    assert len(file.cases) == 3
+    verdict = play_with_crashes(file.app, file.cases[case], lambda done, total: None)
     assert (verdict.failure, verdict.place) == (None, None)
 
 

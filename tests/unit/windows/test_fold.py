@@ -88,9 +88,9 @@ def stamped(chance: random.Random, record: LogRecord) -> LogRecord:
     topic = chance.choice(["phones", "phones", "phones", "gone"]) if chance.random() < 0.1 else "phones"
     number = chance.choice([0, 0, 0, 1, 2, 3])
     at = max(0, record.offset() * 40 - 1_000 * number + chance.choice([0, 0, 0, 0, 0, 0, -3_000, 200, 5_000_000]))
-    said = {"agent": b"re", "origin": b"%s/%d/%d" % (topic.encode(), number, record.offset()), "time": b"%d" % at}
+    document = {"agent": b"re", "origin": b"%s/%d/%d" % (topic.encode(), number, record.offset()), "time": b"%d" % at}
     if chance.random() < 0.05:
-        said |= chance.choice(
+        document |= chance.choice(
             [
                 {"time": b"x"},
                 {"time": None},
@@ -103,8 +103,8 @@ def stamped(chance: random.Random, record: LogRecord) -> LogRecord:
     key, value = record.key(), record.value()
     if chance.random() < 0.1:
         key = value = None
-        said["state"] = b"%s/%d" % (chance.choice([b"behind", b"at-end", b"idle"]), at)
-    headers = [(f"sluicegate-{name}", text) for name, text in said.items()]
+        document["state"] = b"%s/%d" % (chance.choice([b"behind", b"at-end", b"idle"]), at)
+    headers = [(f"sluicegate-{name}", text) for name, text in document.items()]
     return LogRecord("in", 0, record.offset(), key, value, headers, at=at)
 
 
@@ -128,7 +128,7 @@ def outcome(rule: str, window: str, seed: int, folds: bool) -> list[Any]:
     groups.caught_up = True
     if groups.merged is not None:
         groups.merged.expect(ORIGINS, ["re/phones"])
-    found: list[Any] = []
+    findings: list[Any] = []
     offset = 0
     while offset < 300:
         size = chance.choice([1, 5, 40])
@@ -137,9 +137,9 @@ def outcome(rule: str, window: str, seed: int, folds: bool) -> list[Any]:
         if chance.random() < 0.3:
             groups.expire(offset * 0.04, 2)
         states = [{group: state and [*state] for group, state in of.items()} for of in (groups.states, groups.touched)]
-        found += [*groups.drain(), groups.event.watermark, *states]
-        found += [dict(groups.counts), dict(groups.closed), groups.origins(whole=True)]
-    return found
+        findings += [*groups.drain(), groups.event.watermark, *states]
+        findings += [dict(groups.counts), dict(groups.closed), groups.origins(whole=True)]
+    return findings
 
 
 Kind = Literal["tumbling", "session"]
@@ -222,8 +222,8 @@ def test_a_window_that_a_record_closes_which_is_left_out_takes_no_more_records(f
     passed = record(2, b"c", 10_000)  # it closes both windows, and the second one waits for its result
     groups.accept([record(0, b"a", 0), record(1, b"b", 100), passed, record(3, b"b", 200)], 10.0, {2})
     groups.expire(10.0, 9)
-    told = [(event.first, event.count) if isinstance(event, Fire) else event.reason for event in groups.drain()]
-    assert told == [(0, 1), "late", (1, 1)]
+    events = [(event.first, event.count) if isinstance(event, Fire) else event.reason for event in groups.drain()]
+    assert events == [(0, 1), "late", (1, 1)]
 
 
 @pytest.mark.parametrize("folds", [True, False])
@@ -234,8 +234,8 @@ def test_a_window_over_a_repartitioned_topic_may_open_and_close_within_one_batch
     groups.merged.expect(["re/phones/0"], ["re/phones"])
     groups.placing = groups.placing if folds else None
     groups.accept([re_keyed(0, b"a", 0), re_keyed(1, b"b", 10_000), re_keyed(2, b"a", 500)], 10.0)
-    told = [(event.first, event.count) if isinstance(event, Fire) else event.reason for event in groups.drain()]
-    assert told == [(0, 1), "late"]
+    events = [(event.first, event.count) if isinstance(event, Fire) else event.reason for event in groups.drain()]
+    assert events == [(0, 1), "late"]
 
 
 @pytest.mark.parametrize("folds", [True, False])
@@ -244,13 +244,13 @@ def test_a_window_may_open_and_close_within_one_batch(folds: bool) -> None:
     assert isinstance(groups, WindowGroups)
     groups.placing = groups.placing if folds else None
     groups.accept([record(0, b"a", 0), record(1, b"b", 10_000), record(2, b"a", 500)], 10.0)
-    told = [(event.first, event.count) if isinstance(event, Fire) else event.reason for event in groups.drain()]
-    assert told == [(0, 1), "late"]
+    events = [(event.first, event.count) if isinstance(event, Fire) else event.reason for event in groups.drain()]
+    assert events == [(0, 1), "late"]
 
 
 def re_keyed(offset: int, key: bytes, at: int) -> LogRecord:
-    said = {"agent": b"re", "origin": b"phones/0/%d" % offset, "time": b"%d" % at}
-    headers = [(f"sluicegate-{name}", text) for name, text in said.items()]
+    document = {"agent": b"re", "origin": b"phones/0/%d" % offset, "time": b"%d" % at}
+    headers = [(f"sluicegate-{name}", text) for name, text in document.items()]
     return LogRecord("in", 0, offset, key, b'{"amount":1}', headers)
 
 
@@ -265,10 +265,10 @@ def test_a_record_that_ends_the_silence_of_its_origin_may_be_late(folds: bool) -
     groups.placing = groups.placing if folds else None
     steps = (0, 100, ""), (1, 50, ""), (0, 100, "idle"), (1, 50, "idle"), (0, 60, "")
     for offset, (origin, at, state) in enumerate(steps):
-        said = {"agent": b"re", "origin": b"phones/%d/%d" % (origin, offset), "time": b"%d" % (1_000 * at)}
-        said |= {"state": b"%s/200000" % state.encode()} if state else {}
-        headers = [(f"sluicegate-{name}", text) for name, text in said.items()]
+        document = {"agent": b"re", "origin": b"phones/%d/%d" % (origin, offset), "time": b"%d" % (1_000 * at)}
+        document |= {"state": b"%s/200000" % state.encode()} if state else {}
+        headers = [(f"sluicegate-{name}", text) for name, text in document.items()]
         key, value = (None, None) if state else (b"%d" % offset, b'{"amount":1}')
         groups.accept([LogRecord("in", 0, offset, key, value, headers, at=0)], 300.0, {offset} if state else ())
-    told = [event.first if isinstance(event, Fire) else event.reason for event in groups.drain()]
-    assert told == [0, 1, "late"]
+    events = [event.first if isinstance(event, Fire) else event.reason for event in groups.drain()]
+    assert events == [0, 1, "late"]

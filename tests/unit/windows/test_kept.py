@@ -90,8 +90,8 @@ def test_sliding_windows_that_are_flushed_or_dropped_have_no_further_result() ->
             getattr(groups, end)(name, *(["window"] if end == "fire" else []), 100.0)
         assert (groups.events, groups.states) == ([], {})
         groups.accept([record(2, b"k", 51_000, 5)], 100.0)
-        [told] = [event.values for event in groups.events if isinstance(event, Fire)]
-        assert told == {"total": 5}
+        [value] = [event.values for event in groups.events if isinstance(event, Fire)]
+        assert value == {"total": 5}
 
 
 def test_a_pane_that_is_converted_keeps_its_next_window() -> None:

@@ -52,7 +52,7 @@ def a_result(total: int, count: int, first: int, revision: int = 1, by: str = "l
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "results", "left"),
+    ("old", "new", "results", "rest"),
     [
         (AMEND, AMEND, [a_result(5, 2, 0, 2)], {A: (2, None)}),
         (AMEND, SKIP, [a_result(5, 2, 0, 2)], {}),
@@ -64,12 +64,12 @@ def a_result(total: int, count: int, first: int, revision: int = 1, by: str = "l
     ],
 )
 def test_late_records_that_wait_are_sent_under_any_rule(
-    old: Window, new: Window, results: list[Result], left: dict[bytes, object]
+    old: Window, new: Window, results: list[Result], rest: dict[bytes, object]
 ) -> None:
     partition = turned(old)
     assert under(partition, new) == results
-    assert partition.groups.closed == left
-    assert {*partition.groups.states} == {name(10_000, b"b"), *left}
+    assert partition.groups.closed == rest
+    assert {*partition.groups.states} == {name(10_000, b"b"), *rest}
 
 
 @pytest.mark.parametrize(("window", "totals"), [(AMEND, [5, 2]), (NEW, [2, 4])])
@@ -131,7 +131,7 @@ def refuses(total: int | None, message: dict[str, int]) -> int:
 def test_a_group_of_late_records_that_is_full_is_sent_and_the_next_record_begins_another() -> None:
     steps = [*LATE, Step(100.0, b"a", 3_000, 8), Step(100.0, b"a", 4_000, 16)]
     partition = turned(NEW, steps, max_items=2)
-    assert [(each.total, each.reason, each.closed_by) for each in partition.results] == [
+    assert [(result.total, result.reason, result.closed_by) for result in partition.results] == [
         (1, "window", "event"),
         (12, "limit", ""),
     ]
@@ -197,9 +197,9 @@ def test_an_entry_that_is_cut_in_two_tells_which_windows_have_closed(keys: tuple
 )
 def test_what_a_closed_window_waits_for(window: Window, steps: list[Step], after: After) -> None:
     groups = turned(window, steps).groups
-    found = open_window(groups, A, groups.states[A])
-    assert found is not None
-    assert (found.after, found.silent) == (after, inf)
+    group = open_window(groups, A, groups.states[A])
+    assert group is not None
+    assert (group.after, group.silent) == (after, inf)
 
 
 @pytest.mark.parametrize("window", [AMEND, NEW, replace(NEW, kind="session", size=1.0)])

@@ -37,9 +37,11 @@ def ours(log: Log, batch: int = 3) -> Answer:
         partition.restore()
     long = None if log.kind == "session" else log.size
     closed = (
-        Closed(each.key.decode(), each.start, each.end if long else each.end - log.size, each.count, each.total)
-        for each in partition.results
-        if each.closed_by == "event"
+        Closed(
+            result.key.decode(), result.start, result.end if long else result.end - log.size, result.count, result.total
+        )
+        for result in partition.results
+        if result.closed_by == "event"
     )
     assert {why for _, why in partition.refused} <= {"late"}
     return Answer(sorted([*partly, *(offset for offset, _ in partition.refused)]), sorted(closed))
@@ -67,10 +69,13 @@ def final(answer: Answer) -> Answer:
     """Kafka Streams sends a session when the watermark is at its end + grace. A record may still join it at this
     watermark, and then a longer session follows, which replaces it."""
     windows = [
-        each
-        for each in answer.windows
+        window
+        for window in answer.windows
         if not any(
-            other.count > each.count and other.key == each.key and other.start <= each.start and each.end <= other.end
+            other.count > window.count
+            and other.key == window.key
+            and other.start <= window.start
+            and window.end <= other.end
             for other in answer.windows
         )
     ]

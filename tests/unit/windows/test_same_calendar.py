@@ -152,8 +152,8 @@ def test_an_end_that_is_not_looked_up_anew_is_found(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.zone)
 def test_the_logs_lie_where_clocks_change(place: Place) -> None:
-    found = {hours for moment in place.moments for hours in lengths(place.zone, middle(moment))}
-    assert found == place.hours
+    day_lengths = {hours for moment in place.moments for hours in lengths(place.zone, middle(moment))}
+    assert day_lengths == place.hours
 
 
 @pytest.mark.parametrize("unit", CALENDAR)
@@ -203,7 +203,7 @@ def test_an_open_window_follows_an_update_of_the_zone_data(updated: list[ZoneInf
     later = [Step(winter, b"a", 1_000 * (winter - HOUR) - 1, 2), Step(winter, b"a", 1_000 * (winter - HOUR), 4)]
     partition.take(1, later)
     partition.commit(winter, 3)
-    assert [(each.start, each.end, each.total) for each in partition.results] == [
+    assert [(result.start, result.end, result.total) for result in partition.results] == [
         (1_000 * begin, 1_000 * (winter - HOUR), 3)
     ]
 
@@ -221,7 +221,7 @@ def test_an_open_window_whose_start_moved_ends_with_the_next_one(updated: list[Z
     partition.take(2, [Step(begin + 30 * HOUR, b"b", 1_000 * (begin + 30 * HOUR), 0)])
     partition.commit(begin + 30 * HOUR, 3)
     moved = begin + HOUR
-    assert [(each.start, each.end, each.total) for each in partition.results] == [
+    assert [(result.start, result.end, result.total) for result in partition.results] == [
         (1_000 * begin, 1_000 * moved, 1),
         (1_000 * moved, 1_000 * (moved + DAY), 2),
     ]

@@ -77,9 +77,9 @@ def test_the_logs_have_late_records_of_both_kinds() -> None:
     amended = added = refused = 0
     for seed in range(100):
         oracle, _ = outcomes(seed)
-        late = [each for each in oracle.results if each.closed_by == "late"]
-        amended += sum(each.revision > 1 for each in late)
-        added += sum(each.revision == 1 for each in late)
+        late = [result for result in oracle.results if result.closed_by == "late"]
+        amended += sum(result.revision > 1 for result in late)
+        added += sum(result.revision == 1 for result in late)
         refused += len(oracle.refused)
     assert min(amended, added, refused) > 20
 

@@ -172,7 +172,7 @@ def test_hopping_windows_of_their_own_are_those_of_the_oracle(kind: str, monkeyp
 
 def of_windows(partition: Turned) -> list[Any]:
     """The results of windows that ended, without those that a limit completed: those of each key in their order."""
-    return sorted((each for each in partition.results if each.reason == "window"), key=lambda each: each.key)
+    return sorted((result for result in partition.results if result.reason == "window"), key=lambda result: result.key)
 
 
 @pytest.mark.parametrize("kind", test_same_late.KINDS)
@@ -215,7 +215,7 @@ def test_a_group_that_was_cold_ends_at_most_then_when_the_heaps_are_made_anew() 
     partition.groups.rearm()
     partition.look(11.5)
     partition.commit(11.5, 4)
-    assert [(each.key, each.closed_by) for each in partition.results] == [(b"a", "at_most")]
+    assert [(result.key, result.closed_by) for result in partition.results] == [(b"a", "at_most")]
 
 
 def test_a_group_that_was_cold_ends_at_most_then_though_it_has_an_early_result_before() -> None:
@@ -226,8 +226,8 @@ def test_a_group_that_was_cold_ends_at_most_then_though_it_has_an_early_result_b
     partition.look(6.0)
     partition.look(11.5)
     partition.commit(11.5, 4)
-    assert [each.key for each in partition.results if each.closed_by == "at_most"] == [b"a"]
-    assert sorted(each.key for each in partition.results if not each.closed_by) == [b"a", b"b", b"c"]
+    assert [result.key for result in partition.results if result.closed_by == "at_most"] == [b"a"]
+    assert sorted(result.key for result in partition.results if not result.closed_by) == [b"a", b"b", b"c"]
 
 
 def turned_one_by_one(partition: PagedTurned, *steps: Step) -> PagedTurned:
@@ -244,13 +244,13 @@ def test_the_open_group_whose_window_closes_first_makes_room_beside_groups_that_
     log = [(b"a", 0), (b"b", 0), (b"c", 6000), (b"d", 11000), (b"d", 11000), (b"d", 11000), (b"e", 11500)]
     steps = [Step(10.0, key, time, 1) for key, time in log]
     partition = turned_one_by_one(PagedTurned(amend, 1, max_groups=4, on_full="fire-oldest"), *steps)
-    assert [(each.key, each.reason) for each in partition.results[2:]] == [(b"c", "limit")]
+    assert [(result.key, result.reason) for result in partition.results[2:]] == [(b"c", "limit")]
 
     aged = replace(amend, grace=1e6, at_most=10.0)
     log = [(b"a", 0), (b"b", 0), (b"c", 6000), (b"d", 11000), (b"d", 11000), (b"d", 11000), (b"e", 11500)]
     steps = [Step(1.0 if key == b"a" else 12.0, key, time, 1) for key, time in log]
     partition = turned_one_by_one(PagedTurned(aged, 1, max_groups=4, on_full="fire-oldest"), *steps)
-    assert [(each.key, each.reason) for each in partition.results] == [(b"a", "window"), (b"b", "limit")]
+    assert [(result.key, result.reason) for result in partition.results] == [(b"a", "window"), (b"b", "limit")]
 
 
 def test_a_record_that_finds_no_room_moves_no_watermark_while_cold_groups_of_a_closed_window_wait() -> None:

@@ -81,7 +81,7 @@ class Keys:
         return (max(group.times) if self.by_last else min(group.times)) + self.after
 
     def close(self, by: str) -> None:
-        for key, group in sorted(self.open.items(), key=lambda each: (self.due(each[1]), each[1].first)):
+        for key, group in sorted(self.open.items(), key=lambda group: (self.due(group[1]), group[1].first)):
             if (closes := self.due(group) + 1) <= self.watermark:
                 self.end(key, "timeout", "idle" if self.silence[0] < closes <= self.silence[1] else by)
 
@@ -162,7 +162,7 @@ def test_any_cut_and_any_crash_give_the_correlations_of_the_oracle() -> None:
 def test_what_is_cold_changes_no_result(kind: str) -> None:
     evicted = 0
     for seed, chance, window, correlation, steps in cases(kind):
-        more: dict[str, Any] = {"correlation": correlation, "compute": COMPUTE, "told": told}
+        more: dict[str, Any] = {"correlation": correlation, "compute": COMPUTE, "view": told}
         if kind == "early":
             more["emit"] = chance.choice([Emit(count=2), Emit(every=1.0), Emit(every=3.0, final=False)])
         if kind == "crowded":

@@ -138,7 +138,7 @@ def over_origins(window: Window) -> Window:
 
 
 def an_oracle(window: Window, steps: Sequence[Step]) -> Any:
-    size, grace, offset = (round(1000 * each) for each in (window.size, window.grace, window.offset))
+    size, grace, offset = (round(1000 * seconds) for seconds in (window.size, window.grace, window.offset))
     more = window.idle, window.at_most, window.max_ahead + 60.0, 10_000
     session = window.kind == "session"
     made: Any = SessionsOfOrigins(size, grace, *more) if session else TumblingOfOrigins(size, offset, grace, *more)
@@ -159,7 +159,7 @@ def test_a_late_record_closes_the_earlier_windows_of_its_key_first(state: str) -
         partition.take(offset, steps)
         offset += len(steps)
         partition.commit(10.0, offset)
-    assert [each.start for each in partition.results] == [0, 5000]
+    assert [result.start for result in partition.results] == [0, 5000]
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "session"])
@@ -170,7 +170,7 @@ def test_any_cut_and_any_crash_give_the_windows_of_the_oracle(kind: str) -> None
         window = over_origins(a_session(chance) if kind == "session" else a_window(chance))
         steps = of_origins(crowded(a_log(chance), chance) if kind == "session" else a_log(chance), chance)
         oracle = an_oracle(window, steps)
-        more = {"compute": COMPUTE, "told": session_told} if kind == "session" else {}
+        more = {"compute": COMPUTE, "view": session_told} if kind == "session" else {}
         partition = played(PagedOfOrigins(window, chance.randint(1, 3), **more), steps, chance)
         assert sorted(partition.results) == sorted(oracle.results), seed
         assert partition.refused == oracle.refused, seed

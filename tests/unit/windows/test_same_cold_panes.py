@@ -28,7 +28,7 @@ def test_any_cut_and_any_crash_give_the_windows_of_the_oracle() -> None:
     for seed, chance, window, steps in cases("oracle"):
         most = chance.choice([4, 10_000, 10_000])
         oracle = expected(window, steps, most)
-        paged = PagedTurned(window, chance.randint(1, 3), told=told, compute=COMPUTE, max_items=most)
+        paged = PagedTurned(window, chance.randint(1, 3), view=told, compute=COMPUTE, max_items=most)
         partition = played(paged, steps, chance)
         evicted += as_the_oracle(partition, oracle, seed)
     assert evicted > 2 * LOGS
@@ -40,11 +40,11 @@ def test_what_is_cold_changes_no_result(kind: str) -> None:
     for seed, chance, window, steps in cases(kind):
         more = {"compute": COMPUTE}
         if kind == "limits":
-            more |= {key: each for key, each in limits(chance).items() if key not in ("count", "emit", "compute")}
+            more |= {key: limit for key, limit in limits(chance).items() if key not in ("count", "emit", "compute")}
         if kind == "at_most":
             window = replace(window, idle=None, grace=1e6, at_most=window.size + chance.choice([5.0, 10.0]))
         if kind == "never":
             window = replace(window, at_most=None)
         window = replace(window, late="skip") if kind == "skip" else window
-        evicted += as_when_hot(window, chance.randint(1, 3), steps, seed, told=told, **more)
+        evicted += as_when_hot(window, chance.randint(1, 3), steps, seed, view=told, **more)
     assert evicted > LOGS

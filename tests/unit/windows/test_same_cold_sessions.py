@@ -39,7 +39,7 @@ def test_any_cut_and_any_crash_give_the_sessions_of_the_oracle() -> None:
     for seed, chance, window, steps in cases("oracle"):
         most, ends = chance.choice([4, 10_000, 10_000]), chance.choice(ENDS)
         oracle = expected(window, steps, most, ends)
-        paged = PagedTurned(window, chance.randint(1, 3), told=told, compute=COMPUTE, max_items=most, **ends.rule)
+        paged = PagedTurned(window, chance.randint(1, 3), view=told, compute=COMPUTE, max_items=most, **ends.rule)
         partition = played(paged, steps, chance)
         evicted += as_the_oracle(partition, oracle, seed)
     assert evicted > 2 * LOGS
@@ -55,7 +55,7 @@ def test_what_is_cold_changes_no_result(kind: str) -> None:
         if kind == "never":
             window = replace(window, at_most=None)
         window = replace(window, late="skip") if kind == "skip" else window
-        evicted += as_when_hot(window, chance.randint(1, 3), steps, seed, told=all_told, **more)
+        evicted += as_when_hot(window, chance.randint(1, 3), steps, seed, view=all_told, **more)
     assert evicted > LOGS
 
 

@@ -41,7 +41,7 @@ class TurnedGroups(Turned):
         self.changelog.replay(kept, self.first, self.last, self.senders)
 
     def take(self, first: int, steps: list[Step]) -> None:  # type: ignore[override]
-        accept(self.groups, [record(first + i, each.key, 0, each.amount) for i, each in enumerate(steps)], steps[0].now)
+        accept(self.groups, [record(first + i, step.key, 0, step.amount) for i, step in enumerate(steps)], steps[0].now)
 
     def look(self, now: float) -> None:
         while self.groups.expire(now, 2):
@@ -53,7 +53,7 @@ def numbered(steps: list[Step], chance: random.Random) -> list[Step]:
     made: list[Step] = []
     for step in steps:
         made += [step, Step(step.now, None)] if chance.random() < 0.3 else [step]
-    later = [each._replace(now=each.now + 0.001 * i, amount=i, left_out=False) for i, each in enumerate(made)]
+    later = [case._replace(now=case.now + 0.001 * i, amount=i, left_out=False) for i, case in enumerate(made)]
     return [*later, Step(later[-1].now + 1_000.0, None)]
 
 
@@ -66,7 +66,7 @@ def by_group(results: list[Fire]) -> dict[tuple[int, int], list[Fire]]:
 
 
 def offsets(fire: Fire) -> list[int]:
-    return [int(each) for each in fire.values["offsets"]]
+    return [int(offset) for offset in fire.values["offsets"]]
 
 
 def early_of(emit: Emit, last: Fire, steps: list[Step]) -> Iterator[list[int]]:
@@ -81,7 +81,7 @@ def early_of(emit: Emit, last: Fire, steps: list[Step]) -> Iterator[list[int]]:
     for at, step in enumerate(steps):
         if step.key is not None or emit.every is None or step.now >= last.closed:
             continue
-        there = [each for each in records if each < at]
+        there = [record for record in records if record < at]
         if len(there) > sent and steps[there[sent]].now + emit.every <= step.now:
             sent = len(there)
             yield there
@@ -112,7 +112,7 @@ def groups(seed: int) -> bool:
     emit, steps = an_emit(chance), numbered(a_log(chance), chance)
     ends = {"count": chance.choice([None, 4]), "since_first": chance.choice([5.0, 50.0]), "since_last": 20.0}
     partition = played(TurnedGroups(PLAIN, lambda fire: fire, emit=emit, **ends), steps, chance)
-    taken = sorted(each for fire in partition.results if fire.final for each in offsets(fire))
+    taken = sorted(offset for fire in partition.results if fire.final for offset in offsets(fire))
     return wrong(partition, emit, steps) or taken != [at for at, step in enumerate(steps) if step.key is not None]
 
 
@@ -121,7 +121,7 @@ def tumbling(seed: int, turned: Callable[..., Turned] = Turned) -> bool:
     emit, window, steps = an_emit(chance), a_window(chance), numbered(a_log(chance), chance)
     count = chance.choice([3, 10_000])
     ends = None if count > 100 else count
-    partition = played(turned(window, told=lambda fire: fire, emit=emit, count=ends, compute=COMPUTE), steps, chance)
+    partition = played(turned(window, view=lambda fire: fire, emit=emit, count=ends, compute=COMPUTE), steps, chance)
     last = sorted((f.key, f.window.start, f.reason, f.first, f.last, f.count) for f in partition.results if f.final)
     oracle = expected(window, steps, count)
     same = last == sorted((e.key, e.start, e.reason, e.first, e.last, e.count) for e in oracle.results)
@@ -133,7 +133,7 @@ def hopping(seed: int, turned: Callable[..., Turned] = Turned) -> bool:
     emit, window, steps = an_emit(chance), a_window(chance), numbered(a_log(chance), chance)
     window = replace(window, size=3 * window.size, every=window.size, kind="overlapping")
     window = replace(window, at_most=window.size + 100.0)
-    partition = played(turned(window, told=lambda fire: fire, emit=emit, compute=COMPUTE), steps, chance)
+    partition = played(turned(window, view=lambda fire: fire, emit=emit, compute=COMPUTE), steps, chance)
     return wrong(partition, emit, steps)
 
 
@@ -141,7 +141,7 @@ def sessions(seed: int, turned: Callable[..., Turned] = Turned) -> bool:
     """A session has the records of those that became part of it. Their results have an end of their own."""
     chance = random.Random(seed)
     emit, window, steps = an_emit(chance), a_session(chance), numbered(crowded(a_log(chance), chance), chance)
-    partition = played(turned(window, told=lambda fire: fire, emit=emit, compute=COMPUTE), steps, chance)
+    partition = played(turned(window, view=lambda fire: fire, emit=emit, compute=COMPUTE), steps, chance)
     alone = played(Turned(window, lambda fire: fire, compute=COMPUTE), steps, chance)
     ends = [fire for fire in partition.results if fire.final and fire.reason != MERGED]
     same = {(f.first, f.last, f.count) for f in ends} == {(f.first, f.last, f.count) for f in alone.results}

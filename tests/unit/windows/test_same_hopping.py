@@ -39,7 +39,7 @@ def a_hopping(chance: random.Random) -> Window:
 def expected(window: Window, steps: list[Step], most: int) -> HoppingOracle:
     assert window.idle is not None
     assert window.at_most is not None
-    times = (round(1000 * each) for each in (window.size, window.every, window.offset, window.grace))
+    times = (round(1000 * seconds) for seconds in (window.size, window.every, window.offset, window.grace))
     oracle = HoppingOracle(*times, window.idle, window.at_most, window.max_ahead, most)
     return judged(oracle, steps)
 
@@ -53,12 +53,12 @@ def outcomes(seed: int) -> tuple[HoppingOracle, Turned]:
 
 def differences(logs: int = LOGS) -> int:
     """In how many logs the windows, or the records that were refused, differ from those of the oracle."""
-    found = 0
+    count = 0
     for seed in range(logs):
         oracle, partition = outcomes(seed)
         same = sorted(partition.results) == sorted(oracle.results) and partition.refused == oracle.refused
-        found += not (same and not partition.groups.states)
-    return found
+        count += not (same and not partition.groups.states)
+    return count
 
 
 def test_any_cut_and_any_crash_give_the_windows_of_the_oracle() -> None:
@@ -70,7 +70,7 @@ def test_the_logs_have_every_kind_of_closing_and_of_refusal() -> None:
     partly = 0
     for seed in range(100):
         oracle, _ = outcomes(seed)
-        kinds |= {each.closed_by or each.reason for each in oracle.results} | {why for _, why in oracle.refused}
+        kinds |= {result.closed_by or result.reason for result in oracle.results} | {why for _, why in oracle.refused}
         partly += oracle.partly
     assert kinds == {"event", "idle", "at_most", "limit", "late", "time-ahead"}
     assert partly > 100
@@ -124,4 +124,7 @@ def test_a_window_that_fired_does_not_fire_again_after_grace_was_raised() -> Non
     partition.expire(0.0)
     partition.commit(0.0, 4)
     assert partition.refused == [(2, "late")]
-    assert [(each.start, each.total) for each in partition.results if each.key == b"a"] == [(3_000, 1), (4_000, 1)]
+    assert [(result.start, result.total) for result in partition.results if result.key == b"a"] == [
+        (3_000, 1),
+        (4_000, 1),
+    ]

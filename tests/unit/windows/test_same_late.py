@@ -55,13 +55,13 @@ def added_sessions(seed: int, turned: Callable[..., Turned] = Turned) -> tuple[N
     steps = a_late_log(chance)
     size, _, *others = numbers(window)
     oracle = judged(NewSessionOracle(size, *others, most, gather=gather), steps)
-    return oracle, played(turned(window, told=told, compute=COMPUTE, max_items=most), steps, chance)
+    return oracle, played(turned(window, view=told, compute=COMPUTE, max_items=most), steps, chance)
 
 
 def numbers(window: Window) -> tuple[int, int, int, float, float, float]:
     assert window.idle is not None
     assert window.at_most is not None
-    size, offset, grace = (round(1000 * each) for each in (window.size, window.offset, window.grace))
+    size, offset, grace = (round(1000 * seconds) for seconds in (window.size, window.offset, window.grace))
     return size, offset, grace, window.idle, window.at_most, window.max_ahead
 
 
@@ -71,19 +71,19 @@ KINDS = {"amend": amended, "new": added, "new sessions": added_sessions}
 def left(oracle: AmendOracle | NewOracle | NewSessionOracle) -> set[bytes]:
     """The names of the groups that stay at the end of the log."""
     if isinstance(oracle, AmendOracle):
-        return {name(*each) for each in oracle.kept}
+        return {name(*entry) for entry in oracle.kept}
     if isinstance(oracle, NewOracle):
-        return {name(*each) for each in oracle.added}
-    return {name(min(each.records)[0], key) for key, sessions in oracle.added.items() for each in sessions}
+        return {name(*window) for window in oracle.added}
+    return {name(min(session.records)[0], key) for key, sessions in oracle.added.items() for session in sessions}
 
 
 def differences(kind: str, logs: int = LOGS) -> int:
-    found = 0
+    count = 0
     for seed in range(logs):
         oracle, partition = KINDS[kind](seed)
         same = sorted(partition.results) == sorted(oracle.results) and partition.refused == oracle.refused
-        found += not (same and {*partition.groups.states} == {*partition.groups.closed} == left(oracle))
-    return found
+        count += not (same and {*partition.groups.states} == {*partition.groups.closed} == left(oracle))
+    return count
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,8 +105,8 @@ def test_the_logs_have_every_kind_of_closing_and_of_refusal(kind: str) -> None:
     revisions = 1
     for seed in range(100):
         oracle, _ = KINDS[kind](seed)
-        kinds |= {each.closed_by or each.reason for each in oracle.results} | {why for _, why in oracle.refused}
-        revisions = max(revisions, *(getattr(each, "revision", 1) for each in oracle.results), 1)
+        kinds |= {result.closed_by or result.reason for result in oracle.results} | {why for _, why in oracle.refused}
+        revisions = max(revisions, *(getattr(result, "revision", 1) for result in oracle.results), 1)
     more = {"amend": set(), "new": {"count"}, "new sessions": {"limit"}}[kind]
     ends = {"late"} if kind == "amend" else set()
     assert kinds == {"event", "idle", "at_most", "late", "time-ahead"} | more | ends

@@ -35,25 +35,27 @@ class Series:
 
     @property
     def results(self) -> list[Result]:
-        return [result for each in self.oracles for result in each.results]
+        return [result for oracle in self.oracles for result in oracle.results]
 
     def take(self, offset: int, step: Step) -> None:
-        for each in self.oracles:
-            each.take(offset, step)
-        refusals = [each.refused[-1][1] for each in self.oracles if each.refused and each.refused[-1][0] == offset]
+        for oracle in self.oracles:
+            oracle.take(offset, step)
+        refusals = [
+            oracle.refused[-1][1] for oracle in self.oracles if oracle.refused and oracle.refused[-1][0] == offset
+        ]
         self.partly += 0 < len(refusals) < len(self.oracles)
         if len(refusals) == len(self.oracles):
             self.refused.append((offset, refusals[0]))
 
     def look(self, now: float) -> None:
-        closes = [start + each.size + each.grace for each in self.oracles for start, _ in each.open]
+        closes = [start + oracle.size + oracle.grace for oracle in self.oracles for start, _ in oracle.open]
         over = [at for at in closes if at <= (now - self.idle) * 1000]
         silent = bool(over) and now >= self.oracles[0].seen + self.idle
-        for each in self.oracles:
+        for oracle in self.oracles:
             if silent:
-                each.watermark = max(over)
-                each.close("idle")
-            each.look(now)
+                oracle.watermark = max(over)
+                oracle.close("idle")
+            oracle.look(now)
 
 
 Made = Callable[..., Oracle]
@@ -74,14 +76,14 @@ def counted(chance: random.Random, window: Window) -> tuple[Window, Series, dict
 
 def amended(chance: random.Random, window: Window) -> tuple[Window, Series, dict[str, Any]]:
     keep, gather = chance.choice([0.5, 4.0, 30.0]), chance.choice(GATHER)
-    found = series(window, AmendOracle, count=10_000, keep=round(1000 * keep), gather=gather)
-    return replace(window, late="amend", keep=keep, gather=gather), found, {"on_full": "dead-letter"}
+    count = series(window, AmendOracle, count=10_000, keep=round(1000 * keep), gather=gather)
+    return replace(window, late="amend", keep=keep, gather=gather), count, {"on_full": "dead-letter"}
 
 
 def added(chance: random.Random, window: Window) -> tuple[Window, Series, dict[str, Any]]:
     count, gather = chance.choice([3, 10_000]), chance.choice(GATHER)
-    found = series(window, NewOracle, count=count, gather=gather)
-    return replace(window, late="new", gather=gather), found, {"count": None if count > 100 else count}
+    rounds = series(window, NewOracle, count=count, gather=gather)
+    return replace(window, late="new", gather=gather), rounds, {"count": None if count > 100 else count}
 
 
 KINDS = {"count": counted, "amend": amended, "new": added}
@@ -116,7 +118,9 @@ def test_the_logs_have_every_kind_of_closing_and_of_refusal() -> None:
     for seed in range(60):
         for kind in KINDS:
             oracle, _ = outcomes(kind, seed)
-            closings |= {each.closed_by or each.reason for each in oracle.results} | {why for _, why in oracle.refused}
+            closings |= {result.closed_by or result.reason for result in oracle.results} | {
+                why for _, why in oracle.refused
+            }
             partly += oracle.partly
     assert closings == {"event", "idle", "at_most", "count", "late", "time-ahead"}
     assert partly > 100

@@ -85,12 +85,12 @@ def outcomes(seed: int) -> tuple[SessionOracle, Turned]:
 
 def differences(logs: int = LOGS) -> int:
     """In how many logs the sessions, or the records that were refused, differ from those of the oracle."""
-    found = 0
+    count = 0
     for seed in range(logs):
         oracle, partition = outcomes(seed)
         same = sorted(partition.results) == sorted(oracle.results) and partition.refused == oracle.refused
-        found += not (same and not partition.groups.states)
-    return found
+        count += not (same and not partition.groups.states)
+    return count
 
 
 def test_any_cut_and_any_crash_give_the_sessions_of_the_oracle() -> None:
@@ -101,7 +101,7 @@ def test_the_logs_have_every_kind_of_closing_and_of_refusal() -> None:
     kinds: set[str] = set()
     for seed in range(100):
         oracle, _ = outcomes(seed)
-        kinds |= {each.closed_by or each.reason for each in oracle.results} | {why for _, why in oracle.refused}
+        kinds |= {result.closed_by or result.reason for result in oracle.results} | {why for _, why in oracle.refused}
     assert kinds == {"event", "idle", "at_most", "limit", "late", "time-ahead", "count", "until"}
 
 
@@ -123,10 +123,10 @@ def test_a_merged_session_that_is_kept_twice_is_found(monkeypatch: pytest.Monkey
     drop = SessionGroups.drop
 
     def kept(self: SessionGroups, key: bytes):  # type: ignore[no-untyped-def]
-        found = drop(self, key)
+        record = drop(self, key)
         if self.merging:
             self.touched.pop(key)
-        return found
+        return record
 
     join = SessionGroups._join
     monkeypatch.setattr(SessionGroups, "merging", False, raising=False)

@@ -171,7 +171,7 @@ def test_the_logs_have_every_kind_of_refusal_and_much_disorder() -> None:
     for seed in range(100):
         oracle, _ = outcomes(seed)
         reasons |= {why for _, why in oracle.refused}
-        ends = [each.end for each in oracle.results if each.key == b"a"]
+        ends = [result.end for result in oracle.results if result.key == b"a"]
         disorder += sum(later < earlier for earlier, later in pairwise(ends))
     assert reasons == {"late", "time-ahead", "limit"}
     assert disorder > 100

@@ -44,7 +44,7 @@ def a_log(chance: random.Random) -> list[Step]:
 def expected(window: Window, steps: list[Step], count: int) -> Oracle:
     assert window.idle is not None
     assert window.at_most is not None
-    size, offset, grace = (round(1000 * each) for each in (window.size, window.offset, window.grace))
+    size, offset, grace = (round(1000 * seconds) for seconds in (window.size, window.offset, window.grace))
     oracle = Oracle(size, offset, grace, window.idle, window.at_most, window.max_ahead, count)
     return judged(oracle, steps)
 
@@ -78,14 +78,14 @@ def played(partition: Turned, steps: list[Step], chance: random.Random) -> Turne
 
 def differences(logs: int = LOGS) -> int:
     """In how many logs the windows, or the records that were refused, differ from those of the oracle."""
-    found = 0
+    rounds = 0
     for seed in range(logs):
         chance = random.Random(seed)
         window, steps, count = a_window(chance), a_log(chance), chance.choice([3, 10_000])
         oracle, partition = expected(window, steps, count), turned(window, steps, count, chance)
         same = sorted(partition.results) == sorted(oracle.results) and partition.refused == oracle.refused
-        found += not (same and not partition.groups.states)
-    return found
+        rounds += not (same and not partition.groups.states)
+    return rounds
 
 
 def test_any_cut_and_any_crash_give_the_windows_of_the_oracle() -> None:
@@ -98,7 +98,7 @@ def test_the_logs_have_every_kind_of_closing_and_of_refusal() -> None:
         chance = random.Random(seed)
         window, steps, count = a_window(chance), a_log(chance), chance.choice([3, 10_000])
         oracle = expected(window, steps, count)
-        kinds |= {each.closed_by or each.reason for each in oracle.results} | {why for _, why in oracle.refused}
+        kinds |= {result.closed_by or result.reason for result in oracle.results} | {why for _, why in oracle.refused}
     assert kinds == {"event", "idle", "at_most", "count", "late", "time-ahead"}
 
 
@@ -110,8 +110,8 @@ def test_windows_of_one_partition_close_by_end_and_first_record() -> None:
         oracle, partition = expected(window, steps, 10_000), turned(window, steps, 10_000, chance)
         partition.expire(0.0)
         partition.commit(0.0, len(steps))
-        assert [each for each in partition.results if each.closed_by == "event"] == [
-            each for each in oracle.results if each.closed_by == "event"
+        assert [result for result in partition.results if result.closed_by == "event"] == [
+            result for result in oracle.results if result.closed_by == "event"
         ]
 
 
@@ -130,9 +130,9 @@ def test_records_that_are_judged_by_batch_are_found(monkeypatch: pytest.MonkeyPa
     accept = WindowGroups.accept
 
     def by_batch(self: WindowGroups, records: list, now: float, left_out: set = frozenset()) -> None:  # type: ignore
-        for each in records:
-            if each.timestamp()[1] <= (now + self.window.max_ahead) * 1000:
-                self.event.read(each.timestamp()[1])
+        for record in records:
+            if record.timestamp()[1] <= (now + self.window.max_ahead) * 1000:
+                self.event.read(record.timestamp()[1])
         accept(self, records, now, left_out)
 
     monkeypatch.setattr(WindowGroups, "accept", by_batch)

@@ -61,7 +61,7 @@ def test_a_dead_letter_says_that_the_time_is_missing(unit: str, document: bytes)
 def test_a_dead_letter_of_a_very_late_record_has_the_delay_in_units() -> None:
     groups = open_windows(Window(60.0))
     groups.accept([record(0, b"k", 1_577_836_860_000), record(1, b"k", 0)], 1_577_836_860.0)
-    [late] = [each.error for each in groups.events if isinstance(each, Refused)]
+    [late] = [event.error for event in groups.events if isinstance(event, Refused)]
     assert late.endswith("closed 18262 d before the watermark")
 
 
@@ -83,7 +83,7 @@ def test_a_record_without_a_timestamp_has_no_time() -> None:
 def test_a_record_without_a_time_is_refused_and_moves_nothing() -> None:
     groups = open_windows(Window(60.0, time="at", unit="ms"))
     groups.accept([LogRecord("in", 0, 0, b"k", b'{"amount":1,"at":"soon"}')], 1_000.0)
-    assert [(each.reason, each.stage) for each in groups.events if isinstance(each, Refused)] == [
+    assert [(event.reason, event.stage) for event in groups.events if isinstance(event, Refused)] == [
         ("bad-time", "decode")
     ]
     assert groups.event.watermark == -1
@@ -92,7 +92,7 @@ def test_a_record_without_a_time_is_refused_and_moves_nothing() -> None:
 def test_a_record_without_a_key_or_ahead_of_the_clock_moves_nothing() -> None:
     groups = open_windows(Window(60.0))
     groups.accept([record(0, None, 5_000), record(1, b"k", 3_600_001)], 0.0)
-    assert [each.reason for each in groups.events if isinstance(each, Refused)] == ["no-key", "time-ahead"]
+    assert [event.reason for event in groups.events if isinstance(event, Refused)] == ["no-key", "time-ahead"]
     assert groups.event.watermark == -1
 
 
@@ -100,7 +100,7 @@ def test_a_late_record_is_a_dead_letter_or_is_counted_only() -> None:
     for late, refused in (("dead-letter", 1), ("skip", 0)):
         groups = open_windows(Window(60.0, grace=5.0, late=late))  # type: ignore[arg-type]
         groups.accept([record(0, b"k", 65_000), record(1, b"k", 59_999)], 100.0)
-        texts = [each.error for each in groups.events if isinstance(each, Refused)]
+        texts = [event.error for event in groups.events if isinstance(event, Refused)]
         assert len(texts) == refused
         assert groups.counts["late"] == 1
         assert not texts or texts[0] == (

@@ -55,11 +55,11 @@ def judged(oracle: Judge, steps: Sequence[Step]) -> Judge:
 
 
 class Turned:
-    """`results` and `refused` hold only what was committed. A record's offset is the index of its step. `told` is what
-    is compared of a result."""
+    """`results` and `refused` hold only what was committed. A record's offset is the index of its step. `view` makes of
+    a result what is compared."""
 
-    def __init__(self, window: Window, told: Callable[[Fire], Any] | None = None, **more: Any) -> None:
-        self.window, self.more, self.told = window, more, told or _told
+    def __init__(self, window: Window, view: Callable[[Fire], Any] | None = None, **more: Any) -> None:
+        self.window, self.more, self.view = window, more, view or _told
         self._rules: dict[Window, Rule] = {}  # one for all claims, as in a worker: its loop is compiled once
         self.log: dict[int, bytes] = {}
         self.first, self.last = 1, 0
@@ -97,7 +97,7 @@ class Turned:
     def commit(self, now: float, done: int) -> None:
         for event in self.groups.drain():
             if isinstance(event, Fire):
-                self.results.append(self.told(event))
+                self.results.append(self.view(event))
             elif isinstance(event, Refused):
                 self.refused.append((event.record.offset(), event.reason))
         entries, keep_from = self.changelog.entries(self.senders.changes(), lambda: self.senders.whole(now), now)

@@ -36,7 +36,7 @@ class Log(NamedTuple):
     records: tuple[Record, ...]
 
     def line(self) -> str:
-        return f"{self.after} {' '.join(f'{each.time}:{each.key}:{each.leg}' for each in self.records)}"
+        return f"{self.after} {' '.join(f'{record.time}:{record.key}:{record.leg}' for record in self.records)}"
 
 
 Pairs = list[tuple[int, int]]
@@ -54,7 +54,7 @@ def log(seed: int) -> Log:
         if chance.random() < 0.7:
             apart = chance.choice([after, after + 1, after - 1, chance.randint(0, 2 * after)])
             legs[1 - leg].append(Record(time + chance.choice([-1, 1]) * apart, f"k{number}", 1 - leg))
-    waiting = [sorted(each, reverse=True) for each in legs]
+    waiting = [sorted(leg, reverse=True) for leg in legs]
     mixed, share = list[Record](), chance.choice([0.1, 0.5, 0.9])
     while any(waiting):
         chosen = 0 if chance.random() < share else 1
@@ -68,11 +68,11 @@ def logs() -> list[Log]:
 
 def asked(logs: list[Log]) -> list[str]:
     """The answers of Kafka Streams, a line for each log. Raises Unavailable without Java or Maven."""
-    return answered(HERE / "Joins.java", [each.line() for each in logs])
+    return answered(HERE / "Joins.java", [log.line() for log in logs])
 
 
 def read(line: str) -> Pairs:
-    pairs = (tuple(map(int, each.split(":"))) for each in line.split())
+    pairs = (tuple(map(int, word.split(":"))) for word in line.split())
     return sorted((one, other) for one, other in pairs)
 
 

@@ -228,7 +228,7 @@ def _branch(branch: Any, value: Any) -> Any:
 def _plain(schema: Any) -> Any:
     """Without logical types, for which fastavro wants values of Python."""
     if isinstance(schema, list):
-        return [_plain(each) for each in schema]
+        return [_plain(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     return {key: _plain(value) for key, value in schema.items() if key not in ("logicalType", "default")}
@@ -262,7 +262,7 @@ def asked(pairs: list[Pair]) -> list[str]:
         raise Unavailable("Avro for Java needs java on the PATH: install a Java 17 runtime")
     folder = jars.avro()
     command = [java, "-Xmx512m", "-cp", f"{folder}/*", str(HERE / "Resolved.java")]
-    text = "".join(each.line() + "\n" for each in pairs)
+    text = "".join(pair.line() + "\n" for pair in pairs)
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=300)
     return done.stdout.splitlines()
 

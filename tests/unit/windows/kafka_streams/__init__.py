@@ -84,7 +84,7 @@ def answers(kind: str) -> Path:
 
 def asked(logs: list[Log]) -> list[str]:
     """The answers of Kafka Streams, a line for each log. Raises Unavailable without Java or Maven."""
-    return answered(HERE / "Windows.java", [each.line() for each in logs])
+    return answered(HERE / "Windows.java", [log.line() for log in logs])
 
 
 def answered(program: Path, lines: list[str]) -> list[str]:
@@ -94,7 +94,7 @@ def answered(program: Path, lines: list[str]) -> list[str]:
     if java is None:
         raise Unavailable("Kafka Streams needs java on the PATH: install a Java 17 runtime")
     command = [java, "-Xmx512m", "-cp", f"{jars.kafka_streams()}/*", str(program)]
-    text = "".join(each + "\n" for each in lines)
+    text = "".join(line + "\n" for line in lines)
     return subprocess.run(
         command, input=text, capture_output=True, text=True, check=True, timeout=300
     ).stdout.splitlines()
@@ -102,8 +102,8 @@ def answered(program: Path, lines: list[str]) -> list[str]:
 
 def read(line: str) -> Answer:
     late, windows = line.split(" | ") if " | " in line else line.split(" |")
-    closed = [each.split(":") for each in windows.split()]
-    return Answer([int(each) for each in late.split()], sorted(Closed(c[0], *map(int, c[1:])) for c in closed))
+    closed = [word.split(":") for word in windows.split()]
+    return Answer([int(word) for word in late.split()], sorted(Closed(c[0], *map(int, c[1:])) for c in closed))
 
 
 def recorded(kind: str) -> list[Answer]:
