@@ -154,9 +154,9 @@ REGISTRY_HOSTS = [name.replace(",", ".") for name in _HOSTS.split()]
 
 def files(root: Path, pattern: str = "*") -> Iterator[Path]:
     """The project's own files, sorted: nothing generated, nothing hidden but .ci."""
-    for folder, inside, found in os.walk(root):
-        inside[:] = sorted(each for each in inside if not _is_skipped(each))
-        yield from (path for name in sorted(found) if fnmatch(name, pattern) and (path := Path(folder, name)).is_file())
+    for folder, inside, node in os.walk(root):
+        inside[:] = sorted(folder for folder in inside if not _is_skipped(folder))
+        yield from (path for name in sorted(node) if fnmatch(name, pattern) and (path := Path(folder, name)).is_file())
 
 
 def _is_skipped(folder: str) -> bool:
@@ -258,8 +258,8 @@ def names(root: Path) -> list[str]:
 
 
 def nouns(root: Path) -> list[str]:
-    """Locals and parameters of the product whose name is no noun. `left` is one beside `right`, or as a field."""
-    return [f"{path}:{what}" for path, tree in _product(root) for what in _no_nouns(tree)]
+    """Locals and parameters whose name is no noun. `left` is one beside `right`, or as a field."""
+    return [f"{path}:{what}" for path, tree in sources(root) for what in _no_nouns(tree)]
 
 
 def _no_nouns(tree: ast.Module) -> list[str]:
@@ -299,17 +299,17 @@ def _dangers(tree: ast.Module, runs_code: bool) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{module}.{name}"
             case ast.Import(names=modules):
                 yield from (
-                    (node.lineno, f"import {each.name}")
-                    for each in modules
-                    if each.name.split(".")[0] in FORBIDDEN_MODULES
+                    (node.lineno, f"import {alias.name}")
+                    for alias in modules
+                    if alias.name.split(".")[0] in FORBIDDEN_MODULES
                 )
             case ast.ImportFrom(module=str(module), names=imported):
                 if module.split(".")[0] in FORBIDDEN_MODULES:
                     yield node.lineno, f"import {module}"
                 yield from (
-                    (node.lineno, f"{module}.{each.name}")
-                    for each in imported
-                    if (module, each.name) in FORBIDDEN_ATTRIBUTES
+                    (node.lineno, f"{module}.{alias.name}")
+                    for alias in imported
+                    if (module, alias.name) in FORBIDDEN_ATTRIBUTES
                 )
 
 
@@ -323,19 +323,19 @@ def headers(root: Path) -> list[str]:
     )
     name = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, named))})(?![\w])") if named else None
     return [
-        f"{path}:{line}: {HEADERS} holds the names of headers, such as {found.group()}"
+        f"{path}:{line}: {HEADERS} holds the names of headers, such as {match.group()}"
         for path, tree in sources(root)
         if name is not None and path.split("/")[0] == "streams" and path != HEADERS
         for line, text in _texts(tree)
-        if (found := name.search(text))
+        if (match := name.search(text))
     ]
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """The texts of a file but for its docstrings."""
-    said = {id(node.value) for node in _nodes(tree) if isinstance(node, ast.Expr)}
+    docstrings = {id(node.value) for node in _nodes(tree) if isinstance(node, ast.Expr)}
     for node in _nodes(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node.lineno, node.value
 
 
@@ -352,17 +352,17 @@ def switches(root: Path) -> list[str]:
 def types(root: Path) -> list[str]:
     """Classes and type aliases of the product whose name another one has: one name means one thing. The classes that
     programs import from `sluicegate` have the names of the values that they become."""
-    found: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for package in PACKAGES:
         for path, tree in sources(root / package):
             for node in tree.body:
                 for name in _type_names(node):
                     if package == "streams" and path.startswith("app/") and name in ("App", "Agent"):
                         continue
-                    found.setdefault(name, []).append(f"{package}/{path}:{node.lineno}")
+                    lines.setdefault(name, []).append(f"{package}/{path}:{node.lineno}")
     return [
         f"{places[1]}: the type name {name} is taken by {places[0]}"
-        for name, places in found.items()
+        for name, places in lines.items()
         if len(places) > 1
     ]
 
@@ -404,10 +404,10 @@ def hosts(root: Path, here: Path | None = None) -> list[str]:
         if path.name == "Cargo.lock":
             text = text.replace("registry+https://github.com/rust-lang/crates" + ".io-index", "")
         problems += [
-            f"{path.relative_to(root)}: names {found.group()}"
+            f"{path.relative_to(root)}: names {match.group()}"
             for name, pattern in forbidden.items()
             if name in text  # much faster than the pattern
-            for found in pattern.finditer(text)
+            for match in pattern.finditer(text)
         ]
     return problems
 
@@ -419,9 +419,9 @@ def references(root: Path) -> list[str]:
         if path.suffix not in (".py", ".md", ".txt", ".yaml"):
             continue
         for number, text in _prose(path):
-            found = [name for name in DOCUMENT.findall(text) if not _is_held(root, path, name)]
-            found += NUMBER_ELSEWHERE.findall(text)
-            problems += [f"{path.relative_to(root)}:{number}: the repository does not hold {name}" for name in found]
+            matches = [name for name in DOCUMENT.findall(text) if not _is_held(root, path, name)]
+            matches += NUMBER_ELSEWHERE.findall(text)
+            problems += [f"{path.relative_to(root)}:{number}: the repository does not hold {name}" for name in matches]
     return problems
 
 
@@ -567,7 +567,7 @@ def _targets(node: ast.Import | ast.ImportFrom, package: str, root: Path) -> lis
     parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
     origin = ".".join([*parents, *([node.module] if node.module else [])])
     inner = [f"{origin}.{alias.name}" for alias in node.names]
-    return [each if _is_module(root, each) else origin for each in inner]
+    return [name if _is_module(root, name) else origin for name in inner]
 
 
 def _is_module(root: Path, name: str) -> bool:
@@ -589,7 +589,7 @@ def _refusal(root: Path, module: str, target: str, lazy: bool) -> str | None:
     """Why `module` must not import `target`, or None."""
     top = target.split(".")[0]
     if top in DRIVERS:
-        only = DRIVERS[max((each for each in DRIVERS if within(target, each)), key=len)]
+        only = DRIVERS[max((driver for driver in DRIVERS if within(target, driver)), key=len)]
         # The door of `connectors` looks whether a driver is there, to name the extra that brings it.
         return None if within(module, only) or (module == "connectors" and lazy) else f"only {only} may"
     if top == "tests":

@@ -165,8 +165,8 @@ def test_an_import_in_the_right_direction_is_let_through(tree, path, text):
 def test_an_import_of_a_room_that_is_not_allowed_is_found(tree, text):
     tree("streams/ownership/owner.py", "")
     line = len(text.splitlines())
-    found = f"streams/outbox/relay.py:{line}: the room outbox must not import the room ownership"
-    assert house.rooms(tree("streams/outbox/relay.py", text)) == [found]
+    outcome = f"streams/outbox/relay.py:{line}: the room outbox must not import the room ownership"
+    assert house.rooms(tree("streams/outbox/relay.py", text)) == [outcome]
 
 
 def test_a_file_beside_the_rooms_imports_no_room_and_every_room_may_import_it(tree):
@@ -183,8 +183,8 @@ def test_a_room_that_the_table_does_not_have_is_found(tree):
 
 def test_allowed_directions_that_have_a_cycle_are_found(tree):
     allowed = {**house.ARROWS, "outbox": {*house.ARROWS["outbox"], "ownership"}}
-    (found,) = house.rooms(tree("streams/errors.py", ""), allowed)
-    assert found.startswith("the allowed directions have a cycle: ")
+    (problem,) = house.rooms(tree("streams/errors.py", ""), allowed)
+    assert problem.startswith("the allowed directions have a cycle: ")
 
 
 def test_the_project_gets_a_cycle_when_one_import_is_added(tmp_path):
@@ -193,8 +193,8 @@ def test_the_project_gets_a_cycle_when_one_import_is_added(tmp_path):
     relay.write_text(
         f"{relay.read_text()}\n\ndef late() -> None:\n    from sluicegate.streams.ownership import owner\n"
     )
-    (found,) = house.rooms(tmp_path)
-    assert found.endswith("the room outbox must not import the room ownership")
+    (problem,) = house.rooms(tmp_path)
+    assert problem.endswith("the room outbox must not import the room ownership")
 
 
 def test_a_circle_of_files_is_found_and_one_that_is_mended_leaves_the_list(tree):
@@ -276,8 +276,9 @@ def test_a_name_that_says_nothing_is_found(tree, text):
         ("self.found = a.said", 0),
     ],
 )
-def test_a_local_that_is_no_noun_is_found(tree, text, problems):
-    assert len(house.nouns(tree("streams/a.py", f"def f(a):\n    {text}\n"))) == problems
+@pytest.mark.parametrize("path", ["streams/a.py", "tests/unit/test_a.py"])
+def test_a_local_that_is_no_noun_is_found(tree, path, text, problems):
+    assert len(house.nouns(tree(path, f"def f(a):\n    {text}\n"))) == problems
 
 
 @pytest.mark.parametrize("path", ["streams/utils.py", "streams/helpers/a.py", "tests/kafka_utils.py"])
