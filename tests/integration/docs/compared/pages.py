@@ -6,6 +6,7 @@ from pathlib import Path
 PAGES = Path(__file__).resolve().parents[4] / "docs" / "compare"
 QUOTED = re.compile(r'"((?:open-)?(?:shop|orders|baskets|entered))"')
 PLAIN = re.compile(r"\b(app: |from: |topic: |dead_letters: )(?=\w)")
+OF_KSML = re.compile(r"\b(topic: |application\.id: )(?=\w)")
 SECONDS = re.compile(r"\b30(_000|s?)\b")
 
 
@@ -21,6 +22,12 @@ def programs(page: str) -> dict[str, str]:
 def theirs(text: str, ns: str, kafka: str, redis: str = "") -> str:
     text = SECONDS.sub(r"3\1", QUOTED.sub(rf'"{ns}-\1"', text))
     return text.replace("localhost:9092", kafka).replace("redis://localhost:6379", redis)
+
+
+def of_ksml(ns: str, kafka: str) -> dict[str, str]:
+    """The definition and the file of the runner, by the names of their files."""
+    texts = [SECONDS.sub(r"3\1", OF_KSML.sub(rf"\g<1>{ns}-", text)) for text in codes("ksml", "yaml")[1:]]
+    return {text.split()[1]: text.replace("localhost:9092", kafka) for text in texts}
 
 
 def ours(page: str, ns: str, kafka: str, folder: Path) -> str:

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,8 +89,7 @@ class Scene:
             preexec_fn=die_with_parent(signal.SIGKILL),
         )
         self._running.append(process)
-        self._opened.callback(process.wait)
-        self._opened.callback(os.killpg, process.pid, signal.SIGKILL)  # with the processes that it started
+        self._opened.callback(_end, process)
 
     def results(self, topic: str, number: int) -> list[Result]:
         """The records of this topic, when there are so many."""
@@ -118,3 +117,10 @@ class Scene:
             self._consumers[topic] = consumer
             self._opened.callback(consumer.close)
         return self._consumers[topic]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With the processes that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

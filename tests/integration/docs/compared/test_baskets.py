@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
 
+from tests.bench.load import create
 from tests.bench.peers import environment
-from tests.integration.docs.compared import pages, tools
+from tests.integration.docs.compared import engines, pages, tools
 from tests.integration.docs.compared.scene import Result, Scene
 from tests.servers import Server, Valkey, jars
 
+pytestmark = pytest.mark.timeout(600)  # the first run of a test installs the product
 ORDERS = (("ann", 2, 101), ("bob", 5, 3))
 """Customers, the amount of each of their orders, and how many there are."""
 FULL, ANN, BOB = ("ann", 100, 200.0, "count"), ("ann", 1, 2.0, "timeout"), ("bob", 3, 15.0, "timeout")
@@ -75,17 +78,27 @@ def test_quix_streams_ends_a_basket_by_its_count_and_others_by_the_time_of_a_lat
     assert baskets(scene.results("baskets", 3)) == sorted((*basket[:3], "") for basket in DONE)
 
 
+def test_ksml_does_the_job_with_ticks_of_a_producer(scene: Scene) -> None:
+    for name, text in pages.of_ksml(scene.ns, scene.kafka).items():
+        (scene.folder / name).write_text(text, encoding="utf-8")
+    create(scene.kafka, scene.named("ticks"))
+    engines.ksml(scene)
+    both_do_it(scene, "ksml")
+
+
 def test_the_definition_of_ksml_is_a_document_whose_functions_are_python() -> None:
-    """No package registry has KSML."""
-    definition = yaml.safe_load(pages.codes("ksml", "yaml")[1])
-    functions = definition["functions"]
+    """Where KSML is not there."""
+    definition, runner = map(yaml.safe_load, pages.codes("ksml", "yaml")[1:])
+    functions, streams, pipelines = definition["functions"], definition["streams"], definition["pipelines"]
     for function in functions.values():
         ast.parse(function.get("code", ""))
-        ast.parse(function["expression"], mode="eval")
-    [pipeline] = definition["pipelines"].values()
-    assert {pipeline["from"], pipeline["to"]} == {*definition["streams"]}
-    [aggregate] = [step for step in pipeline["via"] if step["type"] == "aggregate"]
-    assert {aggregate["initializer"], aggregate["aggregator"]} == {*functions}
+        ast.parse(function.get("expression", "None"), mode="eval")
+    [clock] = definition["producers"].values()
+    ends = {pipeline[end] for pipeline in pipelines.values() for end in ("from", "to")}
+    assert ends | {clock["to"]} == {*streams}
+    mappers = {step["mapper"] for pipeline in pipelines.values() for step in pipeline["via"]}
+    assert {*mappers, clock["generator"]} == {*functions}
+    assert [*runner["ksml"]["definitions"].values()] == ["shop-ksml.yaml"]
 
 
 def test_the_topology_of_kafka_streams_does_the_job(tmp_path: Path) -> None:

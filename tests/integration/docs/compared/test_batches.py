@@ -8,11 +8,14 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.integration.docs.compared import pages, tools
 from tests.integration.docs.compared.scene import Result, Scene
 from tests.servers import Server, Valkey
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(600)  # the first run of a test installs the product
 SAVE = """
 
 def save(orders, spent):

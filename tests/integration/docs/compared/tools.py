@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import missing
 from tests.servers import Unavailable, environments, jars
 
@@ -20,6 +22,15 @@ def fetched(fetch: Callable[[], Path]) -> Path:
     except Unavailable as error:
         missing(error)
         raise
+
+
+def brought(name: str, what: str) -> Path:
+    """The folder of programs that no package registry has, if a person has put them beside the fetched servers.
+    Without it the test is skipped, in CI too."""
+    folder = jars.cache() / name
+    if not folder.exists():
+        pytest.skip(f"no package registry has {what}: copy it into {folder}")
+    return folder
 
 
 def python() -> Path:
