@@ -1,5 +1,5 @@
 """Calls for orders, one by one and in batches: the programs of the pages run. Inngest and Hatchet need servers that no
-package registry has, so their functions are called as their own SDKs do it."""
+package registry has: their functions are called as their own SDKs do it, and by the server of Inngest where it is."""
 
 import base64
 import json
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.docs.compared import pages, tools
+from tests.integration.docs.compared import engines, pages, tools
 from tests.integration.docs.compared.scene import Result, Scene
-from tests.servers import Server, Valkey
+from tests.servers import Server, Valkey, free_port
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)  # the first run of a test installs the product
@@ -62,6 +62,45 @@ def test_celery_batches_makes_one_call_for_a_hundred_tasks_or_for_those_of_the_i
     assert lines == ["{'bob': 40, 'ann': 60} {'bob': 80, 'ann': 120}", "{'ann': 1} {'ann': 2}"]
 
 
+ANSWERS = """
+
+@app.after_request
+def keep(response):
+    if flask.request.method == "POST":
+        with open("answers.txt", "a") as answers:
+            print(response.get_data(as_text=True), file=answers)
+    return response
+"""
+EVENTS = """
+import inngest
+from shop_inngest import client
+
+client.send_sync([inngest.Event(name="shop/order", data={"account": "acme", "amount": 2})] * 101)
+"""
+
+
+def ours_enters(scene: Scene, page: str) -> None:
+    """Our file makes a call of a hundred orders, and one of the order that is left."""
+    scene.run_ours(page)
+    scene.send("acme", {"amount": 2}, 101)
+    assert [result.value["orders"] for result in scene.results("our-entered", 2)] == [100, 1]
+
+
+def test_inngest_makes_one_call_for_a_hundred_events_or_for_those_of_the_timeout(scene: Scene) -> None:
+    """As we do."""
+    scene.write("inngest", "shop_inngest.py", ANSWERS)
+    port = free_port()
+    server = engines.inngest(scene, f"http://127.0.0.1:{port}/api/inngest")
+    program = ["env", f"INNGEST_DEV={server}", tools.python()]
+    scene.run("app", *program, "-m", "flask", "--app", "shop_inngest", "run", "--port", str(port))
+    wait_until(lambda: engines.functions(server), 60, "the function")
+    scene.run("events", *program, "-c", EVENTS)
+    answers = scene.folder / "answers.txt"
+    wait_until(lambda: answers.exists() and len(answers.read_text().splitlines()) == 2, 60, "calls")
+    assert answers.read_text().splitlines() == ["100", "1"]
+    ours_enters(scene, "inngest")
+
+
 BATCH = {"account": "acme", "amount": 2}
 INNGEST = f"""
 import json
@@ -99,7 +138,7 @@ def printed(page: str, name: str, program: str, folder: Path, **environ: str) ->
 
 def test_the_function_of_inngest_takes_a_batch_and_asks_for_such_batches(tmp_path: Path) -> None:
     """With the mocked client of its SDK."""
-    answer = printed("inngest", "shop_inngest.py", INNGEST, tmp_path)
+    answer = printed("inngest", "shop_inngest.py", INNGEST, tmp_path, INNGEST_DEV="1")
     assert answer == ["COMPLETED", 100, 100, 30.0, "event.data.account"]
 
 
