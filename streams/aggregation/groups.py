@@ -244,6 +244,18 @@ class Groups(GroupContents):
         early.revision = self.results(key) + 1 if early.past or self.closed else 1
         repeats = early.emit is not None and self.repeats(key)
         state, bags = self.drop(key)
+        self.emit_end(key, state, bags, reason, now, repeats)
+
+    def time_out(self, key: bytes, state: GroupState, bags: Bags, now: float) -> None:
+        """End a cold group by its timeout, without making it hot. It had no early results."""
+        self.touched[key] = None
+        self.early.revision = 1
+        self.emit_end(key, state, bags, "timeout", now)
+
+    def emit_end(
+        self, key: bytes, state: GroupState, bags: Bags, reason: str, now: float, repeats: bool = False
+    ) -> None:
+        """Emit what the end of the group makes. `repeats`: its result would repeat an early one."""
         self.emitter.note(key, state, reason, now)
         if repeats:
             return

@@ -21,13 +21,14 @@ SeenIds = tuple[float, list[bytes]]
 class KnownIds:
     """The ids of records, for `dedupe`. `source` names the part of the record that holds the id; ids of another source
     do not count. `accepted` has the time of each id. `early` counts the ids that were forgotten before their horizon.
-    The reader resets it to 0."""
+    The reader resets it to 0. `warned`: the log has reported it."""
 
-    __slots__ = ("_fresh", "_order", "_when", "accepted", "early", "horizon", "most", "source")
+    __slots__ = ("_fresh", "_order", "_when", "accepted", "early", "horizon", "most", "source", "warned")
 
     def __init__(self, source: str, horizon: float, most: int) -> None:
         self.source, self.horizon, self.most = source, horizon, most
         self.early = 0
+        self.warned = False
         self.accepted: dict[bytes, float] = {}
         # in order of acceptance; an id that was accepted again after its horizon occurs twice
         self._order: deque[bytes] = deque()

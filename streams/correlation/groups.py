@@ -8,7 +8,7 @@ from typing import Any
 
 from sluicegate.streams.agent import Correlation
 from sluicegate.streams.aggregation.groups import Groups
-from sluicegate.streams.aggregation.layout import GroupState
+from sluicegate.streams.aggregation.layout import Bags, GroupState
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.correlation.ended import EndedKeys
@@ -74,6 +74,8 @@ class CorrelatedGroups(Groups):
             return None
         return super().open(key, record, now)
 
-    def fire(self, key: bytes, reason: str, now: float) -> None:
-        super().fire(key, reason, now)
+    def emit_end(
+        self, key: bytes, state: GroupState, bags: Bags, reason: str, now: float, repeats: bool = False
+    ) -> None:
+        super().emit_end(key, state, bags, reason, now, repeats)
         self.ended.note(key, now)

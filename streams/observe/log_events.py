@@ -6,6 +6,7 @@ EVENTS: Mapping[str, str] = {
     "broker.embedded": "The broker inside `run` listens.",
     "clock.jumped": "The machine's clock moved against its steady clock during a commit.",
     "console.stale": "The console could not read the store. It shows the last state that it read, and tries again.",
+    "correlate.full": "Ended keys were forgotten before their time, because `max_keys` is reached.",
     "dedupe.full": "Ids were forgotten before their horizon, because `max_ids` is reached.",
     "dedupe.short": "A topic keeps records for longer than ids are remembered.",
     "dispatcher.draining": "The dispatcher takes no more rows and finishes what it sends.",

@@ -40,7 +40,7 @@ PARTITION = ("topic", "partition")
 METRICS = (
     Metric("records_consumed", "counter", "Records taken from Kafka and judged."),
     Metric("records_duplicate", "counter", "Records dropped because they were certainly seen before."),
-    Metric("ids_forgotten", "counter", "Ids forgotten before their horizon because of max_ids (dedupe)."),
+    Metric("ids_forgotten", "counter", "Ids forgotten before their time: max_ids of dedupe, or max_keys of correlate."),
     Metric("senders_forgotten", "counter", "Shards of senders that gave way to new ones: too many were named."),
     Metric(
         "headers_refused",

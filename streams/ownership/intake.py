@@ -63,11 +63,11 @@ class Intake(RecordGate):
 
     def _add(self, fresh: Sequence[Record], now: float, dedupe: DuplicateFilter | None) -> None:
         """Add the records to the newest groups, without the duplicates that `dedupe` drops."""
-        self.groups.cold.look_up(fresh, now)
-        if self.groups.windows is None:
-            self._take(fresh, now, dedupe)
-        else:
-            take(self.groups.windows, fresh, now, dedupe)
+        for run in self.groups.cold.look_up(fresh, now):
+            if self.groups.windows is None:
+                self._take(run, now, dedupe)
+            else:
+                take(self.groups.windows, run, now, dedupe)
 
     def _take(self, fresh: Sequence[Record], now: float, dedupe: DuplicateFilter | None) -> None:
         groups, origin, batches = self.groups.newest, self.groups.origin, self._processor.batches

@@ -15,7 +15,8 @@ from sluicegate.streams.ownership.beginning import fired
 from sluicegate.streams.ownership.store_clock import BACK
 
 PAGE, PAGE_OF_BAGS = 5_000, 500  # groups that one commit of a take-over reads, without bags and with them
-DUE = 1_000  # groups that one expiry makes hot
+ASKED = 10_000  # names of groups for which the store is asked at once, beyond those of one record
+DUE = 1_000  # cold groups that one expiry reads
 
 
 class ColdReads:
@@ -50,23 +51,33 @@ class ColdReads:
     def page(self, limit: int, after: bytes | None = None) -> Sequence[ColdGroup]:
         return self._store.keys(self._partition, after, limit)
 
-    def look_up(self, records: Sequence[Record], now: float) -> None:
-        """Make the cold groups of these records hot, and note the keys without a cold group. Call it before the records
-        are accepted."""
-        groups, paging = self._groups, self.paging
-        if not paging.count:
-            groups.cold.absent = None
-            return
-        keys = unknown(groups, names_of(groups, records))
-        cold = groups.cold
+    def look_up(self, records: Sequence[Record], now: float) -> Iterator[Sequence[Record]]:
+        """Yield the records in runs, each after its cold groups became hot and its keys without a cold group are known.
+        Accept a run before the next one is taken."""
+        while self.paging.count:
+            names, many = names_of(self._groups, records)
+            self._ask(names, many, now)
+            if many == len(records):
+                yield records
+                return
+            yield records[:many]
+            records = records[many:]
+        self._groups.cold.absent = None
+        yield records
+
+    def _ask(self, names: set[bytes], records: int, now: float) -> None:
+        """`names` are of the groups that so many records may open or change."""
+        groups, cold = self._groups, self._groups.cold
+        keys = unknown(groups, names)
         asked = cold.to_ask(keys)
         self._warm(self.rows(asked))
         cold.answered(asked)
-        most = cold.needs(len(records), len(keys))
+        most = cold.needs(records, len(keys))
         crowd = groups.number + cold.count - cold.waiting() + most - groups.rule.aggregation.max_groups
         if most and crowd > 0:
             self._make_room(min(crowd, most))
-        groups.behind = groups.behind or groups.next_due() <= now
+        cold_due = self.paging.nearest if groups.obeys_clock() else inf
+        groups.behind = groups.behind or min(groups.next_due(), cold_due) <= now
 
     def _make_room(self, most: int) -> None:
         """Make up to `most` groups hot that may have to fire to make room."""
@@ -106,22 +117,27 @@ class ColdReads:
         self._groups.set_back(now)
         return True
 
-    def expire(self, now: float) -> None:
-        """Make the groups of closed windows and the due groups hot, and find the next deadline of the others. The next
-        commit deletes the due rows, also those of hot groups. So they are not read again."""
+    def expire(self, now: float) -> int:
+        """End the groups that have timed out, make the other due groups and those of closed windows hot, and find the
+        next deadline. The next commit deletes the due rows, also those of hot groups. So they are not read again.
+        Returns the number of groups that ended."""
         paging, cold = self.paging, self._groups.cold
         if cold.closing():
             with self._ours():
                 for rows in cold.close(self):
                     self._warm(rows)
         if paging.nearest > now or not self._groups.obeys_clock():
-            return
+            return 0
         if self._ahead is not None and self._compute_again(self._ahead, now):
-            return
-        due = cold.due(self, now)
-        self._warm(due.rows)
+            return 0
+        due, before = cold.due(self, now), cold.count
+        with self._ours():
+            others = paging.time_out(due.rows, self._groups, now)
+        ended = before - cold.count
+        self._warm(others)
         paging.remove(due.passed, self._groups)
         paging.nearest = due.nearest
+        return ended
 
     def next_due(self) -> float:
         """The nearest deadline of a cold group on the owner's clock. Immediately if a closed window has cold groups."""
@@ -194,14 +210,17 @@ class ColdReads:
             raise
 
 
-def names_of(groups: Groups, records: Sequence[Record]) -> set[bytes]:
-    """The names of the groups that these records may open or change. A record whose key or time cannot be read is left
-    out: Groups.open fails for a name that was not looked up."""
-    rule, names = groups.rule, set[bytes]()
+def names_of(groups: Groups, records: Sequence[Record]) -> tuple[set[bytes], int]:
+    """The names of the groups that the first of these records may open or change, until there are ASKED names, and the
+    number of these records. A record whose key or time cannot be read is left out: Groups.open fails for a name that
+    was not looked up."""
+    rule, names, many = groups.rule, set[bytes](), 0
     if rule.key_of is None and rule.aggregation.window is None:
-        return {key for record in records if (key := record.key()) is not None}
+        return {key for record in records if (key := record.key()) is not None}, len(records)
     groups.cold.begin()
-    for record in records:
+    for many, record in enumerate(records, 1):
+        if len(names) >= ASKED:
+            return names, many - 1
         with suppress(Exception):  # `accept` refuses the record, or it is read again
             record = one_as_read(rule, record)
             read = None if rule.key_of is None and rule.time_of is None else rule.reader.read(record)
@@ -211,4 +230,4 @@ def names_of(groups: Groups, records: Sequence[Record]) -> set[bytes]:
                 continue
         with suppress(Exception):
             groups.cold.pass_over(record)
-    return names
+    return names, many

@@ -23,7 +23,7 @@ from sluicegate.streams.windows.origins import OriginGroups
 
 Awaiting = WindowGroups | CorrelatedGroups | OriginGroups
 """Groups that need the owner's position in the log."""
-SLICE = 1_000  # groups that one expiry fires at most
+SLICE = 1_000  # groups in memory that one expiry fires at most, beside those of rows
 
 
 class PartitionGroups:
@@ -85,9 +85,8 @@ class PartitionGroups:
         """Fire a slice of the groups that are due (docs/protocol.md, Fire). Returns their number."""
         if self.next_due() > now and not self.behind(now):
             return 0
-        if self.cold.next_due() <= now:
-            self.cold.expire(now)
-        fired = self.newest.expire(now, SLICE)
+        fired = self.cold.expire(now) if self.cold.next_due() <= now else 0
+        fired += self.newest.expire(now, SLICE)
         return fired + self.older.expire(now, SLICE) if self.older and not self.newest.behind else fired
 
     def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:

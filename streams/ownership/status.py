@@ -20,6 +20,10 @@ FORGOTTEN = (
     "more ids than max_ids within the horizon: a duplicate of one that is forgotten counts again; raise "
     "max_ids or lower horizon"
 )
+KEYS_FORGOTTEN = (
+    "more keys ended within remember than max_keys: a leg of one that is forgotten opens another group; raise max_keys "
+    "or lower remember"
+)
 
 
 def partition_report(
@@ -75,7 +79,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         groups.outcomes.clear()
     passed_over, owner.intake.passed_over = owner.intake.passed_over, 0
     numbers = {
-        "records_duplicate": dropped + _count_duplicates(owner, meter, log),
+        "records_duplicate": dropped + _count_duplicates(owner),
         "records_late": late,
         "senders_forgotten": forgotten,
         "records_skipped": counts["skipped"],
@@ -86,6 +90,7 @@ def count_receipts(owner: Owner, meter: Meter, log: structlog.typing.FilteringBo
         "groups_discarded": counts["discarded"],
     }
     refused, owner.intake.proof.refused = owner.intake.proof.refused, 0
+    _count_forgotten(owner, meter, log)
     _warn_of_headers({"ahead": counts["marks_ahead"], UNPROVEN: refused}, owner, meter, log)
     for name, times in numbers.items():
         if times:
@@ -112,20 +117,30 @@ def _warn_of_headers(
             log.warning("headers.refused", topic=topic, partition=number, reason=reason, records=times)
 
 
-def _count_duplicates(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> int:
-    """Count the duplicates since the last call. Warns once per claim if ids were forgotten within their horizon."""
+def _count_duplicates(owner: Owner) -> int:
+    """Count the duplicates since the last call."""
     dedupe = owner.intake.dedupe
     if dedupe is None:
         return 0
     dropped, dedupe.dropped = dedupe.dropped, 0
-    early, dedupe.seen.early = dedupe.seen.early, 0
-    if early:
-        meter.count("ids_forgotten", early)
-        if not dedupe.warned:
-            topic, number = owner.place
-            log.warning("dedupe.full", topic=topic, partition=number, max_ids=dedupe.seen.most, text=FORGOTTEN)
-        dedupe.warned = True
     return dropped
+
+
+def _count_forgotten(owner: Owner, meter: Meter, log: structlog.typing.FilteringBoundLogger) -> None:
+    """Count the ids that were forgotten within their horizon. Warns once per claim."""
+    dedupe = owner.intake.dedupe
+    ids = owner.groups.ids(dedupe)
+    if ids is None or not ids.early:
+        return
+    meter.count("ids_forgotten", ids.early)
+    ids.early = 0
+    if not ids.warned:
+        topic, number = owner.place
+        if dedupe is None:
+            log.warning("correlate.full", topic=topic, partition=number, max_keys=ids.most, text=KEYS_FORGOTTEN)
+        else:
+            log.warning("dedupe.full", topic=topic, partition=number, max_ids=ids.most, text=FORGOTTEN)
+    ids.warned = True
 
 
 def trace_fires(owner: Owner, events: Sequence[Event], latency: float, spans: Spans | None) -> None:

@@ -133,12 +133,11 @@ def _computed(path: str, lets: Lets) -> ReadId:
 class DuplicateFilter:
     """Drops the duplicates of one partition. `dropped` counts them until it is reset to 0."""
 
-    __slots__ = ("_rule", "dropped", "seen", "warned")
+    __slots__ = ("_rule", "dropped", "seen")
 
     def __init__(self, rule: IdRule) -> None:
         self._rule, self.seen = rule, rule.seen()
         self.dropped = 0
-        self.warned = False  # whether the log has reported that ids are forgotten early
 
     def runs(
         self, records: Sequence[Record], now: float, groups: Groups, inbox: Sequence[object] = ()

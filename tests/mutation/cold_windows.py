@@ -115,6 +115,13 @@ GUARDS = (
         COLD,
     ),
     Guard(
+        "cold windows: the store is asked for a bounded number of groups at once",
+        "streams/ownership/paged.py",
+        "        if len(names) >= ASKED:\n            return names, many - 1\n",
+        "",
+        COLD,
+    ),
+    Guard(
         "cold windows: a record without a group may close the windows of the records behind it",
         "streams/ownership/paged.py",
         "            groups.cold.pass_over(record)\n",
@@ -257,8 +264,8 @@ GUARDS = (
     Guard(
         "cold windows: the store is asked for the group of the window",
         "streams/ownership/intake.py",
-        "        self.groups.cold.look_up(fresh, now)\n        if",
-        "        if self.groups.windows is None:\n            self.groups.cold.look_up(fresh, now)\n        if",
+        "        for run in self.groups.cold.look_up(fresh, now):\n",
+        "        for run in self.groups.cold.look_up(fresh, now) if self.groups.windows is None else (fresh,):\n",
         COLD,
     ),
     Guard(

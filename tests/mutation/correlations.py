@@ -46,6 +46,13 @@ GUARDS = (
         ENGINE,
     ),
     Guard(
+        "correlate: ended keys that are forgotten early are counted",
+        "streams/ownership/status.py",
+        "    ids = owner.groups.ids(dedupe)\n",
+        "    ids = None if dedupe is None else dedupe.seen\n",
+        ENGINE,
+    ),
+    Guard(
         "correlate: a leg that keeps all records is missing until it has one",
         "streams/aggregation/ending.py",
         "            if many := len(bags[index]):\n",

@@ -69,6 +69,8 @@ class ColdKeys:
     """
 
     __slots__ = ("absent", "count", "groups", "starts")
+    times_out = True
+    """Whether a group ends when the deadline of its row has passed, unless that is the one of an early result."""
 
     def __init__(self, groups: Any) -> None:
         self.groups = groups

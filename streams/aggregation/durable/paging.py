@@ -9,6 +9,7 @@ the partition for its group, too. A restore of the changelog yields the hot grou
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from itertools import repeat
 from math import inf
 
 from sluicegate.streams.aggregation.durable.cold import is_closed, row_width
@@ -118,7 +119,7 @@ class Paging:
                     rings = _reopened(name, state, groups, timed)
                     names.append(name)
             except (TypeError, LookupError, ValueError, AttributeError) as error:
-                raise ChangelogIncomplete(f"the row of a cold group has no items ({type(error).__name__})") from error
+                raise _no_items(error) from error
             self._groups.cold.remove(starts)
             if gone := cold.replaced(key, names[many:], rings):
                 self.gone |= dict.fromkeys(gone)
@@ -126,6 +127,25 @@ class Paging:
                 self._rows.add(key)
         self.changed = self.changed or bool(names)
         return names
+
+    def time_out(self, rows: Iterable[ColdGroup], groups: Groups, now: float) -> Sequence[ColdGroup]:
+        """End the groups of these rows that have timed out, without making them hot, and not many more bytes than
+        SLICE_BYTES. Skip rows as `warm` does. Returns the rows of the other groups; `remove` follows for all of these
+        rows. Raises ChangelogIncomplete."""
+        cold, width, others, many, size = groups.cold, row_width(groups), list[ColdGroup](), 0, 0
+        for row in rows:
+            if not cold.is_cold(row.key, self.gone):
+                continue
+            group = _overdue(row, groups, width, now) if cold.times_out and size <= SLICE_BYTES else None
+            if group is None:
+                others.append(row)
+                continue
+            state, bags = group
+            groups.time_out(row.key, state, bags, now)
+            many, size = many + 1, size + state[BYTES]
+        cold.remove(repeat(None, many))
+        self.changed = self.changed or many > 0
+        return others
 
     def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
         """The groups that the commit evicts, and the keys of the rows that it deletes. Call it before the changelog
@@ -222,7 +242,6 @@ def cold_row(groups: Groups, name: bytes) -> ColdGroup:
 
 def _reopened(name: bytes, state: GroupState, groups: Groups, timed: bool) -> float | None:
     """Make this group of a row hot. Returns the time of its alarm, if the row has it. Raises ChangelogIncomplete."""
-    bags, items = len(groups.rule.plan.bags), Bags()
     width = row_width(groups)
     past, rings = None, None
     if is_closed(state, width):
@@ -230,12 +249,36 @@ def _reopened(name: bytes, state: GroupState, groups: Groups, timed: bool) -> fl
         groups.closed[name] = results, since
     elif len(state) != width:
         past, rings = _past_of(state, width)
-    if bags:
-        items = state.pop() if state else items
+    groups.reopen(name, state, _items_of(state, groups), past, timed)
+    return rings
+
+
+def _items_of(state: GroupState, groups: Groups) -> Bags:
+    """Remove the items of the bags from the end of the state and return them. Raises ChangelogIncomplete."""
+    bags = len(groups.rule.plan.bags)
+    items = state.pop() if bags and state else Bags()
     if not groups.fits(state) or type(items) is not list or len(items) != bags:
         raise ChangelogIncomplete("the row of a cold group does not have the fields of this rule")
-    groups.reopen(name, state, items, past, timed)
-    return rings
+    return items
+
+
+def _overdue(row: ColdGroup, groups: Groups, width: int, now: float) -> tuple[GroupState, Bags] | None:
+    """The group of this row, if it has timed out and had no early result. `width` is as in `row_width`. Raises
+    ChangelogIncomplete."""
+    state = unpacked_state(row.state)
+    if len(state) != width:
+        return None
+    items = _items_of(state, groups)
+    if groups.due(state) > now:
+        return None
+    try:
+        return state, groups.rule.plan.bags_of(items) if items else items
+    except (TypeError, LookupError, ValueError, AttributeError) as error:
+        raise _no_items(error) from error
+
+
+def _no_items(error: Exception) -> ChangelogIncomplete:
+    return ChangelogIncomplete(f"the row of a cold group has no items ({type(error).__name__})")
 
 
 def _noted(groups: Groups, name: bytes) -> list[float | None]:

@@ -24,6 +24,7 @@ class ColdByClose(ColdKeys):
     """As ColdKeys. `closes`: no cold group closes at an earlier watermark; infinity if none is cold."""
 
     __slots__ = ("closes",)
+    times_out = False
     groups: "WindowGroups"
 
     def __init__(self, groups: Any) -> None:

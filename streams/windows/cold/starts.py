@@ -38,6 +38,7 @@ class ColdWindows(ColdKeys):
     """
 
     __slots__ = ("_reach", "_read")
+    times_out = False
     groups: "WindowGroups"
 
     def __init__(self, groups: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sluicegate.connectors.registry import avro as registry_avro
 from sluicegate.schemas import avro_logical, avro_sizes, json, protobuf_values
 from sluicegate.streams import cardinality, frequent, quantiles, reducers
-from sluicegate.streams.agent import Agent, Aggregation, Deduplication, Lookup, Window
+from sluicegate.streams.agent import Agent, Aggregation, Correlation, Deduplication, Lookup, Window
 from sluicegate.streams.aggregation import deadline, group_faults, groups
 from sluicegate.streams.aggregation.durable import paging
 from sluicegate.streams.config.text import document
@@ -91,6 +91,7 @@ LIMITS: dict[str, list[str]] = {
     "unsent rows in memory": [f"{relay.IN_MEMORY:,}", kibibytes(relay.IN_MEMORY_BYTES)],
     "items that wait for another try of their handler": [f"{owner.MOST_HELD:,}"],
     "ids that `dedupe` remembers": [f"{of_class(Deduplication, 'max_ids'):,}"],
+    "ended keys of correlations": [f"{of_class(Correlation, 'max_keys'):,}"],
     "[shards](glossary.md#outputs) of senders that are remembered": [
         f"{receive.MOST_SENDERS:,}",
         "530 bytes",

@@ -9,12 +9,14 @@ import pytest
 from sluicegate.schemas import json as json_codec
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Emit, Reducer
+from sluicegate.streams.aggregation import groups
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.durable import paging
 from sluicegate.streams.aggregation.durable.entry import framed, packed_state, unpacked_state
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.layout import BYTES
 from sluicegate.streams.aggregation.rule import Rule
+from sluicegate.streams.contracts.values import Changes, Claim
 from sluicegate.streams.operations.groups.open_groups import open_groups
 from sluicegate.streams.ownership import paged
 from tests.unit.aggregation.turning import record
@@ -122,6 +124,22 @@ def test_a_cold_group_times_out_with_its_items_and_its_early_results_are_known()
     assert sorted((result["key"], result["all"], result["revision"]) for result in last) == [
         (key, [number], 2) for number, key in enumerate(KEYS)
     ]
+
+
+def test_cold_groups_with_many_bytes_time_out_in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paging, "SLICE_BYTES", 20)
+    monkeypatch.setattr(groups, "SLICE_BYTES", 20)
+    scene = Scene(collecting())
+    commit, sizes = scene.store.commit, list[int]()
+
+    def counting(claim: Claim, changes: Changes) -> Claim:
+        sizes.append(len(changes.outbox))
+        return commit(claim, changes)
+
+    monkeypatch.setattr(scene.store, "commit", counting)
+    scene.driver.later(1000).turns(20)
+    assert sorted(lists(scene.log)) == [(key, "timeout", [number]) for number, key in enumerate(KEYS)]
+    assert 1 < max(sizes) < 10
 
 
 @pytest.mark.parametrize("policy", ["finish", "convert", "flush"])

@@ -9,7 +9,9 @@ import pytest
 from sluicegate.streams.agent import Agent, Aggregation, Emit, Reducer
 from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PAGED, STALE, packed_state, unpacked_state
+from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.contracts.values import Changes, Claim
+from sluicegate.streams.engine import worker as engine_worker
 from sluicegate.streams.operations import planning
 from sluicegate.streams.operations.accepting import accept, preview
 from sluicegate.streams.operations.groups.contents import contents_of
@@ -118,6 +120,39 @@ def test_cold_groups_time_out_without_a_record_and_under_another_owner() -> None
     assert sorted(key for key, *_ in totals(scene.log)) == KEYS
     assert {reason for _, reason, *_ in totals(scene.log)} == {"timeout"}
     assert (scene.cold, scene.owner.groups.open) == ([], 0)
+
+
+def test_cold_groups_time_out_without_becoming_hot(monkeypatch: pytest.MonkeyPatch) -> None:
+    hot = list[bytes]()
+    monkeypatch.setattr(Groups, "reopen", lambda groups, key, *rest: hot.append(key))
+    scene = Scene()
+    scene.driver.later(1000).turns(4)
+    assert sorted(totals(scene.log)) == [(key, "timeout", 1, number) for number, key in enumerate(KEYS)]
+    assert (hot, scene.rows) == ([], [])
+
+
+def test_a_record_behind_the_timeout_of_its_cold_group_opens_the_next_one() -> None:
+    """In the same turn: the row is still in the store."""
+    scene = Scene()
+    scene.driver.later(1000)
+    feed(scene.log, ("key-00", 100))
+    scene.driver.turns(4)
+    assert sorted(totals(scene.log)) == [(key, "timeout", 1, number) for number, key in enumerate(KEYS)]
+    assert [(state[0], state[1]) for state in scene.owner.groups.newest.states.values()] == [(1, 20)]
+    scene.driver = scene.started(scene.agent)
+    assert scene.open_keys() == ["key-00"]
+
+
+def test_a_record_does_not_join_a_cold_group_that_waits_to_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn ends one group, and then takes records."""
+    monkeypatch.setattr(paged, "DUE", 1)
+    monkeypatch.setattr(engine_worker, "EXPIRE_SECONDS", -1.0)
+    scene = Scene()
+    scene.driver.later(1000)
+    feed(scene.log, ("key-15", 100))
+    scene.driver.turns(60)
+    assert sorted(totals(scene.log)) == [(key, "timeout", 1, number) for number, key in enumerate(KEYS)]
+    assert scene.open_keys() == ["key-15"]
 
 
 def test_more_groups_are_due_than_one_expiry_reads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +361,7 @@ def test_a_record_of_a_new_group_is_refused_where_cold_groups_reach_the_limit() 
 def test_a_group_is_not_opened_before_the_store_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that could not be read when the store was asked, and then can."""
     scene = Scene()
-    monkeypatch.setattr(paged, "names_of", lambda groups, records: set())
+    monkeypatch.setattr(paged, "names_of", lambda groups, records: (set(), len(records)))
     feed(scene.log, ("key-00", 100))
     scene.driver.turns(2)
     assert ("in", 0) not in scene.driver.worker._owners

@@ -326,6 +326,23 @@ def test_a_late_record_closes_the_earlier_windows_of_its_key_first(
     ]
 
 
+def test_the_store_is_asked_for_the_groups_of_many_late_records_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each late record asks for three windows."""
+    monkeypatch.setattr(paged, "ASKED", 4)
+    monkeypatch.setattr(paged, "DUE", 1)
+    scene = Scene(paged_agent(replace(AMEND, grace=300.0), hot_groups=4), most=0)
+    for key in KEYS:
+        scene.feed((key, 5, 1), (key, 65, 10), (key, 125, 100))
+    cold, asked = scene.store.cold, list[int]()
+    monkeypatch.setattr(scene.store, "cold", lambda place, keys: asked.append(len(keys)) or cold(place, keys))
+    put(scene.log, ("other", 485, 1), *[(key, 126, 1000) for key in KEYS])
+    scene.driver.turns(200)
+    assert max(asked) <= 4 + 3
+    assert sorted(each for each in results(scene.log) if each[0] != "other") == sorted(
+        (key, minute, total, "event") for key in KEYS for minute, total in ((0, 1), (60, 10), (120, 100))
+    )
+
+
 def test_groups_stay_in_the_store_after_their_results_until_late_records_would_be_too_late() -> None:
     scene = closed_scene()
     assert sorted(results(scene.log)) == [(key, 0, number, "event") for number, key in enumerate(KEYS)]

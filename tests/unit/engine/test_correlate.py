@@ -6,6 +6,7 @@ import random
 from typing import Any, NamedTuple
 
 import pytest
+from structlog.testing import capture_logs
 
 from sluicegate.connectors.memory.state import MemoryStore
 from sluicegate.streams.agent import Agent, Aggregation, Correlation, Destination, Reducer
@@ -148,3 +149,25 @@ def test_late_legs_may_be_skipped_and_are_counted(log: Log, store: MemoryStore, 
     assert len(distinct(log, "out")) == 1
     assert distinct(log, "dead") == []
     assert {name: value for name, _, value in driver.reports[-1].metrics}["legs_late"] == 2
+
+
+def test_beyond_the_limit_the_oldest_ended_keys_are_forgotten_loudly(
+    log: Log, store: MemoryStore, clock: ManualClock
+) -> None:
+    """The leg of a forgotten key has a second result."""
+    rule = Aggregation(
+        since_first=AFTER,
+        until="has(group.order)",
+        compute=(Reducer("order", "first", "order"),),
+        on_missing="ignore",
+        correlation=Correlation(REMEMBER, max_keys=2),
+    )
+    driver = Driver(Agent("settle", ("in",), rule, Destination("out"), "dead"), store, log, clock).give(0)
+    with capture_logs() as logs:
+        for key in (b"a", b"b", b"c", b"c", b"a"):
+            log.append("in", 0, key, b'{"order": 1}')
+            driver.turns(2)
+    driver.later(1).turns()
+    assert [message.key() for message in distinct(log, "out")] == [b"a", b"b", b"c", b"a"]
+    assert {name: value for name, _, value in driver.reports[-1].metrics}["ids_forgotten"] == 2
+    assert [(line["topic"], line["max_keys"]) for line in logs if line["event"] == "correlate.full"] == [("in", 2)]
