@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 import redis
 
@@ -18,7 +19,7 @@ from sluicegate.streams.contracts.messages import OutboxMessage
 from sluicegate.streams.contracts.stores import Store
 from sluicegate.streams.contracts.values import Changes, Partition
 from sluicegate.streams.errors import SystemNotReady
-from tests.contracts.given import claimed
+from tests.contracts.given import claimed, rows
 from tests.contracts.sql import database, execute
 from tests.servers import Server
 from tests.servers.valkey import Valkey
@@ -190,6 +191,35 @@ def done(url: str, statement: str) -> None:
             db.execute(statement)
     else:
         execute(url, statement)
+
+
+def test_unsent_rows_from_before_sqlite_kept_them_in_another_order_are_sent(
+    tmp_path: Path, partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "STEPS", tables.STEPS[:7])
+        before = open_store(url)
+        before.migrate()
+        claim = before.commit(claimed(before, partition), Changes(1, outbox=rows(1, 2, 3)))
+    store = open_store(url)
+    assert len(store.migrate()) == len(tables.STEPS) - 7
+    assert list(store.pending(partition, 0, 9)) == rows(1, 2, 3)
+    store.commit(claim, Changes(2, dispatched=[1, 3], outbox=rows(4)))
+    assert list(store.pending(partition, 0, 9)) == rows(2, 4)
+
+
+def test_rows_of_sqlite_share_pages(tmp_path: Path, partition: Partition) -> None:
+    """Two of 1,500 bytes are in a page of 4 KiB."""
+    store = open_store(f"sqlite:///{tmp_path}/state.db")
+    store.migrate()
+    pages = "select page_count from pragma_page_count"
+    many = [msgspec.structs.replace(row, value=b"x" * 1500) for row in rows(*range(1, 1001))]
+    with sqlite3.connect(tmp_path / "state.db") as db:
+        [before] = db.execute(pages).fetchone()
+        store.commit(claimed(store, partition), Changes(1, outbox=many))
+        [after] = db.execute(pages).fetchone()
+    assert after - before < 600
 
 
 OLD_TIMEOUT = (

@@ -27,6 +27,21 @@ REDIS_HELD = "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'}
 
 GUARDS = (
     Guard(
+        "outbox rows of SQLite share pages",
+        "connectors/sql/tables.py",
+        '    "message blob not null, primary key (partition_key, number))",\n    "insert into sluicegate_outbox_rows',
+        '    "message blob not null, primary key (partition_key, number)) without rowid",\n'
+        '    "insert into sluicegate_outbox_rows',
+        ("tests/contracts/test_migrate.py::test_rows_of_sqlite_share_pages",),
+    ),
+    Guard(
+        "unsent rows of SQLite stay when they are stored in another order",
+        "connectors/sql/tables.py",
+        '    "insert into sluicegate_outbox_rows select * from sluicegate_outbox",\n',
+        "",
+        ("tests/contracts/test_migrate.py::test_unsent_rows_from_before_sqlite_kept_them_in_another_order_are_sent",),
+    ),
+    Guard(
         "memory: an early result of a shared buffer is written under its lease",
         "connectors/memory/buffer.py",
         "if state is None or state.token != batch.token:",
