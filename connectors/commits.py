@@ -70,6 +70,11 @@ def next_claim(claim: Claim, changes: Changes, store_time: float) -> Claim:
     )
 
 
+def dropped(changes: Changes) -> Sequence[bytes]:
+    """The keys of all cold groups that are removed."""
+    return [*changes.drop_cold, *(group.key for group in changes.drop_due)]
+
+
 def remaining_mark(trying: CrashMark | None, processes: Sequence[str]) -> CrashMark | None:
     """The crash mark without these processes; None when no process is left in it."""
     rest = tuple(name for name in trying.processes if name not in processes) if trying else ()

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from sluicegate.connectors.apps import outbox_of, timeouts_of
-from sluicegate.connectors.commits import check, commit_each, next_claim, remaining_mark
+from sluicegate.connectors.commits import check, commit_each, dropped, next_claim, remaining_mark
 from sluicegate.connectors.lookups import by_key, name_of
 from sluicegate.connectors.memory.buffer import MemoryBuffer
 from sluicegate.connectors.memory.buffered import Buffered
@@ -285,7 +285,7 @@ def _append(row: PartitionRow, changes: Changes, claim: Claim, after: Claim) -> 
         row.entries[number] = bytes(entry)
     for number in range(claim.first, after.first):
         row.entries.pop(number, None)
-    row.cold.apply(changes.put_cold, changes.drop_cold)
+    row.cold.apply(changes.put_cold, dropped(changes))
     for unsent in changes.outbox:
         row.unsent[unsent.number] = unsent
         row.order.append(unsent.number)

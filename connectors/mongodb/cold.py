@@ -9,6 +9,7 @@ from bson.min_key import MinKey
 from pymongo import ReplaceOne
 from pymongo.client_session import ClientSession
 
+from sluicegate.connectors.commits import dropped
 from sluicegate.connectors.mongodb.connection import Document, MongoDatabase
 from sluicegate.connectors.mongodb.migrations import COLD
 from sluicegate.streams.contracts.values import Changes, ColdGroup
@@ -17,8 +18,9 @@ PAGE = 1_000  # keys in one statement
 
 
 def apply(data: MongoDatabase, key: str, changes: Changes, session: ClientSession) -> None:
-    for at in range(0, len(changes.drop_cold), PAGE):
-        places = [place(key, group) for group in changes.drop_cold[at : at + PAGE]]
+    gone = dropped(changes)
+    for at in range(0, len(gone), PAGE):
+        places = [place(key, group) for group in gone[at : at + PAGE]]
         data[COLD].delete_many({"_id": {"$in": places}}, session=session)
     if changes.put_cold:
         writes = [

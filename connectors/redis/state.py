@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from sluicegate.connectors.apps import outbox_of, timeouts_of
-from sluicegate.connectors.commits import check, commit_each, next_claim, runs
+from sluicegate.connectors.commits import check, commit_each, dropped, next_claim, runs
 from sluicegate.connectors.redis import addresses, connection, lookups, scripts, unit
 from sluicegate.connectors.redis.buffer import RedisBuffer
 from sluicegate.connectors.redis.leased import schedule_arguments
@@ -288,7 +288,7 @@ def _arguments(claim: Claim, after: Claim, changes: Changes) -> list[Any]:
     rows = [item for row in changes.outbox for item in (row.number, _encode(row))]
     arguments: list[Any] = [claim.token, claim.version, claim.last - claim.first + 1, after.first - claim.first]
     put = [item for group in changes.put_cold for item in _stored(group)]
-    for part in (fields, dead, delivered, revived, changes.entries, rows, changes.drop_cold, put):
+    for part in (fields, dead, delivered, revived, changes.entries, rows, dropped(changes), put):
         arguments.append(len(part))
         arguments += part
     return arguments + schedule_arguments(changes)

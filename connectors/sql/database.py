@@ -189,6 +189,10 @@ class Product(Protocol):
             filled = _filled(page)
             db.run(statements.with_keys(statements.DROP_COLD, len(filled)), (key, *filled))
 
+    def drop_due(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
+        """Delete the rows of these groups, which are those with the nearest deadlines."""
+        self.drop_cold(db, key, [group.key for group in groups])
+
     def put_cold(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
         """Adds the groups. Each replaces a group of the same key."""
         largest = max(len(group.state) for group in groups)

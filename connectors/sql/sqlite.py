@@ -166,6 +166,12 @@ class Sqlite(Product):
             text = COLD.format(", ".join(["(?)"] * marks))
             yield from db.rows(text, (*page, *[None] * (marks - len(page)), key))
 
+    def drop_due(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
+        """SQLite goes through the index of deadlines once. By their keys, it searches for each row and for its entry
+        in the index: 2.9 µs in place of 1.1."""
+        last = groups[-1]
+        db.run(statements.DROP_DUE, (key, last.due, last.due, last.key))
+
     def put_cold(self, db: StoreSession, key: str, groups: Sequence[ColdGroup]) -> None:
         """A row with the same deadline as before keeps its place in the index, which SQLite would write anew. Rows are
         written in the order of their keys: for 1,000 of a million rows that takes 17 % less CPU time."""

@@ -291,6 +291,8 @@ class SqlStore:
             db.run(statements.DROP_ENTRIES, (key, after.first))
         if changes.drop_cold:
             self._product.drop_cold(db, key, changes.drop_cold)
+        if changes.drop_due:
+            self._product.drop_due(db, key, changes.drop_due)
         if changes.put_cold:
             self._product.put_cold(db, key, changes.put_cold)
 

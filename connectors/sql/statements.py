@@ -60,6 +60,7 @@ COUNT_DEAD = "select count(*) from sluicegate_dead where partition_key = %s"
 
 ADD_COLD = "insert into sluicegate_cold (partition_key, group_key, due, state)"
 DROP_COLD = "delete from sluicegate_cold where partition_key = %s and group_key in ({})"
+DROP_DUE = "delete from sluicegate_cold where partition_key = %s and due <= %s and (due < %s or group_key <= %s)"
 OF_PARTITION = "select group_key, due, state from sluicegate_cold where partition_key = %s"
 COLD = OF_PARTITION + " and group_key in ({})"
 DUE_COLD = OF_PARTITION + " and due <= %s order by due, group_key limit %s"

@@ -117,8 +117,8 @@ class DeadRows(Protocol):
 
 
 class ColdGroups(Protocol):
-    """The cold groups of a partition. `Changes.put_cold` and `drop_cold` change them. These calls are not fenced: a
-    reader with an old claim reads the stored rows, and commits nothing."""
+    """The cold groups of a partition. `Changes.put_cold`, `drop_cold` and `drop_due` change them. These calls are not
+    fenced: a reader with an old claim reads the stored rows, and commits nothing."""
 
     def cold(self, partition: Partition, keys: Sequence[bytes]) -> Sequence[ColdGroup]:
         """The groups with these distinct keys, in any order. A key without a cold group is not in the result. Raises

@@ -182,7 +182,9 @@ class Changes(msgspec.Struct, frozen=True):
     reports, ascending. `trying` is written as given (None clears the mark); `source` only when it is not None. In the
     table of scheduled timeouts, `cancels` are deleted first; then `timeouts` are inserted, except those whose id exists
     already. `revived` are the numbers of dead rows, ascending, that leave the list of dead rows. `drop_cold` are
-    keys of cold groups that are removed; then `put_cold` are added, each in place of one of the same key.
+    keys of cold groups that are removed. `drop_due` are removed, too: they are those with the nearest deadlines, as
+    `ColdGroups.due` returned them, so no group stays that comes before the last of them. Then `put_cold` are added,
+    each in place of one of the same key.
     """
 
     offset: int
@@ -199,6 +201,7 @@ class Changes(msgspec.Struct, frozen=True):
     revived: Sequence[int] = ()
     put_cold: Sequence[ColdGroup] = ()
     drop_cold: Sequence[bytes] = ()
+    drop_due: Sequence[ColdGroup] = ()
 
 
 class PartitionView(msgspec.Struct, frozen=True):

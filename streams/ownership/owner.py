@@ -266,7 +266,7 @@ class Owner:
 
     def _changes(self, rows: Sequence[OutboxRow], monotonic: float) -> Changes:
         now, intake, older = self.now(monotonic), self.intake, self.groups.older
-        evicted, gone = self.groups.moved(now)
+        rows_of_groups = self.groups.moved(now)
         entries, keep_from = self.changelog.entries(intake.senders.changes(), lambda: intake.senders.whole(now), now)
         delivered, dead = self.shard.take_reports()
         offset, epoch = self.waiting.reached(intake.offset, intake.epoch)
@@ -288,8 +288,9 @@ class Owner:
             dead=dead,
             trying=self._mark(offset),
             source=self.source,
-            put_cold=evicted,
-            drop_cold=gone,
+            put_cold=rows_of_groups.put,
+            drop_cold=rows_of_groups.drop,
+            drop_due=rows_of_groups.due,
         )
 
     def _begin_proof(self) -> None:

@@ -135,7 +135,7 @@ class ColdReads:
             others = paging.time_out(due.rows, self._groups, now)
         ended = before - cold.count
         self._warm(others)
-        paging.remove(due.passed, self._groups)
+        paging.remove(due.passed, self._groups, due.by_due)
         paging.nearest = due.nearest
         return ended
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from sluicegate.streams.aggregation.durable.paging import RowChanges
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.aggregation.rule import Rule
 from sluicegate.streams.aggregation.seen import KnownIds
 from sluicegate.streams.aggregation.taking import divided
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.contracts.stores import InputFacts
-from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.correlation.groups import CorrelatedGroups
 from sluicegate.streams.handlers.processor import Item
 from sluicegate.streams.ownership.beginning import endings
@@ -89,9 +89,8 @@ class PartitionGroups:
         fired += self.newest.expire(now, SLICE)
         return fired + self.older.expire(now, SLICE) if self.older and not self.newest.behind else fired
 
-    def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
-        """Evict the groups beyond the number that the rule keeps hot. Returns their rows, and the keys of the rows to
-        delete."""
+    def moved(self, now: float) -> RowChanges:
+        """Evict the groups beyond the number that the rule keeps hot. Returns the rows to write and to delete."""
         paging = self.cold.paging
         keeps_cold = self.newest.rule.agent.pageable and not self.older
         paging.most = self.newest.rule.aggregation.hot_groups if keeps_cold else 0

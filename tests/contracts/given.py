@@ -57,8 +57,12 @@ def opened(url: str) -> Store:
     return store
 
 
+PAST = ColdGroup(b"past", 3.5, b"state")
+
+
 def everything() -> Changes:
-    """Changes that use every field, for a claim that holds rows 1 to 4, entries 1 and 2, and the cold group `old`."""
+    """Changes that use every field, for a claim that holds rows 1 to 4, entries 1 and 2, and the cold groups `old` and
+    `past`."""
     return Changes(
         50,
         epoch=7,
@@ -68,10 +72,11 @@ def everything() -> Changes:
         dispatched=[1, 3],
         put_cold=[ColdGroup(b"new", 5.5, b"state")],
         drop_cold=[b"old"],
+        drop_due=[PAST],
     )
 
 
 def full() -> Changes:
     """Changes after which `everything` may follow."""
     old = ColdGroup(b"old", 7.5, b"state")
-    return Changes(1, entries=[b"e1", b"e2"], outbox=rows(1, 2, 3, 4), put_cold=[old])
+    return Changes(1, entries=[b"e1", b"e2"], outbox=rows(1, 2, 3, 4), put_cold=[old, PAST])

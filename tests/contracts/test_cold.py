@@ -35,6 +35,22 @@ def test_a_group_that_is_dropped_is_gone_and_others_stay(store: Store, partition
     assert list(store.cold(partition, [b"a", b"b", b"c"])) == [group("b", 2.0)]
 
 
+def test_groups_with_the_nearest_deadlines_are_dropped_and_those_behind_them_stay(
+    store: Store, partition: Partition
+) -> None:
+    """Also those with the same deadline as the last one, of another partition, and without one."""
+    other = partition._replace(number=30)
+    same = [group(f"key-{number}", 2.0) for number in range(6)]
+    claim = store.commit(claimed(store, partition), Changes(1, put_cold=[group("z", 1.0), *same, group("never")]))
+    store.commit(claimed(store, other), Changes(1, put_cold=[group("a", 0.5), *same]))
+    gone = store.due(partition, EVER, 4)
+    store.commit(claim, Changes(2, drop_cold=[b"absent"], drop_due=gone, put_cold=[group("z", 1.0, b"again")]))
+    assert list(gone) == [group("z", 1.0), *same[:3]]
+    assert sorted(store.keys(partition, None, 9)) == sorted([*same[3:], group("never"), group("z", 1.0, b"again")])
+    assert sorted(store.due(partition, EVER, 9)) == sorted([*same[3:], group("z", 1.0, b"again")])
+    assert len(store.keys(other, None, 9)) == 7
+
+
 @pytest.mark.parametrize("due", [None, 1.0, 9.0])
 def test_a_group_replaces_one_of_the_same_key_with_its_deadline(
     store: Store, partition: Partition, due: float | None

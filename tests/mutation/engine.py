@@ -180,7 +180,7 @@ GUARDS = (
     Guard(
         "the row of a group that ended is deleted",
         "streams/ownership/owner.py",
-        "            drop_cold=gone,\n",
+        "            drop_cold=rows_of_groups.drop,\n",
         "",
         COLD,
     ),
@@ -189,6 +189,13 @@ GUARDS = (
         "streams/aggregation/durable/paging.py",
         "            self._rows, self._stale = set(self._groups.states), False\n",
         "            self._stale = False\n",
+        COLD,
+    ),
+    Guard(
+        "rows whose deadlines passed are deleted with the results of their groups",
+        "streams/ownership/owner.py",
+        "            drop_due=rows_of_groups.due,\n",
+        "",
         COLD,
     ),
     Guard(
@@ -236,7 +243,7 @@ GUARDS = (
     Guard(
         "the row of a hot group whose deadline passed is deleted",
         "streams/ownership/paged.py",
-        "        paging.remove(due.passed, self._groups)\n",
+        "        paging.remove(due.passed, self._groups, due.by_due)\n",
         "",
         COLD,
     ),

@@ -27,6 +27,14 @@ REDIS_HELD = "if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then return {'fenced'}
 
 GUARDS = (
     Guard(
+        "cold groups: SQLite deletes no group with the deadline of the last one that goes",
+        "connectors/sql/statements.py",
+        "(due < %s or group_key <= %s)",
+        "(due <= %s or group_key <= %s)",
+        (f"{C}test_cold.py",),
+        SQLITE,
+    ),
+    Guard(
         "outbox rows of SQLite share pages",
         "connectors/sql/tables.py",
         '    "message blob not null, primary key (partition_key, number))",\n    "insert into sluicegate_outbox_rows',

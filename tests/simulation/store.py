@@ -38,7 +38,7 @@ class Reached:
     def commit(self, claim: Claim, changes: Changes) -> Claim:
         self._reach("commit-asked")
         self._world.hits["evicted"] += len(changes.put_cold)
-        self._world.hits["touched again"] += len(changes.drop_cold)
+        self._world.hits["touched again"] += len(changes.drop_cold) + len(changes.drop_due)
         if self._process.late:
             later, self._process.late = self._world.number + self._process.late, 0
             self._world.wire.append((later, claim, changes))

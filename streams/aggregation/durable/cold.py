@@ -52,11 +52,13 @@ def is_closed(contents: GroupState, width: int) -> bool:
 
 class DueRows(NamedTuple):
     """Cold groups that are due on the owner's clock. `passed` are the rows whose deadlines passed: the next commit
-    deletes them. `nearest` is the next deadline; infinity for none."""
+    deletes them. `nearest` is the next deadline; infinity for none. `by_due`: no row stays that comes before the
+    last of these in the order of deadlines."""
 
     rows: Sequence[ColdGroup]
     passed: Sequence[ColdGroup]
     nearest: float
+    by_due: bool = False
 
 
 class ColdKeys:
@@ -200,7 +202,7 @@ class ColdKeys:
         """Read the groups whose deadline on the owner's clock is `now` or before."""
         rows = reads.due(EVER, reads.most + 1)
         late = [row for row in rows[: reads.most] if (row.due or 0.0) <= now]
-        return DueRows(late, late, (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf)
+        return DueRows(late, late, (rows[len(late)].due or 0.0) if len(late) < len(rows) else inf, by_due=True)
 
     @property
     def ends(self) -> tuple[float, ...]:

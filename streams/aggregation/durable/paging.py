@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from itertools import repeat
 from math import inf
+from typing import NamedTuple
 
 from sluicegate.streams.aggregation.durable.cold import is_closed, row_width
 from sluicegate.streams.aggregation.durable.entry import ColdState, PastResults, packed_state, unpacked_state
@@ -27,6 +28,14 @@ STALE = 10_000  # touched keys that may be remembered, beyond two for each hot g
 SORTED = 100_000  # keys that are sorted at once
 
 
+class RowChanges(NamedTuple):
+    """Changes of rows in a commit: `put_cold`, `drop_cold` and `drop_due` of Changes."""
+
+    put: Sequence[ColdGroup]
+    drop: Sequence[bytes]
+    due: Sequence[ColdGroup]
+
+
 class Paging:
     """The cold groups of one partition, as its owner knows them. The newest generation has the hot ones. `most` is the
     number of groups that stay hot; 0 evicts none.
@@ -38,6 +47,7 @@ class Paging:
     """
 
     __slots__ = (
+        "_due",
         "_groups",
         "_order",
         "_queue",
@@ -59,7 +69,8 @@ class Paging:
         self.ends: tuple[float, ...] = ()
         self.changed = self.suspended = self._stale = False
         self._rows: set[bytes] = set()  # keys of hot groups that may have a row
-        self.gone: dict[bytes, None] = {}
+        self.gone: dict[bytes, bool] = {}  # whether their deadlines name them
+        self._due: list[ColdGroup] = []  # rows that the next commit deletes by their deadlines
         self._order: deque[bytes] = deque()  # the keys that may be evicted in this turn, least recently touched first
         self._queue: deque[bytes] = deque()  # the first of them, sorted: neighbours are written together
         self._recent: set[bytes] = set()  # keys touched since the turn began
@@ -90,11 +101,13 @@ class Paging:
         if self._stale:
             self._rows, self._stale = set(self._groups.states), False
 
-    def remove(self, rows: Iterable[ColdGroup], groups: Groups) -> None:
+    def remove(self, rows: Iterable[ColdGroup], groups: Groups, by_due: bool = False) -> None:
         """Delete these rows with the next commit. Their groups are in `groups`, and need their deadlines in memory, or
-        have ended."""
+        have ended. `by_due`: they have the nearest deadlines of all."""
+        if by_due:
+            self._due += rows
         for row in rows:
-            self.gone[row.key] = None
+            self.gone[row.key] = by_due
             self._rows.discard(row.key)
             groups.wait(row.key)
 
@@ -122,7 +135,7 @@ class Paging:
                 raise _no_items(error) from error
             self._groups.cold.remove(starts)
             if gone := cold.replaced(key, names[many:], rings):
-                self.gone |= dict.fromkeys(gone)
+                self.gone |= dict.fromkeys(gone, False)
             else:
                 self._rows.add(key)
         self.changed = self.changed or bool(names)
@@ -147,16 +160,15 @@ class Paging:
         self.changed = self.changed or many > 0
         return others
 
-    def moved(self, now: float) -> tuple[Sequence[ColdGroup], Sequence[bytes]]:
-        """The groups that the commit evicts, and the keys of the rows that it deletes. Call it before the changelog
-        takes the changes of the groups."""
-        groups = self._groups
-        gone = self._ended()
+    def moved(self, now: float) -> RowChanges:
+        """The rows that the commit writes and deletes. Call it before the changelog takes the changes of the groups."""
+        groups, due = self._groups, self._due
+        gone, self._due = self._ended(), []
         evicts = self.most and not self.suspended
         over, large = (groups.number - self.most, groups.bytes - self._room()) if evicts else (0, 0)
         if over <= 0 and large <= 0:
             self._order, self._queue, self._recent = deque(), deque(), set()
-            return [], gone
+            return RowChanges([], gone, due)
         self._recent |= groups.touched.keys()
         if len(self._recent) > 2 * groups.number + STALE:
             self._recent &= groups.states.keys()
@@ -164,16 +176,16 @@ class Paging:
         if evicted:
             self.at, self.changed = max(self.at, now), True
             self.nearest = min(self.nearest, groups.cold.nearest(evicted))
-        return evicted, gone
+        return RowChanges(evicted, gone, due)
 
     def _ended(self) -> list[bytes]:
-        """The keys of the rows that the commit deletes: those whose groups ended, and `gone`."""
+        """The keys of the rows that the commit deletes beside `_due`: those whose groups ended, and `gone`."""
         gone, self.gone = self.gone, {}
         if self._rows:
             ended = [key for key, state in self._groups.touched.items() if state is None and key in self._rows]
             self._rows.difference_update(ended)
-            gone |= dict.fromkeys(ended)
-        return list(gone)
+            gone |= dict.fromkeys(ended, False)
+        return [key for key, by_due in gone.items() if not by_due]
 
     def _room(self) -> float:
         """The bytes of bags that stay in memory: half of `max_buffered_bytes`. The rest is for the groups that records

@@ -138,7 +138,7 @@ class Takeover:
         senders = owner.intake.senders
         for _ in owner.groups.cold.warm_all(changelog.every()[source.generation]):
             now, claim = owner.clock.last, owner.claim
-            _, gone = paging.moved(now)
+            gone = paging.moved(now).drop
             entries, keep_from = changelog.entries({}, lambda: senders.whole(owner.clock.last), now)
             changes = Changes(claim.offset, claim.epoch, entries, keep_from, trying=claim.trying, drop_cold=gone)
             owner.claim = owner.setting.store.commit(claim, changes)

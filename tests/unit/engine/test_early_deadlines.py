@@ -99,7 +99,7 @@ def test_a_row_of_a_cold_group_has_its_early_results_behind_its_deadline(
     old.touched.clear()
     paging = Paging(old)
     paging.most = 1
-    [row], _ = paging.moved(100.0)
+    [row] = paging.moved(100.0).put
     assert Paging(new).warm([row], new) == [row.key]
     state = new.states[row.key]
     assert (new.early.past[row.key], len(state)) == ((1, 1, None), new.width)

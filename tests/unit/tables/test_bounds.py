@@ -67,7 +67,7 @@ def test_bytes_of_rows_that_were_not_in_memory_count() -> None:
     half.commit(8)
     paging = half.changelog.paging
     paging.most = 1
-    cold, _ = paging.moved(0.0)
+    cold = paging.moved(0.0).put
     assert (len(cold), len(half.groups.states)) == (7, 1)
     assert half.groups.bytes < whole / 2
     half.groups.touched.clear()

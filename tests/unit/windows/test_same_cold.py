@@ -79,9 +79,9 @@ class PagedTurned(Turned):
     def commit(self, now: float, done: int) -> None:
         paging, self.now = self.changelog.paging, now
         paging.most = self.hot
-        evicted, gone = paging.moved(now)
+        evicted, gone, due = paging.moved(now)
         super().commit(now, done)
-        self.store.rows.apply(evicted, gone)
+        self.store.rows.apply(evicted, [*gone, *(row.key for row in due)])
         self.evicted += len(evicted)
         cold = self.groups.cold
         rows = [row for row in self.store.rows.groups.values() if cold.is_cold(row.key, paging.gone)]
