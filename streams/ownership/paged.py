@@ -131,10 +131,14 @@ class ColdReads:
         if self._ahead is not None and self._compute_again(self._ahead, now):
             return 0
         due, before = cold.due(self, now), cold.count
-        with self._ours():
-            others = paging.time_out(due.rows, self._groups, now)
+        if cold.times_out:
+            with self._ours():
+                others, looked = paging.time_out(due.rows, self._groups, now)
+            if looked < len(due.rows):  # the others wait for the next expiry
+                due = due._replace(passed=due.passed[:looked], nearest=due.rows[looked].due or 0.0)
+            due = due._replace(rows=others)
         ended = before - cold.count
-        self._warm(others)
+        self._warm(due.rows)
         paging.remove(due.passed, self._groups, due.by_due)
         paging.nearest = due.nearest
         return ended

@@ -200,16 +200,23 @@ GUARDS = (
     ),
     Guard(
         "cold groups time out without becoming hot",
-        "streams/aggregation/durable/paging.py",
-        " if cold.times_out and size <= SLICE_BYTES else None\n",
-        " if False else None\n",
+        "streams/ownership/paged.py",
+        "        if cold.times_out:\n",
+        "        if False:\n",
         COLD,
     ),
     Guard(
         "cold groups that time out at once make a bounded commit",
         "streams/aggregation/durable/paging.py",
-        " and size <= SLICE_BYTES else None\n",
-        " else None\n",
+        "            if size > SLICE_BYTES:\n                break\n        cold",
+        "        cold",
+        ("tests/unit/engine/test_cold_bags.py",),
+    ),
+    Guard(
+        "cold groups beyond a bounded commit time out with the next one",
+        "streams/ownership/paged.py",
+        "            if looked < len(due.rows):",
+        "            if False:",
         ("tests/unit/engine/test_cold_bags.py",),
     ),
     Guard(

@@ -72,7 +72,8 @@ class ColdKeys:
 
     __slots__ = ("absent", "count", "groups", "starts")
     times_out = True
-    """Whether a group ends when the deadline of its row has passed, unless that is the one of an early result."""
+    """Whether a group ends when the deadline of its row has passed, unless that is the one of an early result. Then the
+    rows of `due` are those whose deadlines passed."""
 
     def __init__(self, groups: Any) -> None:
         self.groups = groups

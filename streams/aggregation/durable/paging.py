@@ -141,24 +141,27 @@ class Paging:
         self.changed = self.changed or bool(names)
         return names
 
-    def time_out(self, rows: Iterable[ColdGroup], groups: Groups, now: float) -> Sequence[ColdGroup]:
-        """End the groups of these rows that have timed out, without making them hot, and not many more bytes than
-        SLICE_BYTES. Skip rows as `warm` does. Returns the rows of the other groups; `remove` follows for all of these
-        rows. Raises ChangelogIncomplete."""
-        cold, width, others, many, size = groups.cold, row_width(groups), list[ColdGroup](), 0, 0
+    def time_out(self, rows: Sequence[ColdGroup], groups: Groups, now: float) -> tuple[Sequence[ColdGroup], int]:
+        """End the groups of these rows that have timed out, without making them hot, until they have SLICE_BYTES in
+        their bags. Skip rows as `warm` does. Returns the rows of groups that have not timed out, and how many rows were
+        looked at; `remove` follows for these. Raises ChangelogIncomplete."""
+        cold, width, others, ended, size, looked = groups.cold, row_width(groups), list[ColdGroup](), 0, 0, 0
         for row in rows:
+            looked += 1
             if not cold.is_cold(row.key, self.gone):
                 continue
-            group = _overdue(row, groups, width, now) if cold.times_out and size <= SLICE_BYTES else None
+            group = _overdue(row, groups, width, now)
             if group is None:
                 others.append(row)
                 continue
             state, bags = group
             groups.time_out(row.key, state, bags, now)
-            many, size = many + 1, size + state[BYTES]
-        cold.remove(repeat(None, many))
-        self.changed = self.changed or many > 0
-        return others
+            ended, size = ended + 1, size + state[BYTES]
+            if size > SLICE_BYTES:
+                break
+        cold.remove(repeat(None, ended))
+        self.changed = self.changed or ended > 0
+        return others, looked
 
     def moved(self, now: float) -> RowChanges:
         """The rows that the commit writes and deletes. Call it before the changelog takes the changes of the groups."""

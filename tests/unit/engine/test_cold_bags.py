@@ -9,7 +9,6 @@ import pytest
 from sluicegate.schemas import json as json_codec
 from sluicegate.streams import formats
 from sluicegate.streams.agent import Emit, Reducer
-from sluicegate.streams.aggregation import groups
 from sluicegate.streams.aggregation.accept import accept
 from sluicegate.streams.aggregation.durable import paging
 from sluicegate.streams.aggregation.durable.entry import framed, packed_state, unpacked_state
@@ -128,7 +127,6 @@ def test_a_cold_group_times_out_with_its_items_and_its_early_results_are_known()
 
 def test_cold_groups_with_many_bytes_time_out_in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "SLICE_BYTES", 20)
-    monkeypatch.setattr(groups, "SLICE_BYTES", 20)
     scene = Scene(collecting())
     commit, sizes = scene.store.commit, list[int]()
 
