@@ -126,7 +126,7 @@ def test_a_cold_group_times_out_with_its_items_and_its_early_results_are_known()
 
 
 def test_cold_groups_with_many_bytes_time_out_in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paging, "SLICE_BYTES", 20)
+    monkeypatch.setattr(paging, "SLICE_BYTES", 3)
     scene = Scene(collecting())
     commit, sizes = scene.store.commit, list[int]()
 
