@@ -119,7 +119,9 @@ GUARDS = (
         "streams/ownership/paged.py",
         "        if len(names) >= ASKED:\n            return names, many - 1\n",
         "",
-        COLD,
+        (
+            "tests/unit/engine/test_cold_windows.py::test_the_store_is_asked_for_the_groups_of_many_late_records_in_parts",
+        ),
     ),
     Guard(
         "cold windows: a record without a group may close the windows of the records behind it",

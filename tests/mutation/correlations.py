@@ -50,7 +50,7 @@ GUARDS = (
         "streams/ownership/status.py",
         "    ids = owner.groups.ids(dedupe)\n",
         "    ids = None if dedupe is None else dedupe.seen\n",
-        ENGINE,
+        ("tests/unit/engine/test_correlate.py::test_beyond_the_limit_the_oldest_ended_keys_are_forgotten_loudly",),
     ),
     Guard(
         "correlate: a leg that keeps all records is missing until it has one",
