@@ -9,18 +9,16 @@ import pytest
 from sluicegate.streams.aggregation.durable import changelog
 from sluicegate.streams.aggregation.durable.changelog import Changelog
 from sluicegate.streams.aggregation.durable.entry import ColdState
-from sluicegate.streams.aggregation.durable.paging import Paging
+from sluicegate.streams.aggregation.durable.paging import Paging, RowChanges
 from sluicegate.streams.contracts.record import Record
-from sluicegate.streams.contracts.values import ColdGroup
 from sluicegate.streams.ownership.claiming.takeover import Takeover
 from sluicegate.streams.ownership.paged import ColdReads
 from sluicegate.streams.windows.cold.starts import ColdWindows
 
 Patch = pytest.MonkeyPatch
-Moved = tuple[Sequence[ColdGroup], Sequence[bytes]]
 
 
-def _moves(patch: Patch, change: Callable[[Paging, Moved], Moved]) -> None:
+def _moves(patch: Patch, change: Callable[[Paging, RowChanges], RowChanges]) -> None:
     moved = Paging.moved
     patch.setattr(Paging, "moved", lambda self, now: change(self, moved(self, now)))
 
@@ -28,8 +26,8 @@ def _moves(patch: Patch, change: Callable[[Paging, Moved], Moved]) -> None:
 def not_cut(patch: Patch) -> None:
     """The row of an evicted group is written, and the changelog still has the group."""
 
-    def change(paging: Paging, moved: Moved) -> Moved:
-        for row in moved[0]:
+    def change(paging: Paging, moved: RowChanges) -> RowChanges:
+        for row in moved.put:
             del paging._groups.touched[row.key]
         return moved
 
@@ -38,24 +36,24 @@ def not_cut(patch: Patch) -> None:
 
 def no_row(patch: Patch) -> None:
     """The changelog says that a group is gone, and there is no row of it."""
-    _moves(patch, lambda paging, moved: ((), moved[1]))
+    _moves(patch, lambda paging, moved: moved._replace(put=()))
 
 
 def not_deleted(patch: Patch) -> None:
     """The row of a group that ended stays."""
-    _moves(patch, lambda paging, moved: (moved[0], ()))
+    _moves(patch, lambda paging, moved: moved._replace(drop=(), due=()))
 
 
 def no_deadline(patch: Patch) -> None:
     """A row does not have the deadline of its group."""
-    _moves(patch, lambda paging, moved: ([row._replace(due=None) for row in moved[0]], moved[1]))
+    _moves(patch, lambda paging, moved: moved._replace(put=[row._replace(due=None) for row in moved.put]))
 
 
 def unnoticed(patch: Patch) -> None:
     """The owner does not notice that a row has an earlier deadline than the others."""
     moved = Paging.moved
 
-    def late(self: Paging, now: float) -> Moved:
+    def late(self: Paging, now: float) -> RowChanges:
         nearest, rows = self.nearest, moved(self, now)
         self.nearest = nearest
         return rows
@@ -66,8 +64,9 @@ def unnoticed(patch: Patch) -> None:
 def not_looked_up(patch: Patch) -> None:
     """The store is not asked for the groups of a batch."""
 
-    def absent(self: ColdReads, records: Sequence[Record], now: float) -> None:
+    def absent(self: ColdReads, records: Sequence[Record], now: float) -> Iterator[Sequence[Record]]:
         self._groups.cold.absent = None
+        yield records
 
     patch.setattr(ColdReads, "look_up", absent)
 
@@ -119,7 +118,7 @@ def waits_for_the_clock(patch: Patch) -> None:
     """Deadlines that were computed under a clock that was ahead stay."""
     moved = Paging.moved
 
-    def timeless(self: Paging, now: float) -> Moved:
+    def timeless(self: Paging, now: float) -> RowChanges:
         rows = moved(self, now)
         self.at = 0.0
         return rows

@@ -67,7 +67,7 @@ class PagedTurned(Turned):
             raise AssertionError("a deadline was computed again")
 
     def take(self, first: int, steps: Sequence[Step]) -> None:
-        self.reads.look_up(self.records(first, steps), steps[0].now)
+        [_] = self.reads.look_up(self.records(first, steps), steps[0].now)
         super().take(first, steps)
 
     def expire(self, now: float) -> None:

@@ -65,7 +65,7 @@ def test_a_session_does_not_begin_before_the_store_was_asked_for_those_that_its_
         partition.take(offset, [Step(10.0, key, 10_000)])
         partition.commit(10.0, offset + 1)
     assert partition.groups.cold.count == 2
-    partition.reads.look_up([], 10.0)
+    assert list(partition.reads.look_up([], 10.0)) == [[]]
     partition.groups.accept([record(3, b"a", 20_000)], 20.0)
     with pytest.raises(PersistenceError, match="was not asked for"):
         partition.groups.accept([record(4, b"a", 10_000)], 20.0)
