@@ -338,7 +338,7 @@ def test_the_store_is_asked_for_the_groups_of_many_late_records_in_parts(monkeyp
     put(scene.log, ("other", 485, 1), *[(key, 126, 1000) for key in KEYS])
     scene.driver.turns(200)
     assert max(asked) <= 4 + 3
-    assert sorted(each for each in results(scene.log) if each[0] != "other") == sorted(
+    assert sorted(result for result in results(scene.log) if result[0] != "other") == sorted(
         (key, minute, total, "event") for key in KEYS for minute, total in ((0, 1), (60, 10), (120, 100))
     )
 
