@@ -8,7 +8,7 @@ of memory and 38 bytes of the log.
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 
 LEAST_FORGOTTEN = 1_000  # expired ids to forget per commit, beyond twice the number of new ids
 LONGEST_ID = 64  # bytes; a longer id is remembered by its SHA-256
@@ -62,6 +62,14 @@ class KnownIds:
             self._when.extend(repeat(now, len(ids)))
             self._fresh.append((now, ids))
             self._keep_to_limit(now)
+
+    def order_newest(self, known: int, now: float) -> int:
+        """As `order`, for the ids that were added to `accepted` behind the first `known` ones. Returns the number of
+        known ids."""
+        newest = [*islice(reversed(self.accepted), len(self.accepted) - known)]
+        newest.reverse()
+        self.order(newest, now)
+        return len(self.accepted)
 
     def withdraw(self, ids: Iterable[bytes]) -> None:
         """Remove ids of records that were not accepted in the end."""

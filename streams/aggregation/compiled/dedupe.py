@@ -9,7 +9,8 @@ from sluicegate.streams.expressions.templates import statements
 START_OF_IDS = """
 exactly = with_care(duplicates=duplicates)
 seen = duplicates.seen
-accepted, horizon, ids = seen.accepted, seen.horizon, []
+accepted, horizon = seen.accepted, seen.horizon
+ordered = len(accepted)
 """
 _HEADER = """
 identity = None
@@ -29,11 +30,12 @@ if identity in accepted:
 _TEXT = "identity = N.encode() if type(N) is str else unproven() if N is None else key_text(N)"
 NOTED = """
 accepted[identity] = now
-ids.append(identity)
 """
 FLUSH_IDS = """
-seen.order(ids, now)
-ids = []
+ordered = seen.order_newest(ordered, now)
+"""
+NEW_IDS = """
+ordered = len(accepted)
 """
 
 

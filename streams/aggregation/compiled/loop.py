@@ -21,7 +21,7 @@ from sluicegate.schemas.json import document, encode, flat, key_text, same, shal
 from sluicegate.streams.aggregation.clauses import needed
 from sluicegate.streams.aggregation.compiled.bags import bags_code
 from sluicegate.streams.aggregation.compiled.compiler import MadeFunction, function, stage
-from sluicegate.streams.aggregation.compiled.dedupe import FLUSH_IDS, NOTED, START_OF_IDS, identity_code
+from sluicegate.streams.aggregation.compiled.dedupe import FLUSH_IDS, NEW_IDS, NOTED, START_OF_IDS, identity_code
 from sluicegate.streams.aggregation.compiled.ends import (
     BEFORE,
     CHANGED,
@@ -223,7 +223,7 @@ def _each(rule: Rule, values: RecordValues, placing: Placing) -> list[ast.stmt]:
     if judged:
         behind = ast.Constant(COLUMNS + sum(place.size for place in own))
         add, ends = statements(TAKE_OVER, BEHIND=behind, **SLOTS), name("ends")
-    flush, room = statements(_flush(rule, values)), _NEW_ROOM if collect else ""
+    flush, again, closed = _with_care(rule, values, placing)
     before = BEFORE if tells_changes(rule) and not judged else ""
     changed = CHANGED if tells_changes(rule) else ""
     return statements(
@@ -234,13 +234,13 @@ def _each(rule: Rule, values: RecordValues, placing: Placing) -> list[ast.stmt]:
         FIND=find,
         ITEMS=items,
         FLUSH=flush,
-        AGAIN=statements(room + placing.again),
+        AGAIN=again,
         MOVES=[stage("group"), *statements(placing.moves)],
         TAKES=single
         or statements(
             _TAKES,
             OPEN=expression(placing.opens),
-            CLOSED=[*(flush if placing.closed else []), *statements(placing.closed + room + placing.again)],
+            CLOSED=closed,
             OPENED=statements(placing.opened + (_OWN_BAGS if collect else "")),
             REDUCERS=[*statements(before, **SLOTS), *add, *_more(rule, values, placing)],
             COLLECT=collect,
@@ -249,6 +249,16 @@ def _each(rule: Rule, values: RecordValues, placing: Placing) -> list[ast.stmt]:
         END=[*end_code(rule, ends, placing), *statements(changed)],
         **SLOTS,
     )
+
+
+def _with_care(rule: Rule, values: RecordValues, placing: Placing) -> tuple[list[ast.stmt], ...]:
+    """The code before a record that accept.py processes, the code after it, and the code for a group that could not be
+    opened."""
+    flush, room = statements(_flush(rule, values)), _NEW_ROOM if rule.plan.bags else ""
+    after = room + (NEW_IDS if values.dedupe is not None else "") + placing.again
+    if not placing.closed:
+        return flush, statements(after), statements(room + placing.again)
+    return flush, statements(after), [*flush, *statements(placing.closed + after)]
 
 
 def _more(rule: Rule, values: RecordValues, placing: Placing) -> list[ast.stmt]:
