@@ -13,9 +13,7 @@ from typing import Protocol
 
 from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.durable.entry import ADDED, ClosedState
-from sluicegate.streams.aggregation.early import EarlyResults
-from sluicegate.streams.aggregation.firing import SLICE_BYTES, Emitter
-from sluicegate.streams.aggregation.layout import FIRST, LAST, STALE, Bags, GroupState
+from sluicegate.streams.aggregation.layout import FIRST, LAST, STALE, GroupState
 from sluicegate.streams.contracts.record import Record
 from sluicegate.streams.windowers import AMEND
 from sluicegate.streams.windows.clock import EventClock
@@ -24,7 +22,6 @@ from sluicegate.streams.windows.near import NearGroups
 from sluicegate.streams.windows.tumbling import Span
 
 NEW = "new"
-LATE = "late"
 
 
 class WindowsWithLate(Protocol):
@@ -32,28 +29,17 @@ class WindowsWithLate(Protocol):
 
     window: Window
     states: dict[bytes, GroupState]
-    bags: dict[bytes, Bags]
     touched: dict[bytes, GroupState | None]
     closed: dict[bytes, ClosedState]
-    early: EarlyResults
-    emitter: Emitter
     event: EventClock | MergedClock
     near: NearGroups
-    sent: int
-    reason: str
 
-    def results(self, key: bytes) -> int: ...
-    def repeats(self, key: bytes) -> bool: ...
     def closes(self, group: bytes, state: GroupState) -> int: ...
     def span(self, group: bytes, state: GroupState) -> Span: ...
-    def drop(self, key: bytes) -> tuple[GroupState, Bags]: ...
-    def finish(self, key: bytes, reason: str, by: str, now: float) -> None: ...
-    def close_as(self, group: bytes, by: str, now: float) -> None: ...
-    def close_due(self) -> bool: ...
 
 
 class ClosedGroups:
-    """The groups in `groups.closed`: their late records, their results and their deadlines.
+    """The groups in `groups.closed`: their late records, the number of their results and their deadlines.
 
     A late record is accepted while the watermark is less than `keep` milliseconds past the close of its window. Its
     result is due `gather` seconds later. If `late` is neither new nor amend, both are 0: groups of an earlier rule emit
@@ -113,52 +99,6 @@ class ClosedGroups:
             self.rearm()
 
     # -- results ---------------------------------------------------------------------------------------------------
-
-    def send(self, group: bytes, reason: str, now: float) -> None:
-        """Emit the result of a group that stays."""
-        groups = self._groups
-        state, bags = groups.states[group], [bag.copy() for bag in groups.bags.get(group, ())]
-        groups.early.revision, repeats = groups.results(group) + 1, groups.repeats(group)
-        groups.emitter.note(group, state, reason, now)
-        if not repeats:
-            groups.emitter.let_out(group, state, bags, reason, now)
-        self.note_result(group, groups.early.revision - repeats)
-        groups.early.ended(group)
-        groups.touched[group] = state
-
-    def end(self, group: bytes, reason: str, by: str, now: float) -> None:
-        """End the group. It emits a result if no result covers its late records yet."""
-        if self._groups.closed[group][1] is None:
-            self._groups.drop(group)
-        else:
-            self._groups.finish(group, reason, by, now)
-
-    def end_passed(self, now: float, most: int, until: float) -> int:
-        """End up to `most` groups whose late records are dead letters from a watermark up to `until` on, and not many
-        more bytes than SLICE_BYTES. Returns their number."""
-        groups, many = self._groups, 0
-        enough = groups.sent + SLICE_BYTES
-        while many < most and groups.sent <= enough:
-            ended = self.ending()
-            if ended is None or ended[0] > until:
-                break
-            groups.near.cut.discard(groups.span(ended[1], groups.states[ended[1]]).start)
-            self.end(ended[1], groups.reason, LATE, now)
-            many += 1
-        return many
-
-    def emit_due(self, now: float, most: int) -> int:
-        """Emit the results of up to `most` groups whose late records are due, as `end_passed`. Windows that have closed
-        are first."""
-        groups, many = self._groups, 0
-        enough = groups.sent + SLICE_BYTES
-        while many < most and groups.sent <= enough and not groups.close_due():
-            due = self.due()
-            if due is None or due[0] > now:
-                break
-            groups.close_as(due[1], LATE, now)
-            many += 1
-        return many
 
     def covers(self, group: bytes) -> bool:
         """Whether the group stays, and all of its records are covered by a result."""

@@ -23,6 +23,7 @@ from sluicegate.streams.windows.tumbling import Span, key_of, name
 
 SLICE = 1_000  # maximum of windows that the records of one batch close; `expire` closes the others
 AT_MOST = "at_most"
+LATE = "late"
 
 
 class Backlog(NamedTuple):
@@ -156,13 +157,31 @@ class ClosingWindows(Groups):
     def fire(self, key: bytes, reason: str, now: float) -> None:
         """As in Groups. With `late: amend` the group stays after its result."""
         if reason != "limit" and self.after.stays(key):
-            self.after.send(key, reason, now)
+            self.send(key, reason, now)
         else:
             super().fire(key, reason, now)
+
+    def send(self, key: bytes, reason: str, now: float) -> None:
+        """Emit the result of a group that stays."""
+        state, bags = self.states[key], [bag.copy() for bag in self.bags.get(key, ())]
+        self.early.revision, repeats = self.results(key) + 1, self.repeats(key)
+        self.emitter.note(key, state, reason, now)
+        if not repeats:
+            self.emitter.let_out(key, state, bags, reason, now)
+        self.after.note_result(key, self.early.revision - repeats)
+        self.early.ended(key)
+        self.touched[key] = state
 
     def finish(self, key: bytes, reason: str, by: str, now: float) -> None:
         """Fire the group for good. `by` is as in Closing."""
         self._caused(by, super().fire, key, reason, now)
+
+    def _end_closed(self, key: bytes, reason: str, by: str, now: float) -> None:
+        """End a group whose window has closed. It emits a result if no result covers its late records yet."""
+        if self.closed[key][1] is None:
+            self.drop(key)
+        else:
+            self.finish(key, reason, by, now)
 
     def results(self, key: bytes) -> int:
         return self.after.results(key) if key in self.closed else super().results(key)
@@ -186,7 +205,7 @@ class ClosingWindows(Groups):
         ended the result."""
         stays = reason in (self.reason, COUNT_LOWERED, "manual")
         if not stays and key in self.closed:
-            self.after.end(key, reason, by, now)
+            self._end_closed(key, reason, by, now)
         elif not stays and self.after.stays(key):
             self.finish(key, reason, by, now)
         else:
@@ -194,7 +213,7 @@ class ClosingWindows(Groups):
 
     def flush(self, key: bytes, now: float) -> None:
         if key in self.closed:
-            self.after.end(key, "manual", "", now)
+            self._end_closed(key, "manual", "", now)
         elif self.after.stays(key):
             self.finish(key, "manual", self.closing, now)
         else:
@@ -257,7 +276,7 @@ class ClosingWindows(Groups):
         last = min(watermark, self.cold.next_close())
         while fired < most and self.sent <= enough:
             before = min(watermark, self.next_close() - 1)
-            done = self.after.end_passed(now, most - fired, before) if self.closed else 0
+            done = self._end_passed(now, most - fired, before) if self.closed else 0
             if not (done := done or self._close_next(last, now)):
                 break
             fired += done
@@ -275,7 +294,32 @@ class ClosingWindows(Groups):
         """Fire a group whose window the watermark closed, or end one, although cold groups of earlier windows may wait.
         Returns False if there is none."""
         fires = self.close_due() and bool(self._close(now, 1) or self._close_next(self.event.watermark, now))
-        return fires or bool(self.closed and self.after.end_passed(now, 1, self.event.watermark))
+        return fires or bool(self.closed and self._end_passed(now, 1, self.event.watermark))
+
+    def _end_passed(self, now: float, most: int, until: float) -> int:
+        """End up to `most` groups whose late records are dead letters from a watermark up to `until` on, and not many
+        more bytes than SLICE_BYTES. Returns their number."""
+        many, enough = 0, self.sent + SLICE_BYTES
+        while many < most and self.sent <= enough:
+            ended = self.after.ending()
+            if ended is None or ended[0] > until:
+                break
+            self.near.cut.discard(self.span(ended[1], self.states[ended[1]]).start)
+            self._end_closed(ended[1], self.reason, LATE, now)
+            many += 1
+        return many
+
+    def _emit_late(self, now: float, most: int) -> int:
+        """Emit the results of up to `most` groups whose late records are due, as `_end_passed`. Windows that have
+        closed are first."""
+        many, enough = 0, self.sent + SLICE_BYTES
+        while many < most and self.sent <= enough and not self.close_due():
+            due = self.after.due()
+            if due is None or due[0] > now:
+                break
+            self.close_as(due[1], LATE, now)
+            many += 1
+        return many
 
     def _next(self) -> tuple[int, bytes] | None:
         """The open group whose window closes next, and the watermark that closes it; None if none is open."""
@@ -393,7 +437,7 @@ class ClosingWindows(Groups):
             fired += 1
         fired += self.early.tell_due(now, most - fired if not self.close_due() else 0)
         if self.closed:
-            fired += self.after.emit_due(now, most - fired)
+            fired += self._emit_late(now, most - fired)
         self.behind = self.next_due() <= now
         return fired
 

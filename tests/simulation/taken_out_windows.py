@@ -7,7 +7,7 @@ import pytest
 from sluicegate.streams.aggregation.events import Fire
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.handlers import rekey
-from sluicegate.streams.windows.closed import ClosedGroups
+from sluicegate.streams.windows.closing import ClosingWindows
 from sluicegate.streams.windows.groups import WindowGroups
 from sluicegate.streams.windows.hopping import HoppingGroups
 from sluicegate.streams.windows.marks import BEHIND
@@ -143,7 +143,7 @@ def closed_forgotten(patch: Patch) -> None:
 
 def dropped_at_close(patch: Patch) -> None:
     """A window that may be revised is dropped with its result."""
-    patch.setattr(ClosedGroups, "send", lambda self, *rest: Groups.fire(self._groups, *rest))
+    patch.setattr(ClosingWindows, "send", Groups.fire)
 
 
 def revision_without_id(patch: Patch) -> None:

@@ -231,3 +231,19 @@ def test_what_many_windows_send_at_one_moment_is_cut_by_bytes(
     assert isinstance(groups, WindowGroups)
     assert 0 < groups.expire(100.0, 1_000) < 100
     assert groups.behind
+
+
+def test_a_late_record_loses_no_result_of_its_key_however_many_windows_wait() -> None:
+    """It looks for groups in the 1,000 windows before its own, and fires them in order. Those of earlier windows
+    follow."""
+    now, waiting = 10_000.0, closing.SLICE + groups_module.MOST_WAITING + 500
+    late = waiting - 2
+    steps = [Step(now, b"a", 1_000 * second, 1) for second in [*range(waiting), late]]
+    partition = turned(Window(1.0, late="new", gather=5.0), steps)
+    for time in (now, now + 6):
+        partition.expire(time)
+        partition.commit(time, len(steps))
+    begin = late - groups_module.MOST_WAITING + 1
+    in_order = [*range(closing.SLICE), *range(begin, late + 1), *range(closing.SLICE, begin), late]
+    assert [result.start for result in partition.results] == [1_000 * second for second in in_order]
+    assert {result.count for result in partition.results} == {1}

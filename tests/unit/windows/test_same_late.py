@@ -11,6 +11,7 @@ from sluicegate.streams.agent import Window
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.windows import groups
 from sluicegate.streams.windows.closed import ClosedGroups
+from sluicegate.streams.windows.closing import ClosingWindows
 from sluicegate.streams.windows.tumbling import name
 from tests.unit.windows.late_oracle import AmendOracle, NewOracle, NewSessionOracle
 from tests.unit.windows.oracle import Step
@@ -133,7 +134,7 @@ def test_late_records_that_gather_anew_with_each_record_are_found(kind: str, mon
 
 
 def test_a_window_that_is_dropped_at_its_close_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClosedGroups, "send", lambda self, *rest: Groups.fire(self._groups, *rest))
+    monkeypatch.setattr(ClosingWindows, "send", Groups.fire)
     assert differences("amend", 100)
 
 
