@@ -7,6 +7,7 @@ with every check.
 
 import ast
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sluicegate.streams.aggregation.clauses import clause
@@ -388,6 +389,7 @@ def _values(rule: Rule, parts: Sequence[_Part]) -> dict[str, ast.expr]:
     return values
 
 
+@lru_cache(1)  # its loop asks for it several times, and so does each claim
 def _having(rule: Rule) -> _Having | None:
     """None: no `having`, or its code cannot be made. It reads numbers that a result can represent, and nothing else."""
     if not rule.agent.having or rule.results is None:
