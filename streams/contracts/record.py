@@ -29,9 +29,30 @@ def headers(record: Record) -> Headers:
         return []
 
 
+class RecordContent:
+    """A record that keeps its key, value and headers. Its kinds satisfy Record."""
+
+    __slots__ = ()
+    k: bytes | None
+    v: bytes | None
+    h: Headers | None
+
+    def key(self) -> bytes | None:
+        return self.k
+
+    def value(self) -> bytes | None:
+        return self.v
+
+    def headers(self) -> Headers | None:
+        return self.h
+
+    def error(self) -> None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class KeptRecord:
-    """A record from stored data, or a reconstructed one. It satisfies Record."""
+class KeptRecord(RecordContent):
+    """A record from stored data, or a reconstructed one."""
 
     place: tuple[str, int, int]
     k: bytes | None
@@ -48,20 +69,8 @@ class KeptRecord:
     def offset(self) -> int:
         return self.place[2]
 
-    def key(self) -> bytes | None:
-        return self.k
-
-    def value(self) -> bytes | None:
-        return self.v
-
-    def headers(self) -> Headers:
-        return self.h
-
     def timestamp(self) -> tuple[int, int]:
         return self.at
 
     def leader_epoch(self) -> None:
-        return None
-
-    def error(self) -> None:
         return None

@@ -10,7 +10,7 @@ from urllib.parse import quote_from_bytes
 import msgspec
 
 from sluicegate.streams.contracts.leased_values import PACK, Entry, EntryDue, Pack, pack_body, pack_data
-from sluicegate.streams.contracts.record import Header, Headers, KeptRecord, Record, headers
+from sluicegate.streams.contracts.record import Header, KeptRecord, Record, RecordContent, headers
 from sluicegate.streams.errors import PersistenceError
 
 LONGEST_KEY = 600  # bytes of a group's name; every store accepts this size
@@ -52,10 +52,9 @@ class Common(NamedTuple):
     taken_at: float
 
 
-class SharedRecord(msgspec.Struct, array_like=True, gc=False):
-    """A buffered record. It satisfies sluicegate.streams.contracts.record.Record. Its offset there is its index in the
-    batch (`index`), because a rule cannot compare the offsets of several partitions. `number` is the offset in its own
-    partition."""
+class SharedRecord(msgspec.Struct, RecordContent, array_like=True, gc=False):
+    """A buffered record. Its offset is its index in the batch (`index`), because a rule cannot compare the offsets of
+    several partitions. `number` is the offset in its own partition."""
 
     number: int
     k: bytes | None
@@ -90,22 +89,10 @@ class SharedRecord(msgspec.Struct, array_like=True, gc=False):
     def offset(self) -> int:
         return self.index
 
-    def key(self) -> bytes | None:
-        return self.k
-
-    def value(self) -> bytes | None:
-        return self.v
-
-    def headers(self) -> Headers | None:
-        return self.h
-
     def timestamp(self) -> tuple[int, int]:
         return self.at
 
     def leader_epoch(self) -> None:
-        return None
-
-    def error(self) -> None:
         return None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
 
-from sluicegate.streams.contracts.record import Headers, Record
+from sluicegate.streams.contracts.record import Headers, Record, RecordContent
 from sluicegate.streams.contracts.stores import BatchReports, DeliveryReport, TopicPartition
 from sluicegate.streams.contracts.values import Fetchable, OutboxRow, Partition, TopicFacts
 from sluicegate.streams.errors import TopicMissing
@@ -17,9 +17,8 @@ START = 1_767_225_600.0  # 2026-01-01T00:00:00Z in seconds since 1970
 
 
 @dataclass(frozen=True)
-class LogRecord:
-    """Satisfies sluicegate.streams.contracts.record.Record: topic, partition, offset, key, value, headers, time in ms,
-    leader epoch."""
+class LogRecord(RecordContent):
+    """Topic, partition, offset, key, value, headers, time in ms, leader epoch."""
 
     t: str
     p: int
@@ -39,23 +38,11 @@ class LogRecord:
     def offset(self) -> int:
         return self.o
 
-    def key(self) -> bytes | None:
-        return self.k
-
-    def value(self) -> bytes | None:
-        return self.v
-
-    def headers(self) -> Headers | None:
-        return self.h
-
     def timestamp(self) -> tuple[int, int]:
         return (1, self.at)
 
     def leader_epoch(self) -> int:
         return self.epoch
-
-    def error(self) -> None:
-        return None
 
 
 class ManualClock:
