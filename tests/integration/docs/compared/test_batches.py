@@ -1,9 +1,10 @@
 """Calls for orders, one by one and in batches: the programs of the pages run. Inngest and Hatchet need servers that no
-package registry has: their functions are called as their own SDKs do it, and by the server of Inngest where it is."""
+package registry has: where these are not there, only their functions are called, as their own SDKs do it."""
 
 import base64
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from tests.integration.docs.compared import engines, pages, tools
 from tests.integration.docs.compared.scene import Result, Scene
-from tests.servers import Server, Valkey, free_port
+from tests.servers import Postgres, Server, Valkey, free_port
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)  # the first run of a test installs the product
@@ -77,6 +78,13 @@ from shop_inngest import client
 
 client.send_sync([inngest.Event(name="shop/order", data={"account": "acme", "amount": 2})] * 101)
 """
+CALLS = """
+from shop_hatchet import Order, enter
+
+orders = [enter.create_bulk_run_item(input=Order(account="acme", amount=2))] * 101
+for result in enter.run_many(orders):
+    print("result:", *result.values(), flush=True)
+"""
 
 
 def ours_enters(scene: Scene, page: str) -> None:
@@ -99,6 +107,22 @@ def test_inngest_makes_one_call_for_a_hundred_events_or_for_those_of_the_timeout
     wait_until(lambda: answers.exists() and len(answers.read_text().splitlines()) == 2, 60, "calls")
     assert answers.read_text().splitlines() == ["100", "1"]
     ours_enters(scene, "inngest")
+
+
+def test_hatchet_makes_one_call_for_a_hundred_orders_or_for_those_of_the_interval(
+    scene: Scene, own_server: Callable[..., Server]
+) -> None:
+    """As we do. Each caller gets the number of the orders that its own was in a call with."""
+    tools.brought(*engines.HATCHET)
+    scene.write("hatchet", "shop_hatchet.py")
+    program = ["env", *engines.hatchet(scene, own_server(Postgres).url), tools.python()]
+    scene.run("worker", *program, "shop_hatchet.py")
+    engines.logged(scene.folder / "worker.log", "starting hatchet")
+    scene.run("calls", *program, "-c", CALLS)
+    log = scene.folder / "calls.log"
+    wait_until(lambda: log.read_text().count("result: ") == 101, 60, "results")
+    assert sorted(re.findall("result: (.*)", log.read_text())) == ["1", *["100"] * 100]
+    ours_enters(scene, "hatchet")
 
 
 BATCH = {"account": "acme", "amount": 2}
