@@ -31,7 +31,7 @@ def test_no_promise_is_named_twice() -> None:
 def test_the_report_is_of_these_guards_and_none_survived() -> None:
     tests = report.read(PROJECT, GUARDS)
     assert tests.keys() == {guard.promise for guard in GUARDS}
-    assert [promise for promise, test in tests.items() if "::" not in test] == []
+    assert [promise for promise, test in tests.items() if not report.missed(test)] == []
 
 
 def test_the_first_line_counts_only_guards_that_were_run(tmp_path: Path) -> None:
@@ -39,6 +39,14 @@ def test_the_first_line_counts_only_guards_that_were_run(tmp_path: Path) -> None
     report.write(tmp_path, GUARDS[:3], {GUARDS[0].promise: "a.py::b", GUARDS[1].promise: report.SURVIVED})
     text = (tmp_path / report.PLACE).read_text()
     assert "\n2 guards, 1 missed by a test, 1 survived. 1 more were not run.\n" in text
+
+
+@pytest.mark.parametrize(
+    "result", [report.SURVIVED, report.OPEN, f"{report.HUNG} (a.py::b)", f"{report.BROKEN} (a.py::b)"]
+)
+def test_a_guard_whose_tests_do_not_end_or_fail_with_it_is_not_missed(result: str) -> None:
+    assert report.missed("a.py::b")
+    assert not report.missed(result)
 
 
 def test_a_guard_that_nothing_misses_survives_and_one_that_is_missed_names_its_test(tmp_path: Path) -> None:
