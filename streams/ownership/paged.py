@@ -144,7 +144,16 @@ class ColdReads:
         return ended
 
     def next_due(self) -> float:
-        """The nearest deadline of a cold group on the owner's clock. Immediately if a closed window has cold groups."""
+        """The nearest deadline of a cold group that can end before the next commit, on the owner's clock. Infinity if
+        that commit has enough of them: while a handler's next attempt is waited for, there is none. Immediately if a
+        closed window has cold groups."""
+        return inf if self.paging.full(DUE) and not self._groups.cold.closing() else self._deadline()
+
+    def behind(self, now: float) -> bool:
+        """Whether more cold groups are due."""
+        return self._deadline() <= now
+
+    def _deadline(self) -> float:
         if self._groups.cold.closing():
             return -inf
         return self.paging.nearest if self._groups.obeys_clock() else inf

@@ -78,8 +78,7 @@ class PartitionGroups:
 
     def behind(self, now: float) -> bool:
         """Whether more groups are due than the last slice fired."""
-        cold = self.cold.next_due() <= now
-        return self.newest.behind or cold or (len(self.older) > 0 and self.older.behind)
+        return self.newest.behind or self.cold.behind(now) or (len(self.older) > 0 and self.older.behind)
 
     def expire(self, now: float) -> int:
         """Fire a slice of the groups that are due (docs/protocol.md, Fire). Returns their number."""

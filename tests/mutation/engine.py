@@ -21,7 +21,31 @@ OUT_OF_MEMORY = (
 )
 FETCH_CRASH = (f"{E}test_fetch_crash.py",)
 
+HANDLER_WAITS = (f"{E}test_cold_groups.py::test_while_a_handler_is_waited_for_no_more_groups_end_than_a_commit_takes",)
+DELETED_ONCE = (f"{E}test_cold_groups.py::test_a_row_that_ended_since_the_last_commit_is_deleted_once",)
+
 GUARDS = (
+    Guard(
+        "a row that ended since the last commit is deleted once",
+        "streams/aggregation/durable/paging.py",
+        "self._due += [row for row in rows if not self.gone.get(row.key)]",
+        "self._due += rows",
+        DELETED_ONCE,
+    ),
+    Guard(
+        "the bytes of groups that time out are bounded from commit to commit",
+        "streams/aggregation/durable/paging.py",
+        "        return len(self._due) >= rows or self._size > SLICE_BYTES",
+        "        return len(self._due) >= rows",
+        HANDLER_WAITS,
+    ),
+    Guard(
+        "while a handler is waited for, no more cold groups end than a commit takes",
+        "streams/ownership/paged.py",
+        "        return inf if self.paging.full(DUE) and not self._groups.cold.closing() else self._deadline()",
+        "        return self._deadline()",
+        HANDLER_WAITS,
+    ),
     Guard(
         "a process that the kernel ended for lack of memory is followed by one that probes first",
         "streams/processes/supervisor.py",

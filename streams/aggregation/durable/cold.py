@@ -19,7 +19,7 @@ CLOSED_PARTS = 2  # of a ClosedState (entry.py). Early results with the time of 
 
 class RowReads(Protocol):
     """Reads the rows of a partition. `gone` are the keys of rows that the next commit deletes. `most` is the number of
-    groups that one expiry makes hot."""
+    rows that one expiry reads."""
 
     @property
     def gone(self) -> Collection[bytes]: ...

@@ -53,6 +53,7 @@ class Paging:
         "_queue",
         "_recent",
         "_rows",
+        "_size",
         "_stale",
         "at",
         "changed",
@@ -71,6 +72,7 @@ class Paging:
         self._rows: set[bytes] = set()  # keys of hot groups that may have a row
         self.gone: dict[bytes, bool] = {}  # whether their deadlines name them
         self._due: list[ColdGroup] = []  # rows that the next commit deletes by their deadlines
+        self._size = 0  # bytes in the bags of groups that timed out since the last commit
         self._order: deque[bytes] = deque()  # the keys that may be evicted in this turn, least recently touched first
         self._queue: deque[bytes] = deque()  # the first of them, sorted: neighbours are written together
         self._recent: set[bytes] = set()  # keys touched since the turn began
@@ -105,11 +107,15 @@ class Paging:
         """Delete these rows with the next commit. Their groups are in `groups`, and need their deadlines in memory, or
         have ended. `by_due`: they have the nearest deadlines of all."""
         if by_due:
-            self._due += rows
+            self._due += [row for row in rows if not self.gone.get(row.key)]
         for row in rows:
             self.gone[row.key] = by_due
             self._rows.discard(row.key)
             groups.wait(row.key)
+
+    def full(self, rows: int) -> bool:
+        """Whether as many groups as one expiry may end, of `rows` rows or of SLICE_BYTES, wait for the next commit."""
+        return len(self._due) >= rows or self._size > SLICE_BYTES
 
     def emptied(self) -> None:
         """No row is left."""
@@ -142,10 +148,10 @@ class Paging:
         return names
 
     def time_out(self, rows: Sequence[ColdGroup], groups: Groups, now: float) -> tuple[Sequence[ColdGroup], int]:
-        """End the groups of these rows that have timed out, without making them hot, until they have SLICE_BYTES in
-        their bags. Skip rows as `warm` does. Returns the rows of groups that have not timed out, and how many rows were
-        looked at; `remove` follows for these. Raises ChangelogIncomplete."""
-        cold, width, others, ended, size, looked = groups.cold, row_width(groups), list[ColdGroup](), 0, 0, 0
+        """End the groups of these rows that have timed out, without making them hot, until those since the last commit
+        have SLICE_BYTES in their bags. Skip rows as `warm` does. Returns the rows of groups that have not timed out,
+        and how many rows were looked at; `remove` follows for these. Raises ChangelogIncomplete."""
+        cold, width, others, ended, looked = groups.cold, row_width(groups), list[ColdGroup](), 0, 0
         for row in rows:
             looked += 1
             if not cold.is_cold(row.key, self.gone):
@@ -156,8 +162,8 @@ class Paging:
                 continue
             state, bags = group
             groups.time_out(row.key, state, bags, now)
-            ended, size = ended + 1, size + state[BYTES]
-            if size > SLICE_BYTES:
+            ended, self._size = ended + 1, self._size + state[BYTES]
+            if self._size > SLICE_BYTES:
                 break
         cold.remove(repeat(None, ended))
         self.changed = self.changed or ended > 0
@@ -166,7 +172,7 @@ class Paging:
     def moved(self, now: float) -> RowChanges:
         """The rows that the commit writes and deletes. Call it before the changelog takes the changes of the groups."""
         groups, due = self._groups, self._due
-        gone, self._due = self._ended(), []
+        gone, self._due, self._size = self._ended(), [], 0
         evicts = self.most and not self.suspended
         over, large = (groups.number - self.most, groups.bytes - self._room()) if evicts else (0, 0)
         if over <= 0 and large <= 0:

@@ -1,13 +1,14 @@
 """Groups that were not touched for a while are rows of the store: what a takeover reads, what a person sees and
 changes, and what a change of the rule does with them."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sluicegate.streams.agent import Agent, Aggregation, Emit, Reducer
-from sluicegate.streams.aggregation.durable import changelog
+from sluicegate.streams.agent import Agent, Aggregation, Emit, Handler, Reducer
+from sluicegate.streams.aggregation.durable import changelog, paging
 from sluicegate.streams.aggregation.durable.entry import CHECKED, GENERATION, PAGED, STALE, packed_state, unpacked_state
 from sluicegate.streams.aggregation.groups import Groups
 from sluicegate.streams.contracts.values import Changes, Claim
@@ -18,10 +19,11 @@ from sluicegate.streams.operations.groups.contents import contents_of
 from sluicegate.streams.operations.groups.open_groups import open_groups, why
 from sluicegate.streams.ownership import beginning, paged
 from sluicegate.streams.testing.group import groups as shown_groups
+from tests.unit.engine import handlers
 from tests.unit.engine.cold_scene import ANNE, KEYS, PLACE, ColdScene
 from tests.unit.engine.deployments import deployed
 from tests.unit.engine.driver import Driver
-from tests.unit.engine.scene import Killed, a_log, an_agent, dead, feed, totals
+from tests.unit.engine.scene import COMPUTE, Killed, a_log, an_agent, dead, feed, totals
 
 
 def paged_agent(**more: Any) -> Agent:
@@ -169,6 +171,52 @@ def test_more_groups_are_due_than_one_expiry_reads(monkeypatch: pytest.MonkeyPat
     scene = Scene()
     scene.driver.later(1000).turns(30)
     assert sorted(key for key, *_ in totals(scene.log)) == KEYS
+
+
+def waiting_scene(**more: Any) -> Scene:
+    """The first call of the handler fails, and the next attempt is a minute later."""
+    handlers.reset()
+    handlers.fails.update({number: [ValueError()] for number in range(20)})
+    handler = Handler(("tests.unit.engine.handlers:result",), attempts=5, backoff_first=60.0, backoff_most=600.0)
+    return Scene(replace(paged_agent(**more), handler=handler))
+
+
+def all_end(scene: Scene) -> bool:
+    for _ in range(20):
+        scene.driver.later(100).turns(10)
+    results = [json.loads(record.value())["sum"] for record in scene.log.order["out"]]
+    return sorted(results) == list(range(20)) and scene.rows == []
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_while_a_handler_is_waited_for_no_more_groups_end_than_a_commit_takes(
+    monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    """By their number, and by the bytes of their bags. Without a bound each turn reads the due rows again."""
+    monkeypatch.setattr(paged, "DUE", 100 if large else 5)
+    monkeypatch.setattr(paging, "SLICE_BYTES", 100 if large else paging.SLICE_BYTES)
+    scene = waiting_scene(compute=(*COMPUTE, Reducer("all", "collect"))) if large else waiting_scene()
+    assert len(scene.cold) == 16
+    reads, due = list[int](), scene.store.due
+    monkeypatch.setattr(scene.store, "due", lambda *asked: reads.append(1) or due(*asked))
+    cold = scene.owner.groups.cold
+    scene.driver.later(1000).turns(100)
+    assert scene.owner.waits_for
+    assert 0 < len(cold.paging._due) < 16
+    assert len(reads) < 10
+    assert scene.owner.next_due() > scene.owner.clock.last
+    assert all_end(scene)
+
+
+def test_a_row_that_ended_since_the_last_commit_is_deleted_once() -> None:
+    """Groups time out one after the other, while the handler of the first one is waited for."""
+    scene = waiting_scene()
+    scene.driver.later(570)
+    for _ in range(30):
+        scene.driver.later(1).turns(3)
+    keys = [row.key for row in scene.owner.groups.cold.paging._due]
+    assert len(keys) == len(set(keys)) > 3
+    assert all_end(scene)
 
 
 def test_compaction_keeps_what_is_known_of_cold_groups(monkeypatch: pytest.MonkeyPatch) -> None:
