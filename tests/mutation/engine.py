@@ -232,7 +232,7 @@ GUARDS = (
     Guard(
         "cold groups that time out at once make a bounded commit",
         "streams/aggregation/durable/paging.py",
-        "            if size > SLICE_BYTES:\n                break\n        cold",
+        "            if self._size > SLICE_BYTES:\n                break\n        cold",
         "        cold",
         ("tests/unit/engine/test_cold_bags.py::test_cold_groups_with_many_bytes_time_out_in_several_commits",),
     ),
