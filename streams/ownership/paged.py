@@ -76,8 +76,7 @@ class ColdReads:
         crowd = groups.number + cold.count - cold.waiting() + most - groups.rule.aggregation.max_groups
         if most and crowd > 0:
             self._make_room(min(crowd, most))
-        cold_due = self.paging.nearest if groups.obeys_clock() else inf
-        groups.behind = groups.behind or min(groups.next_due(), cold_due) <= now
+        groups.behind = groups.behind or min(groups.next_due(), self._deadline()) <= now
 
     def _make_room(self, most: int) -> None:
         """Make up to `most` groups hot that may have to fire to make room."""
@@ -147,15 +146,16 @@ class ColdReads:
         """The nearest deadline of a cold group that can end before the next commit, on the owner's clock. Infinity if
         that commit has enough of them: while a handler's next attempt is waited for, there is none. Immediately if a
         closed window has cold groups."""
-        return inf if self.paging.full(DUE) and not self._groups.cold.closing() else self._deadline()
-
-    def behind(self, now: float) -> bool:
-        """Whether more cold groups are due."""
-        return self._deadline() <= now
-
-    def _deadline(self) -> float:
         if self._groups.cold.closing():
             return -inf
+        return inf if self.paging.full(DUE) else self._deadline()
+
+    def behind(self, now: float) -> bool:
+        """Whether more cold groups are due, or a closed window has any."""
+        return self._groups.cold.closing() or self._deadline() <= now
+
+    def _deadline(self) -> float:
+        """The nearest deadline of a row on the owner's clock."""
         return self.paging.nearest if self._groups.obeys_clock() else inf
 
     def warm_requested(self) -> None:

@@ -42,7 +42,7 @@ GUARDS = (
     Guard(
         "while a handler is waited for, no more cold groups end than a commit takes",
         "streams/ownership/paged.py",
-        "        return inf if self.paging.full(DUE) and not self._groups.cold.closing() else self._deadline()",
+        "        return inf if self.paging.full(DUE) else self._deadline()",
         "        return self._deadline()",
         HANDLER_WAITS,
     ),
@@ -255,7 +255,7 @@ GUARDS = (
     Guard(
         "a record does not join a cold group whose deadline has passed",
         "streams/ownership/paged.py",
-        "        groups.behind = groups.behind or min(groups.next_due(), cold_due) <= now\n",
+        "        groups.behind = groups.behind or min(groups.next_due(), self._deadline()) <= now\n",
         "        groups.behind = groups.behind or groups.next_due() <= now\n",
         ("tests/unit/engine/test_cold_groups.py::test_a_record_does_not_join_a_cold_group_that_waits_to_time_out",),
     ),
